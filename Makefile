@@ -1,0 +1,54 @@
+# make demo, make test, make check: each makes its own environment in .venv and needs nothing but Python 3.11+.
+# With another interpreter: make clean test PYTHON=/path/to/python3
+
+BIN := .venv/bin
+STAMP := .venv/stamp
+UV := $(shell command -v uv 2>/dev/null)
+
+# Asked by running it, since a name on the PATH may be a stub. Without uv the environment needs ensurepip,
+# which some systems package apart.
+SUITABLE := import sys; assert sys.version_info >= (3, 11)$(if $(UV),,; import ensurepip)
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { command -v $$p; break; }; done)
+
+.PHONY: demo test check format clean
+
+demo: $(STAMP)
+	@$(BIN)/python examples/shop.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples -name __pycache__ -prune -exec rm -rf {} +
+
+# An environment does not survive being moved: one that was made elsewhere is made anew.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+$(STAMP): pyproject.toml
+	@python="$(PYTHON)"; "$${python:-false}" -c '$(SUITABLE)' 2>/dev/null || { \
+		echo "Assent needs Python 3.11 or newer$(if $(UV),, with the venv module)," \
+			"and found $${python:-none}. Name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Making .venv with $(PYTHON)"
+	@rm -rf .venv
+ifdef UV
+	@uv venv --quiet --python "$(PYTHON)" .venv
+	@uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+else
+	@"$(PYTHON)" -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+endif
+	@echo "$(CURDIR)" >$@

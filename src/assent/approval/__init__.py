@@ -1,0 +1,1 @@
+"""Approval: the gate that judges calls, the questions it asks, the decisions people make."""

@@ -1,0 +1,43 @@
+"""Answers to what a tool's body asks: the schema they must fit, and whether they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from pydantic import TypeAdapter
+
+from ..core.facts import NOTHING
+from ..core.digest import BadJSON, canonical, plain
+from ..errors import UsageError
+
+
+def schema_of(schema: Any) -> Raw:
+    """The JSON schema of an answer, from a JSON schema or a type; nothing if any answer will do."""
+    if schema is None:
+        return NOTHING
+    try:
+        return Raw(canonical(plain(schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema())))
+    except (BadJSON, Exception) as error:
+        raise UsageError(f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {error}") from None
+
+
+def typed(schema: Any, value: Any) -> Any:
+    """A recorded answer as the body wants it: an instance of the type, if it asked for one."""
+    return value if schema is None or isinstance(schema, dict) else TypeAdapter(schema).validate_python(value)
+
+
+def problem_with(value: Any, schema: Raw) -> str | None:
+    """What is wrong with an answer; None if it fits."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+    from referencing import Registry
+
+    # An empty registry: a schema may point into itself, and never makes us fetch anything.
+    validator = Draft202012Validator(msgspec.json.decode(schema), registry=Registry())
+    error = best_match(validator.iter_errors(value))
+    if error is None:
+        return None
+    where = "/".join(map(str, error.absolute_path))
+    return f"{where}: {error.message:.200}" if where else f"{error.message:.200}"

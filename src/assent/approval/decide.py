@@ -1,0 +1,134 @@
+"""From a person's decision to the facts that record it: checked in full before anything is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from ..core import facts as f
+from ..core.digest import BadJSON, canonical, plain
+from ..core.run import CallState, Run
+from ..errors import AlreadyDecided, DigestMismatch, InvalidArguments, InvalidDecision, NotPending, QuestionNotFound
+from ..tools.tool import Tool
+from .answer import problem_with
+from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
+from .question import action_digest, new_id
+
+Verdict = f.Approved | f.Refused | f.Finished | f.Answered
+_NAMES: dict[type, f.Verdict] = {Approve: "approve", Edit: "edit", Reject: "reject", Respond: "respond"}
+
+
+def find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ...], CallState, f.Asked]:
+    """The question of this id as it was asked, whether it is open or not."""
+    where = root.asked.get(question_id) if type(question_id) is str else None
+    if where is None:
+        raise QuestionNotFound(f"This run never asked a question with the id {question_id!r:.80}.")
+    path, call = where
+    state = root.at(path).calls[call]
+    asked = state.question
+    if asked is None or (asked.id != question_id and question_id not in root.decided):
+        raise NotPending(f"Question {question_id} is not open any more.")
+    if digest is not None and asked.id == question_id and digest != asked.digest:
+        raise DigestMismatch(f"The decision is not about what question {question_id} shows; look at it again.")
+    return path, state, asked
+
+
+def settle(
+    root: Run,
+    question_id: str,
+    given: Decision | dict[str, Any],
+    *,
+    by: str,
+    at: int,
+    digest: str | None,
+    tool_of: Callable[[CallState, str], Tool],
+) -> Verdict | None:
+    """The fact that records a decision; None if just this was decided before."""
+    decision = decision_from(given)
+    checked_name(by)
+    path, state, asked = find(root, question_id, digest)
+    earlier = root.decided.get(question_id)
+    if earlier is not None:
+        return _again(question_id, decision, earlier, state, tool_of)
+    if root.closed is not None:
+        raise NotPending(f"Question {question_id} is not open any more: the run is closed.")
+    verdict = _NAMES[type(decision)]
+    if verdict not in state.allowed():
+        fits = ", ".join(state.allowed())
+        raise InvalidDecision(f"{verdict!r} does not answer question {question_id}; it can be answered by: {fits}.")
+    if asked.until is not None and at > asked.until and verdict != "reject":
+        raise NotPending(f"Question {question_id} is not open any more: its deadline has passed.")
+    common = {"at": at, "path": path}
+    if type(decision) is Approve:
+        return f.Approved(state.call.id, by, asked.id, why=decision.note, **common)
+    if type(decision) is Reject:
+        return f.Refused(state.call.id, by, asked.id, decision.message, **common)
+    if type(decision) is Edit:
+        tool = tool_of(state, decision.tool or state.tool)
+        args = edited(tool, decision)
+        bound = action_digest(root, path, state, tool.name, tool.fingerprint, args)
+        other = tool.name if tool.name != state.tool else None
+        raw = Raw(canonical(args))
+        return f.Approved(state.call.id, by, asked.id, raw, other, bound, decision.note, **common)
+    value = responded(asked, decision)
+    if asked.kind == "input":
+        return f.Answered(state.call.id, by, asked.id, value, **common)
+    return f.Finished(state.call.id, value, by, asked.id, **common)
+
+
+def edited(tool: Tool, decision: Edit) -> dict[str, Any]:
+    """A person's arguments, canonical, or `InvalidArguments`."""
+    try:
+        args = tool.canonical(plain(decision.arguments))
+    except BadJSON as error:
+        raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
+    tool.bind(args)
+    return args
+
+
+def responded(asked: f.Asked, decision: Decision) -> Raw:
+    """A person's answer as JSON, fit for what was asked, or `InvalidDecision`."""
+    try:
+        value = plain(decision.output) if type(decision) is Respond else None
+    except BadJSON as error:
+        raise InvalidDecision(f"This answer is not JSON: {error}.") from None
+    if asked.schema and (problem := problem_with(value, asked.schema)) is not None:
+        raise InvalidDecision(f"This answer does not fit what was asked: {problem}.")
+    return Raw(canonical(value))
+
+
+def granted(state: CallState, tool: Tool, verdict: Any, by: str, message: str | None, at: int) -> f.Granted:
+    """The fact that a decision holds for later calls too."""
+    return f.Granted(new_id("g"), state.turn.agent, tool.name, verdict, by, tool.server, message, at=at)
+
+
+def _again(
+    question_id: str, decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Callable[[CallState, str], Tool]
+) -> None:
+    if type(earlier) is f.Asked:
+        raise NotPending(f"Question {question_id} was replaced by {earlier.id}: {earlier.why}")
+    if not _same(decision, earlier, state, tool_of):
+        by = getattr(earlier, "by", "")
+        what = {f.Approved: "approved", f.Refused: "rejected"}.get(type(earlier), "answered")
+        if type(earlier) is f.Approved and earlier.args:
+            what = "edited"
+        raise AlreadyDecided(f"Question {question_id} was {what} by {by} already.")
+
+
+def _same(
+    decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Callable[[CallState, str], Tool]
+) -> bool:
+    """Whether the decision says what is recorded already; notes and names do not count."""
+    if type(earlier) is f.Refused:
+        return type(decision) is Reject and decision.message == earlier.message
+    if type(earlier) is f.Approved:
+        if not earlier.args:
+            return type(decision) is Approve
+        if type(decision) is not Edit or (decision.tool or state.call.tool) != (earlier.tool or state.call.tool):
+            return False
+        args = edited(tool_of(state, decision.tool or state.call.tool), decision)
+        return canonical(args) == bytes(earlier.args)
+    recorded = earlier.output if type(earlier) is f.Finished else earlier.value if type(earlier) is f.Answered else None
+    return type(decision) is Respond and recorded is not None and canonical(plain(decision.output)) == bytes(recorded)

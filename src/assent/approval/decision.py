@@ -1,0 +1,75 @@
+"""What a person can say: approve, edit, reject, respond. The same as JSON everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..core.digest import holds
+from ..errors import InvalidDecision
+
+
+class _Decision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):
+    pass
+
+
+class Approve(_Decision):
+    """Run the call as it was shown."""
+
+    note: str | None = None
+
+
+class Edit(_Decision):
+    """Run the call with these arguments instead, and with another tool if one is named."""
+
+    arguments: dict[str, Any]
+    tool: str | None = None
+    note: str | None = None
+
+
+class Reject(_Decision):
+    """Do not run the call; the model is told so, in these words if given."""
+
+    message: str | None = None
+
+
+class Respond(_Decision):
+    """Answer in the tool's place, or what the tool's body asked."""
+
+    output: Any
+
+
+Decision = Approve | Edit | Reject | Respond
+
+
+def decision_from(data: Any) -> Decision:
+    """A decision from its JSON form (`{"type": "approve"}`), or a decision as it is."""
+    if isinstance(data, _Decision):
+        return _checked(data)  # type: ignore[arg-type]
+    try:
+        return _checked(msgspec.convert(data, Decision))
+    except msgspec.ValidationError as error:
+        raise InvalidDecision(
+            f"This is not a decision: {error}. Give Approve(), Edit(arguments), Reject(message) or Respond(output), "
+            'or their JSON, such as {"type": "approve"}.'
+        ) from None
+
+
+def _checked(decision: Decision) -> Decision:
+    """Decisions built in Python are as typed and as encodable as those that come as JSON."""
+    try:
+        again: Decision = msgspec.convert(msgspec.to_builtins(decision), Decision)
+        msgspec.json.encode(again)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        why = "it holds text that UTF-8 cannot carry" if type(error) is UnicodeEncodeError else str(error)
+        raise InvalidDecision(f"This {type(decision).__name__} cannot be recorded: {why}.") from None
+    return decision
+
+
+def checked_name(by: str) -> str:
+    """The name of whoever decides, or `InvalidDecision`."""
+    if type(by) is not str or not by or not holds(by):
+        raise InvalidDecision(f"`by` must say who decides, as text; got {by!r:.80}.")
+    return by

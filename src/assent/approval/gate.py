@@ -1,0 +1,174 @@
+"""The gate: the one function that judges every call of every kind.
+
+Its verdict is a fact with an author and a reason. Whatever it cannot judge does not run: it is
+refused if nobody would be asked anyway, else a person is asked and told why.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Raw
+
+from ..agent import Agent
+from ..context import RunContextWrapper
+from ..core import facts as f
+from ..core.digest import BadJSON, canonical, parse_object
+from ..core.run import CallState, Run
+from ..errors import InvalidArguments
+from ..tools.tool import Tool, qualified
+from .question import CANNOT_RUN, action_digest, item_of, new_id
+
+Judgement = f.Approved | f.Refused | f.Asked
+
+
+class Case(NamedTuple):
+    """A call before the gate. `tool` is what was offered under the call's name, if anything was."""
+
+    root: Run
+    path: tuple[str, ...]
+    state: CallState
+    tool: Tool | None
+    agent: Agent[Any]
+    ctx: RunContextWrapper[Any]
+    at: int
+
+
+class Arguments(NamedTuple):
+    """The proposed arguments, read: canonical, or with what is wrong with them."""
+
+    value: dict[str, Any] | None
+    problem: str | None = None
+    stored: Raw = f.NOTHING
+    """Set if they are not the proposed ones as they stand."""
+
+
+def read_arguments(tool: Tool, text: str) -> Arguments:
+    """What rules judge, people see, digests cover and the tool gets."""
+    try:
+        if not text.strip() and not tool.required:
+            value = tool.canonical({})
+            tool.bind(value)
+            return Arguments(value, None, Raw(canonical(value)))
+        proposed = parse_object(text)
+        value = tool.canonical(proposed)
+        tool.bind(value)
+    except BadJSON as error:
+        return Arguments(None, f"the arguments are not a JSON object that can be read: {error}")
+    except InvalidArguments as error:
+        return Arguments(value, f"the arguments do not fit the tool: {error}")
+    return Arguments(value, None, f.NOTHING if value == proposed else Raw(canonical(value)))
+
+
+async def judge(case: Case) -> Judgement:
+    """Approve, refuse or ask: for any call, of any tool, by any rule."""
+    tool, call = case.tool, case.state.call
+    if tool is None:
+        return f.Refused(call.id, "runtime", why="tool_not_found", at=case.at, path=case.path)
+    args = read_arguments(tool, case.state.proposal.arguments)
+    grant = _grant(case.root, case.state.turn.agent, tool)
+    if grant is not None and grant.verdict == "reject":
+        return f.Refused(
+            call.id, f"grant:{grant.id}", message=grant.message, why=f"given by {grant.by}", at=case.at, path=case.path
+        )
+    if tool.needs_approval is False:
+        if args.problem is not None:
+            return f.Refused(call.id, "runtime", why=args.problem, at=case.at, path=case.path)
+        return f.Approved(call.id, "rule", args=args.stored, at=case.at, path=case.path)
+    if args.problem is None and grant is not None:
+        why = f"given by {grant.by}"
+        return f.Approved(call.id, f"grant:{grant.id}", args=args.stored, why=why, at=case.at, path=case.path)
+    why_ask = await _why_ask(case, tool, args)
+    if why_ask is None:
+        by = f"rule:{qualified(tool.needs_approval)}"
+        return f.Approved(call.id, by, args=args.stored, at=case.at, path=case.path)
+    return await _ask(case, tool, args, why_ask)
+
+
+def _grant(root: Run, agent: str, tool: Tool) -> f.Granted | None:
+    """The grant that covers a call of this tool; a rejection goes before any approval."""
+    found = None
+    for grant in root.grants.values():
+        if grant.tool == tool.name and grant.agent == agent and grant.server == tool.server:
+            if grant.verdict == "reject":
+                return grant
+            found = found or grant
+    return found
+
+
+async def _why_ask(case: Case, tool: Tool, args: Arguments) -> str | None:
+    """Why a person must be asked; None if the rule lets the call pass."""
+    if args.problem is not None:
+        return f"This call cannot run as it is: {args.problem}"
+    rule = tool.needs_approval
+    if rule is True:
+        return f"Every call of {tool.name} needs approval."
+    name = qualified(rule)
+    try:
+        params = parse_object(canonical(args.value).decode())  # a copy: a rule may not change what runs
+        verdict = rule(case.ctx, params, case.state.proposal.call_id or "")  # type: ignore[operator]
+        if inspect.isawaitable(verdict):
+            verdict = await verdict
+    except Exception as error:
+        return f"The rule {name} failed with {type(error).__name__}: {error}"
+    if verdict is False:
+        return None
+    if verdict is True:
+        return f"The rule {name} asks for approval."
+    return f"The rule {name} gave {verdict!r:.80}, which is neither True nor False."
+
+
+async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
+    shown: Any = {"raw": case.state.proposal.arguments} if args.value is None else args.value
+    stored = args.stored
+    if args.problem is not None and args.value is not None:
+        stored = Raw(canonical(args.value))
+    asked = f.Asked(
+        case.state.call.id,
+        new_id("q"),
+        why,
+        action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown),
+        allowed=CANNOT_RUN if args.problem is not None else None,
+        args=stored,
+        at=case.at,
+        path=case.path,
+    )
+    return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
+
+
+async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Asked) -> Judgement:
+    approver = tool.on_approval
+    by = f"code:{qualified(approver)}"
+    try:
+        answer = approver(case.ctx, item_of(case.agent, case.path, case.state, asked))  # type: ignore[misc]
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except Exception as error:
+        return _because(asked, f"{by} failed with {type(error).__name__}: {error}")
+    approve = answer.get("approve") if isinstance(answer, Mapping) else None
+    reason = answer.get("reason") if isinstance(answer, Mapping) else None
+    if type(approve) is not bool or not (reason is None or type(reason) is str):
+        return _because(asked, f'{by} gave {answer!r:.80}, not {{"approve": bool, "reason": str}}')
+    call = case.state.call.id
+    if not approve:
+        return f.Refused(call, by, message=reason or None, why=asked.why, at=case.at, path=case.path)
+    if args.problem is not None:
+        return _because(asked, f"{by} approved what cannot run")
+    return f.Approved(
+        call, by, args=args.stored, digest=asked.digest, why=reason or None, at=case.at, path=case.path
+    )
+
+
+def _because(asked: f.Asked, what: str) -> f.Asked:
+    return f.Asked(
+        asked.call,
+        asked.id,
+        f"{asked.why} ({what})",
+        asked.digest,
+        allowed=asked.allowed,
+        args=asked.args,
+        at=asked.at,
+        path=asked.path,
+    )

@@ -1,0 +1,1 @@
+"""The core: a run as data. No I/O, no clock, no randomness, no user code."""

@@ -1,0 +1,98 @@
+"""A saved run as JSON, and back: the one place that knows the format.
+
+The schema version says what the facts mean. A version this module does not know is refused; an
+older one is taken up to today's by the upgraders, one version at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..errors import IllegalFact, UnknownSchema, UnreadableState
+from .facts import NOTHING, AnyFact
+from .run import Run, fold
+
+SCHEMA = 1
+
+UPGRADERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""From a version: what makes a saved run of it, as plain JSON, one of the next version."""
+
+
+class Saved(Struct, omit_defaults=True):
+    """A saved run: which format, which Assent wrote it, the journal, and the user's context."""
+
+    schema: int
+    assent: str
+    journal: list[AnyFact]
+    context: Raw = NOTHING
+    context_kind: str | None = None
+
+
+class _Head(Struct):
+    schema: int
+    assent: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Saved)
+_head = msgspec.json.Decoder(_Head)
+
+
+def encode(saved: Saved) -> bytes:
+    """The JSON text of a saved run."""
+    return _encoder.encode(saved)
+
+
+def decode(data: bytes | str) -> Saved:
+    """A saved run from its JSON text; `UnreadableState` says what is wrong with it."""
+    try:
+        saved = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeEncodeError, UnicodeDecodeError, RecursionError) as error:
+        version = _version(data, error)
+        if version == SCHEMA:
+            raise UnreadableState(f"This saved run is damaged: {error}.") from None
+        return _upgrade(msgspec.json.decode(data), version)
+    if saved.schema != SCHEMA:
+        return _upgrade(msgspec.json.decode(data), saved.schema)
+    return saved
+
+
+def _version(data: bytes | str, error: Exception) -> int:
+    try:
+        return _head.decode(data).schema
+    except msgspec.ValidationError:
+        raise UnreadableState("This is JSON, but not a saved run: it has no schema version.") from None
+    except (msgspec.DecodeError, UnicodeEncodeError, UnicodeDecodeError, RecursionError):
+        raise UnreadableState(f"This is not the whole text of a saved run: {error}.") from None
+
+
+def _upgrade(data: dict[str, Any], version: int) -> Saved:
+    while version in UPGRADERS:
+        data = UPGRADERS[version](data)
+        version += 1
+    if version != SCHEMA:
+        raise UnknownSchema(
+            f"This saved run has schema version {version}; this Assent reads versions up to {SCHEMA}. "
+            "Load it with the version of Assent that wrote it, or a newer one."
+        )
+    try:
+        return msgspec.convert(data, Saved)
+    except msgspec.ValidationError as error:
+        raise UnreadableState(f"This saved run is damaged: {error}.") from None
+
+
+def replay(journal: list[AnyFact]) -> Run:
+    """Fold a journal from its beginning; `UnreadableState` if its facts do not follow one another."""
+    run = Run()
+    try:
+        for fact in journal:
+            fold(run, fact)
+    except IllegalFact as error:
+        raise UnreadableState(f"This saved run is damaged: {error}") from None
+    if run.began is None:
+        raise UnreadableState("This saved run is damaged: its journal is empty.")
+    return run

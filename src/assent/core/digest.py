@@ -1,0 +1,129 @@
+"""JSON with one spelling: strict parsing, canonical text, digests, text that UTF-8 can hold.
+
+What a rule judges, a person sees, a digest covers and a tool receives must be one value. So
+arguments are parsed here and nowhere else: a fast decoder would keep the last of two equal keys,
+or let NaN pass, and two readers would then see two different calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+
+
+class BadJSON(ValueError):
+    """The text is not JSON that has one meaning."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise BadJSON(f"the key {twice[:80]!r} occurs twice")
+    return out
+
+
+def _constant(name: str) -> Any:
+    raise BadJSON(f"{name} is not a JSON number")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise BadJSON(f"the number {text[:40]} is too large")
+    return value
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text, or `BadJSON`: no duplicate keys, no NaN or Infinity, no lone surrogates."""
+    try:
+        value = _decoder.decode(text)
+        if "\\u" in text or not text.isascii():
+            _encode(value)
+        return value
+    except BadJSON:
+        raise
+    except json.JSONDecodeError as error:
+        raise BadJSON(f"{error.msg} at character {error.pos}") from None
+    except UnicodeEncodeError:
+        raise BadJSON("it holds half of a surrogate pair, which UTF-8 cannot carry") from None
+    except RecursionError:
+        raise BadJSON("it is nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise BadJSON(str(error)) from None
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The value of a JSON text that must be an object."""
+    value = parse(text)
+    if type(value) is not dict:
+        raise BadJSON(f"expected a JSON object, got {_KINDS[type(value)]}")
+    return value
+
+
+_KINDS = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
+
+
+def _ordered(value: Any) -> Any:
+    kind = type(value)
+    if kind is dict:
+        keys = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=lambda k: k.encode("utf-16-be"))
+        return {k: _ordered(value[k]) for k in keys}
+    if kind is list:
+        return [_ordered(v) for v in value]
+    return value
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a JSON value: keys in RFC 8785's order, no white space.
+
+    Numbers keep what they are: RFC 8785 would round an integer above 2**53, and an order number
+    that was shown rounded is not the one that runs.
+    """
+    return _encode(_ordered(value))
+
+
+def digest(value: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical text, in hex."""
+    return hashlib.sha256(canonical(dict(value))).hexdigest()
+
+
+def text(value: str) -> tuple[str, int]:
+    """The text with what UTF-8 cannot hold replaced by U+FFFD, and how many characters were."""
+    try:
+        value.encode()
+        return value, 0
+    except UnicodeEncodeError:
+        joined = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return joined, joined.count("\ufffd") - value.count("\ufffd")
+
+
+def holds(value: str) -> bool:
+    """Whether UTF-8 can hold the text."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def plain(value: Any) -> Any:
+    """A user's value as plain JSON data of its own, or `BadJSON`: what cannot be said in JSON is not let in."""
+    try:
+        return parse(json.dumps(value, allow_nan=False))
+    except BadJSON:
+        raise
+    except RecursionError:
+        raise BadJSON("it is nested too deeply, or holds itself") from None
+    except (TypeError, ValueError) as error:
+        raise BadJSON(str(error)) from None

@@ -1,0 +1,375 @@
+"""The facts a journal is made of: what happened, in the past tense, frozen, and nothing else.
+
+A fact holds names, numbers and JSON, never a live object. JSON that Assent does not read itself
+(a provider's items, arguments, outputs) stays as the bytes it came as. New fields need defaults;
+a new meaning is a new fact; a field is never given another meaning.
+
+`at` is when it happened, in milliseconds since 1970. `path` is where: empty in the run itself,
+else the ids of the agent calls it happened under, outermost first.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+NOTHING = Raw()
+"""No JSON: an optional field that is not set. It is falsy, and `{}` or `""` as JSON is not."""
+
+CallKind = Literal["tool", "agent", "handoff", "output", "hosted", "hook"]
+QuestionKind = Literal["approval", "input", "doubt"]
+Verdict = Literal["approve", "edit", "reject", "respond"]
+Release = Literal["each", "batch"]
+
+
+class Usage(Struct, omit_defaults=True):
+    """What the model calls of a run have used."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def add(self, other: Usage) -> None:
+        """Count another usage into this one."""
+        self.requests += other.requests
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.total_tokens += other.total_tokens
+        self.cached_tokens += other.cached_tokens
+        self.reasoning_tokens += other.reasoning_tokens
+
+
+class Call(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A call as it was proposed: our id, unique in its run, and which of the reply's items it is."""
+
+    id: str
+    tool: str
+    item: int = 0
+    kind: CallKind = "tool"
+
+
+class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_field="fact", tag=str.lower):
+    """Something that happened."""
+
+    at: int = 0
+    path: tuple[str, ...] = ()
+
+
+# -- of a run ------------------------------------------------------------------------------------
+
+
+class Began(Fact):
+    """The run, or with a path the branch that an agent call opens, came to be."""
+
+    agent: str
+    max_turns: int
+    run: str = ""
+    version: str = ""
+    release: Release = "each"
+    guards: tuple[str, ...] = ()
+    live: bool = False
+    trace: dict[str, str] | None = None
+    conversation: dict[str, str] | None = None
+
+
+class Said(Fact):
+    """Somebody gave input: a JSON text (a user's message) or a list of provider items."""
+
+    items: Raw
+    by: str = "user"
+
+
+class Defined(Fact):
+    """The agent is offered to the model like this from now on: each tool's name and fingerprint."""
+
+    agent: str
+    tools: dict[str, str] = {}
+    model: str = ""
+    instructions: str = ""
+    """A digest of the text, or the name of the function that makes it."""
+    finishing: bool = False
+    """Whether the outputs of a turn's calls may end the run."""
+
+
+class Replied(Fact):
+    """The model replied. `saw`: how many `Said` it had heard."""
+
+    items: Raw
+    saw: int
+    calls: tuple[Call, ...] = ()
+    usage: Usage | None = None
+    id: str | None = None
+    note: str | None = None
+
+
+class Proposed(Fact):
+    """The runtime itself proposes a call: a final output to approve, or a hook that asks."""
+
+    call: Call
+    args: Raw
+
+
+class Concluded(Fact):
+    """The run has its output: `output`, else what `call` gave, else the text of the last reply."""
+
+    output: Raw = NOTHING
+    call: str | None = None
+
+
+class Continued(Fact):
+    """The outputs of the turn's calls did not end the run; the model is asked."""
+
+
+class Guarded(Fact):
+    """A guardrail was run."""
+
+    where: Literal["input", "output", "tool_input", "tool_output"]
+    name: str
+    tripped: bool = False
+    output: Raw = NOTHING
+    call: str | None = None
+
+
+class Granted(Fact):
+    """Somebody decided for later calls too: of this tool, by the agent at this place."""
+
+    id: str
+    agent: str
+    tool: str
+    verdict: Literal["approve", "reject"]
+    by: str
+    server: str | None = None
+    message: str | None = None
+
+
+class Revoked(Fact):
+    """A grant was taken back; what it let pass stays passed."""
+
+    grant: str
+    by: str
+
+
+class Limited(Fact):
+    """The run has another limit of turns from now on."""
+
+    max_turns: int
+
+
+class Cancelled(Fact):
+    """Somebody stopped the run. Nothing is owed until it is resumed."""
+
+    by: str
+    why: str | None = None
+
+
+class Resumed(Fact):
+    """Somebody let a cancelled run go on."""
+
+    by: str
+
+
+class Saved(Fact):
+    """The first `upto` entries of the talk are in the session."""
+
+    upto: int
+
+
+class Closed(Fact):
+    """The run ended for good without an output."""
+
+    why: str
+    error: str | None = None
+
+
+# -- of a call -----------------------------------------------------------------------------------
+
+
+class Asked(Fact):
+    """A person is asked. `digest` is of what was shown; `args` are the canonical arguments, if they
+    are not the proposed ones; `allowed` is set where not every answer of its kind will do."""
+
+    call: str
+    id: str
+    why: str
+    digest: str
+    kind: QuestionKind = "approval"
+    allowed: tuple[Verdict, ...] | None = None
+    args: Raw = NOTHING
+    prompt: Raw = NOTHING
+    schema: Raw = NOTHING
+    until: int | None = None
+    replaces: str | None = None
+
+
+class Approved(Fact):
+    """The call may run: as it is, or with other arguments (then `digest` is of those)."""
+
+    call: str
+    by: str
+    asked: str | None = None
+    args: Raw = NOTHING
+    tool: str | None = None
+    digest: str | None = None
+    why: str | None = None
+
+
+class Refused(Fact):
+    """The call will not run."""
+
+    call: str
+    by: str
+    asked: str | None = None
+    message: str | None = None
+    why: str | None = None
+
+
+class Told(Fact):
+    """The text that tells the model of a refusal was settled."""
+
+    call: str
+    text: str
+
+
+class Answered(Fact):
+    """A person answered what a tool's body asked."""
+
+    call: str
+    by: str
+    asked: str
+    value: Raw
+
+
+class Redefined(Fact):
+    """A tool that changed while its call waited was accepted as it is now."""
+
+    call: str
+    fingerprint: str
+    by: str
+
+
+class Started(Fact):
+    """The tool's body is about to be entered. Recorded before it is."""
+
+    call: str
+    attempt: int = 1
+
+
+class Stepped(Fact):
+    """A step inside a body is done; entered again, the body gets this value."""
+
+    call: str
+    name: str
+    value: Raw
+
+
+class Finished(Fact):
+    """The call has its outcome: from the body, or from a person in its place."""
+
+    call: str
+    output: Raw
+    by: str = "tool"
+    asked: str | None = None
+    error: str | None = None
+    note: str | None = None
+
+
+class Witnessed(Fact):
+    """A result that came too late to count, kept as evidence."""
+
+    call: str
+    attempt: int
+    output: Raw
+
+
+class HandedOff(Fact):
+    """Another agent has taken over. `history`, if set, is what it hears of the talk so far."""
+
+    call: str
+    to: str
+    history: Raw = NOTHING
+
+
+RunFact = (
+    Began
+    | Said
+    | Defined
+    | Replied
+    | Proposed
+    | Concluded
+    | Continued
+    | Guarded
+    | Granted
+    | Revoked
+    | Limited
+    | Cancelled
+    | Resumed
+    | Saved
+    | Closed
+)
+CallFact = (
+    Asked
+    | Approved
+    | Refused
+    | Told
+    | Answered
+    | Redefined
+    | Started
+    | Stepped
+    | Finished
+    | Witnessed
+    | HandedOff
+)
+AnyFact = RunFact | CallFact
+
+
+# -- effects: what must happen next, derived from a run and never stored -------------------------
+
+
+class Effect(Struct, frozen=True, gc=False):
+    """Something that must happen next, to this call or, without one, to the run itself."""
+
+    call: str | None = None
+    path: tuple[str, ...] = ()
+
+
+class AskModel(Effect):
+    """Ask the model; its reply will have heard `saw` inputs."""
+
+    saw: int = 0
+
+
+class Guard(Effect):
+    """Run the input guardrail of this name."""
+
+    name: str = ""
+
+
+class Judge(Effect):
+    """Let the gate judge this call."""
+
+
+class Execute(Effect):
+    """Take this call through the door."""
+
+
+class Settle(Effect):
+    """This call was started and its outcome is not known here: find out, or ask."""
+
+
+class Tell(Effect):
+    """Settle the text that tells the model of this refusal."""
+
+
+class Conclude(Effect):
+    """See whether the reply, or the output call that was approved, ends the run."""
+
+
+class Return(Effect):
+    """The branch under this call has ended: give its output to the call."""
+
+
+AnyEffect = AskModel | Guard | Judge | Execute | Settle | Tell | Conclude | Return

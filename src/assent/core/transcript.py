@@ -1,0 +1,104 @@
+"""What the model hears of a run: provider items, derived from the entries, each made once.
+
+Items have the shape of OpenAI's Responses API whatever the provider; a model's adapter translates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+from msgspec.json import decode
+
+from . import facts as f
+from .run import CallState, Entry, Run, Turn
+
+Item = dict[str, Any]
+
+
+class Talk(Struct, eq=False):
+    """The items of the first `upto` entries."""
+
+    items: list[Item]
+    upto: int = 0
+
+
+def transcript(run: Run) -> list[Item]:
+    """Everything the model has to hear now. The list is the run's own: copy it to keep it."""
+    talk: Talk = run.talk or Talk([])
+    run.talk = talk
+    entries = run.entries
+    while talk.upto < len(entries):
+        entry = entries[talk.upto]
+        if type(entry) is Turn and entry.left:
+            break
+        if type(entry) is f.HandedOff and entry.history:
+            talk.items = []
+        talk.items += entry_items(entry)
+        talk.upto += 1
+    if not run.unheard:
+        return talk.items
+    return [*talk.items, *(item for said in run.unheard for item in said_items(said))]
+
+
+def entry_items(entry: Entry) -> list[Item]:
+    """The items of one entry; of an open turn, without the calls that have no output yet."""
+    if type(entry) is Turn:
+        return turn_items(entry)
+    if type(entry) is f.HandedOff:
+        return decode(entry.history) if entry.history else []
+    return said_items(entry)  # type: ignore[arg-type]
+
+
+def said_items(said: f.Said) -> list[Item]:
+    """An input as items."""
+    value = decode(said.items)
+    return [{"role": said.by, "content": value}] if type(value) is str else value
+
+
+def turn_items(turn: Turn) -> list[Item]:
+    """The reply's items and then the outputs, in the order of the calls."""
+    reply = turn.reply
+    if type(reply) is f.Proposed:
+        return [{"role": "user", "content": s.told} for s in turn.calls if s.told and s.call.kind == "output"]
+    items: list[Item] = decode(reply.items)
+    texts = [(state, output_text(state)) for state in turn.calls]
+    if turn.left:
+        waiting = {state.call.item for state, text in texts if text is None}
+        items = [item for n, item in enumerate(items) if n not in waiting]
+    return items + [output_item(state, text) for state, text in texts if text is not None]
+
+
+def output_item(state: CallState, text: str) -> Item:
+    """The item that gives the model a call's output."""
+    return {"type": "function_call_output", "call_id": state.proposal.call_id or state.call.id, "output": text}
+
+
+def output_text(state: CallState) -> str | None:
+    """What the model is told a call gave; None while it has no outcome."""
+    outcome = state.outcome
+    if type(outcome) is f.Finished:
+        text = value_text(outcome.output)
+        if not state.edited:
+            return text
+        ran = bytes(state.args).decode() if state.args else state.proposal.arguments
+        return f"{text}\n\n[A person changed this call before it ran. What ran was: {state.tool} {ran}]"
+    if type(outcome) is f.HandedOff:
+        return f'{{"assistant": "{outcome.to}"}}'
+    return state.told
+
+
+def value_text(value: Raw) -> str:
+    """A JSON value as text for the model: a string as itself, anything else as JSON."""
+    data = bytes(value)
+    return decode(data, type=str) if data.startswith(b'"') else data.decode()
+
+
+def reply_text(reply: f.Replied) -> str:
+    """The text of a reply's messages."""
+    parts: list[str] = []
+    for item in decode(reply.items):
+        if item.get("type", "message") == "message":
+            content = item.get("content", "")
+            parts += [content] if type(content) is str else [part.get("text", "") for part in content]
+    return "".join(parts)

@@ -1,0 +1,179 @@
+"""Every error Assent raises, by who must act on it.
+
+    AssentError
+    ├── UsageError               the developer: the program, or what it was given, must change
+    │   ├── InvalidDefinition    an agent, a tool or a rule that cannot be defined like this
+    │   ├── InvalidInput         input that cannot become part of a run
+    │   ├── InvalidArguments     arguments that do not fit the tool's schema
+    │   ├── InvalidDecision      a decision that does not fit the question
+    │   ├── UnreadableState      a saved run that is damaged, or is something else
+    │   │   └── UnknownSchema    a saved run of a schema version this Assent cannot read
+    │   ├── ContextMissing       a context that was not saved, or cannot be
+    │   ├── RunUnfinished        something asked of a run before its stream has ended
+    │   ├── ReplayMismatch       a tool body that asked other questions when entered again
+    │   ├── ScriptExhausted      a scripted model, or person, that has nothing more to say
+    │   └── MaxTurnsExceeded     a run that used up its turns
+    ├── Conflict                 the caller: what this was about is not so any more
+    │   ├── IllegalFact          a fact that cannot follow the journal
+    │   ├── AlreadyDecided       a question that has another answer already
+    │   ├── NotPending           a question that is not open any more
+    │   ├── DigestMismatch       a decision about something other than what is asked
+    │   ├── StateSpent           a state that was resumed already
+    │   ├── RunFinished          a run with nothing left to do
+    │   └── DefinitionChanged    a tool that is not what was asked about
+    ├── Forbidden                who may not
+    ├── NotFound                 what is not there
+    │   ├── QuestionNotFound
+    │   ├── GrantNotFound
+    │   └── ToolNotFound
+    └── Upstream                 the outside world: a model, a server, a database
+        └── ModelFailed
+
+A pause, a refusal, an expiry and a tool's failure are facts in the journal, not exceptions.
+An error's first docstring line is its message when it is raised without one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class AssentError(Exception):
+    """Assent could not go on."""
+
+    status: ClassVar[int] = 500
+    """The HTTP status this error maps to."""
+
+    state: Any = None
+    """The run as a `RunState` to resume, on every error that leaves a run; None if nothing had begun."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").split("\n", 1)[0])
+
+
+class UsageError(AssentError):
+    """The program, or what it was given, must change."""
+
+    status = 400
+
+
+class InvalidDefinition(UsageError):
+    """An agent, a tool or a rule cannot be defined like this."""
+
+
+class InvalidInput(UsageError):
+    """The input cannot become part of a run."""
+
+
+class InvalidArguments(UsageError):
+    """The arguments do not fit the tool's schema."""
+
+    status = 422
+
+
+class InvalidDecision(UsageError):
+    """The decision does not fit the question."""
+
+    status = 422
+
+
+class UnreadableState(UsageError):
+    """The saved run is damaged, or is not a saved run."""
+
+    status = 422
+
+
+class UnknownSchema(UnreadableState):
+    """The saved run has a schema version that this version of Assent cannot read."""
+
+
+class ContextMissing(UsageError):
+    """The run's context was not saved, or cannot be; give one."""
+
+
+class RunUnfinished(UsageError):
+    """The run's stream has not ended; read `stream_events()` to its end first."""
+
+
+class ReplayMismatch(UsageError):
+    """A tool body asked something else when it was entered again.
+
+    A body that asks runs again from the top after each answer, so it must ask the same
+    questions in the same order. Nothing after the mismatch ran.
+    """
+
+
+class ScriptExhausted(UsageError):
+    """The script has nothing more to say."""
+
+
+class MaxTurnsExceeded(UsageError):
+    """The run used up its turns; resume its `.state` with a higher `max_turns`."""
+
+
+class Conflict(AssentError):
+    """What this was about is not so any more; look again."""
+
+    status = 409
+
+
+class IllegalFact(Conflict):
+    """The fact cannot follow this journal; nothing was changed."""
+
+
+class AlreadyDecided(Conflict):
+    """The question has another answer already."""
+
+
+class NotPending(Conflict):
+    """The question is not open any more."""
+
+
+class DigestMismatch(Conflict):
+    """The decision is about something other than what is asked; look at the question again."""
+
+
+class StateSpent(Conflict):
+    """This state was resumed already; go on with the state of the newest result."""
+
+
+class RunFinished(Conflict):
+    """The run has nothing left to do; give it new input with `state.add_input(...)`."""
+
+
+class DefinitionChanged(Conflict):
+    """A tool is not what was asked about, or is gone."""
+
+
+class Forbidden(AssentError):
+    """You may not do this."""
+
+    status = 403
+
+
+class NotFound(AssentError):
+    """There is no such thing."""
+
+    status = 404
+
+
+class QuestionNotFound(NotFound):
+    """The run never asked such a question."""
+
+
+class GrantNotFound(NotFound):
+    """The run has no such grant."""
+
+
+class ToolNotFound(NotFound):
+    """The model called a tool that the agent does not have."""
+
+
+class Upstream(AssentError):
+    """Something outside Assent failed."""
+
+    status = 502
+
+
+class ModelFailed(Upstream):
+    """The model did not give a complete reply."""

@@ -1,0 +1,128 @@
+"""What a run shows of itself to its user: items, each with the agent it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .core.facts import QuestionKind, Verdict
+
+
+@dataclass(slots=True)
+class RunItem:
+    """Something that a run generated."""
+
+    agent: Any
+    """The agent, or its name after `release_agents()`."""
+    raw_item: dict[str, Any]
+    """The provider's item, a plain dict of your own."""
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent, whether it is still held or not."""
+        return self.agent if type(self.agent) is str else self.agent.name
+
+    def to_input_item(self) -> dict[str, Any]:
+        """The item as input for another run."""
+        return self.raw_item
+
+
+@dataclass(slots=True)
+class MessageOutputItem(RunItem):
+    """A message of the model."""
+
+    type: Literal["message_output_item"] = "message_output_item"
+
+    @property
+    def text(self) -> str:
+        """The message's text."""
+        content = self.raw_item.get("content", "")
+        return content if type(content) is str else "".join(part.get("text", "") for part in content)
+
+
+@dataclass(slots=True)
+class ReasoningItem(RunItem):
+    """The model's reasoning."""
+
+    type: Literal["reasoning_item"] = "reasoning_item"
+
+
+@dataclass(slots=True)
+class ToolCallItem(RunItem):
+    """A call that the model proposed."""
+
+    type: Literal["tool_call_item"] = "tool_call_item"
+
+    @property
+    def tool_name(self) -> str:
+        """The tool's name."""
+        return str(self.raw_item.get("name", ""))
+
+    @property
+    def call_id(self) -> str | None:
+        """The provider's id of the call."""
+        return self.raw_item.get("call_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended, who saw to it, and why."""
+
+    status: Literal["finished", "failed", "edited", "rejected", "refused", "responded", "handed_off"]
+    by: str
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class ToolCallOutputItem(RunItem):
+    """What a call gave."""
+
+    output: Any
+    """The Python object in the process that ran the tool; its JSON form after a reload."""
+    outcome: Outcome
+    type: Literal["tool_call_output_item"] = "tool_call_output_item"
+
+    @property
+    def call_id(self) -> str | None:
+        """The provider's id of the call."""
+        return self.raw_item.get("call_id")
+
+
+@dataclass(slots=True, eq=False)
+class ToolApprovalItem(RunItem):
+    """A call that waits for a person: a question. Two items are equal if they are the same question."""
+
+    id: str
+    """The question's own id, unique over all runs."""
+    digest: str
+    """Of what is shown here; a decision is bound to it."""
+    tool_name: str
+    arguments: str
+    """The canonical arguments as JSON text; what the model wrote, if that cannot be parsed."""
+    call_id: str | None
+    """The provider's id of the call."""
+    reason: str
+    """Why a person is asked."""
+    allowed: tuple[Verdict, ...]
+    """The decisions that fit."""
+    kind: QuestionKind = "approval"
+    path: tuple[str, ...] = ()
+    """The agent calls this is under, outermost first."""
+    question: Any = None
+    """What a tool's body asks, for a question of kind "input"."""
+    schema: dict[str, Any] | None = None
+    """The JSON schema of the answer, for a question of kind "input"."""
+    at: int = 0
+    """When it was asked, in milliseconds since 1970."""
+    type: Literal["tool_approval_item"] = field(default="tool_approval_item")
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+        return self.tool_name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is ToolApprovalItem and other.id == self.id and other.digest == self.digest
+
+    def __hash__(self) -> int:
+        return hash(self.id)

@@ -1,0 +1,1 @@
+"""Models: the contract, and one module for each wire dialect."""

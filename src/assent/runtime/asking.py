@@ -1,0 +1,142 @@
+"""Inside a tool's body: questions that pause the run, and steps that happen once.
+
+A body that asks is entered again from the top for each answer. What it asked before is matched by
+order and digest: a body that asks something else the second time is stopped, for an answer to one
+question must never pass for an answer to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+from msgspec.json import decode
+
+from ..approval.answer import schema_of, typed
+from ..approval.question import arguments_text, new_id
+from ..core import facts as f
+from ..core.digest import BadJSON, canonical, digest, plain
+from ..core.run import CallState
+from ..errors import ReplayMismatch, UsageError
+from ..tools.function import in_thread, is_async
+from .journal import Journal
+from .value import output_json
+
+
+class Paused(BaseException):
+    """Leaves a body that waits for an answer. Not an Exception, so that bodies do not catch it."""
+
+
+class Body:
+    """One entry of one call's body."""
+
+    __slots__ = ("_asks", "_journal", "_loop", "_path", "_state", "_steps", "mismatch", "pending")
+
+    def __init__(self, journal: Journal, path: tuple[str, ...], state: CallState) -> None:
+        self._journal = journal
+        self._path = path
+        self._state = state
+        self._loop = asyncio.get_running_loop()
+        self._asks = 0
+        self._steps: Counter[str] | None = None
+        self.pending: f.Asked | None = None
+        """The question that the body left with."""
+        self.mismatch: ReplayMismatch | None = None
+
+    def _identity(self) -> dict[str, Any]:
+        return {"run": self._journal.run.id, "path": list(self._path), "call": self._state.call.id}
+
+    def arguments(self) -> str:
+        """The arguments that run, as canonical JSON text."""
+        return arguments_text(self._state, self._state.args)
+
+    def key(self) -> str:
+        """The idempotency key: of run, call and effective arguments, the same for every attempt."""
+        return digest({**self._identity(), "tool": self._state.tool, "arguments": self.arguments()})[:32]
+
+    async def ask(self, question: Any, schema: Any) -> Any:
+        """The person's answer, or out of the body until there is one."""
+        return self.ask_sync(question, schema)
+
+    def ask_sync(self, question: Any, schema: Any) -> Any:
+        """The person's answer, or out of the body until there is one."""
+        if self.pending is not None:
+            raise Paused
+        try:
+            prompt = Raw(canonical(plain(question)))
+        except BadJSON as error:
+            raise UsageError(f"A question is text or JSON: {error}.") from None
+        shape = schema_of(schema)
+        shown = digest(
+            {
+                **self._identity(),
+                "ask": self._asks,
+                "prompt": bytes(prompt).decode(),
+                "schema": bytes(shape).decode() if shape else None,
+            }
+        )
+        number, self._asks = self._asks, self._asks + 1
+        if number < len(self._state.answers):
+            asked, answered = self._state.answers[number]
+            if asked.digest != shown:
+                self.mismatch = ReplayMismatch(
+                    f"Tool {self._state.tool!r} asked {bytes(prompt).decode():.80} where it had asked "
+                    f"{bytes(asked.prompt).decode():.80} before its answers came. A body that asks must ask the "
+                    "same, in the same order, each time it is entered; wrap what may differ in ctx.step."
+                )
+                raise self.mismatch
+            return typed(schema, decode(answered.value))
+        why = f"{self._state.tool} asks."
+        self.pending = f.Asked(
+            self._state.call.id,
+            new_id("q"),
+            why,
+            shown,
+            "input",
+            prompt=prompt,
+            schema=shape,
+            at=self._journal.now(),
+            path=self._path,
+        )
+        raise Paused
+
+    def _replayed(self, name: str) -> f.Stepped | None:
+        if type(name) is not str or not name:
+            raise UsageError(f"A step needs a name, got {name!r:.80}.")
+        if self.pending is not None:
+            raise Paused
+        if self._steps is None:
+            self._steps = Counter()
+        number = self._steps[name]
+        self._steps[name] += 1
+        same = [step for step in self._state.steps if step.name == name]
+        return same[number] if number < len(same) else None
+
+    async def step(self, name: str, fn: Callable[[], Any]) -> Any:
+        """The step's value: recorded, or made now and recorded."""
+        done = self._replayed(name)
+        if done is None:
+            value = (await fn()) if is_async(fn) else await in_thread(fn)
+            if inspect.isawaitable(value):
+                value = await value
+            done = self._stepped(name, value)
+            self._journal.add(done)
+        return decode(done.value)
+
+    def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
+        """The step's value, in a body that runs in a thread: the journal belongs to the loop."""
+        done = self._replayed(name)
+        if done is None:
+            done = self._stepped(name, fn())
+            asyncio.run_coroutine_threadsafe(self._add(done), self._loop).result()
+        return decode(done.value)
+
+    async def _add(self, fact: f.Stepped) -> None:
+        self._journal.add(fact)
+
+    def _stepped(self, name: str, value: Any) -> f.Stepped:
+        return f.Stepped(self._state.call.id, name, output_json(value)[0], at=self._journal.now(), path=self._path)

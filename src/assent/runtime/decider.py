@@ -1,0 +1,55 @@
+"""Recording decisions in a journal: the same for a state in somebody's hands and for a run under way."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..approval.decide import find, granted, settle
+from ..approval.decision import Decision, Reject, decision_from
+from ..core import facts as f
+from ..core.run import CallState
+from ..errors import DefinitionChanged, InvalidDecision
+from ..tools.tool import Tool
+from .journal import Journal
+
+Always = Literal["approve", "reject"] | None
+
+
+def always(flag: bool, verdict: Literal["approve", "reject"]) -> Always:
+    """The grant a decision asks for, if it asks for one."""
+    if type(flag) is not bool:
+        raise InvalidDecision(f"always_{verdict} is True or False, got {flag!r:.80}.")
+    return verdict if flag else None
+
+
+def record(
+    journal: Journal,
+    tools: dict[str, Tool],
+    question_id: str,
+    given: Decision | dict[str, Any],
+    by: str,
+    digest: str | None,
+    lasting: Always = None,
+) -> None:
+    """Check a decision and record it, with its grant if it has one; or raise, and record nothing."""
+
+    def tool_of(state: CallState, name: str) -> Tool:
+        if state.definition is None or name not in state.definition.tools:
+            raise InvalidDecision(f"The agent was not offered a tool named {name!r}; choose one of its tools.")
+        if name not in tools:
+            raise DefinitionChanged(f"Tool {name!r} is gone; nothing was recorded.")
+        return tools[name]
+
+    now, run = journal.now(), journal.run
+    fact = settle(run, question_id, given, by=by, at=now, digest=digest, tool_of=tool_of)
+    if fact is None:
+        return
+    facts: list[f.AnyFact] = [fact]
+    if lasting is not None:
+        _, state, asked = find(run, question_id, None)
+        if asked.kind != "approval":
+            raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
+        decision = decision_from(given)
+        message = decision.message if type(decision) is Reject else None
+        facts.append(granted(state, tool_of(state, state.tool), lasting, by, message, now))
+    journal.append(facts)

@@ -1,0 +1,344 @@
+"""The driver: pays what a run owes until nothing is owed. All runs, plain, sync or streamed, use it.
+
+There is no path for resuming: a run that was paused, saved or broken off owes what it owes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from ..agent import Agent, by_name, instructions_mark
+from ..approval.gate import Case, judge
+from ..approval.question import new_id
+from ..context import RunContextWrapper
+from ..core import facts as f
+from ..core.run import CallState, Run, owed
+from ..core.transcript import Item, transcript
+from ..errors import DefinitionChanged, ModelFailed, ToolNotFound, UsageError
+from ..item import ToolApprovalItem
+from ..models.model import Model, ModelRequest, ModelResponse, ToolSpec
+from ..tools.tool import Tool
+from .config import RunConfig, ToolErrorFormatterArgs
+from .decider import always, record
+from .door import enter
+from .journal import Journal
+from .value import output_json
+
+log = logging.getLogger("assent")
+
+Path = tuple[str, ...]
+
+
+class Driver:
+    """One drive of one run."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        agent: Agent[Any],
+        config: RunConfig,
+        context: Any,
+        outputs: dict[tuple[Path, str], Any],
+        on_delta: Callable[[Item], None] | None = None,
+    ) -> None:
+        self.journal = journal
+        self.agent = agent
+        self.config = config
+        self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self)
+        self.outputs = outputs
+        """What bodies gave in this process, as Python objects."""
+        self.on_delta = on_delta
+        self.busy: dict[tuple[Path, str | None], asyncio.Task[None]] = {}
+        self.failure: BaseException | None = None
+        self.tools: dict[str, Tool] = by_name(agent.name, agent.tools)
+        self.offered: tuple[Tool, ...] = ()
+        self.specs: tuple[ToolSpec, ...] = ()
+        limit = config.max_parallel_tools
+        self.slots = asyncio.Semaphore(limit) if limit is not None else None
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    async def drive(self) -> None:
+        """Go on until the run waits for somebody or is over."""
+        try:
+            await self._drive()
+        finally:
+            for task in self.busy.values():
+                task.cancel()
+            if self.busy:
+                await asyncio.wait(self.busy.values())
+
+    async def _drive(self) -> None:
+        busy = self.busy
+        while True:
+            todo = owed(self.journal.run, busy)
+            if busy:
+                todo = [effect for effect in todo if (effect.path, effect.call) not in busy]
+            if self.failure is not None:
+                if not busy:
+                    raise self.failure
+                await self._wait()
+            elif not todo:
+                if not busy:
+                    return
+                await self._wait()
+            elif len(todo) == 1 and not busy:
+                await self._PERFORM[type(todo[0])](self, todo[0])
+            else:
+                await self._perform(todo)
+
+    async def _perform(self, todo: list[f.AnyEffect]) -> None:
+        """What is quick is done now, and what takes its time is begun."""
+        judging = [effect for effect in todo if type(effect) is f.Judge]
+        if judging:
+            await self._judge_all(judging)
+        for effect in todo:
+            kind = type(effect)
+            if kind is f.AskModel or kind is f.Execute:
+                if not judging:
+                    key = effect.path, effect.call
+                    self.busy[key] = asyncio.create_task(self._PERFORM[kind](self, effect))
+            elif kind is not f.Judge:
+                await self._PERFORM[kind](self, effect)
+
+    async def _wait(self) -> None:
+        done, _ = await asyncio.wait(self.busy.values(), return_when=asyncio.FIRST_COMPLETED)
+        for key in [key for key, task in self.busy.items() if task in done]:
+            task = self.busy.pop(key)
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            self.failure = self.failure or error
+
+    # -- effects ---------------------------------------------------------------------------------
+
+    async def _ask_model(self, effect: f.AskModel) -> None:
+        run = self.journal.run.at(effect.path) if effect.path else self.journal.run
+        model = self._model()
+        await self._offer(run, model, effect.path)
+        told = self.agent.instructions
+        if callable(told):
+            made = told(self.ctx, self.agent)
+            told = await made if inspect.isawaitable(made) else made
+        request = ModelRequest(told, transcript(run), self.specs)
+        reply = await self._reply(model, request)
+        self.journal.add(self._replied(run, reply, effect))
+
+    def _model(self) -> Model:
+        model = self.config.model or self.agent.model
+        if model is None:
+            raise UsageError(f"Agent {self.agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
+        return model
+
+    async def _offer(self, run: Run, model: Model, path: Path) -> None:
+        """Settle which tools the model is offered, and record the definition where it is a new one."""
+        enabled = tuple([tool for tool in self.agent.tools if tool.is_enabled is True or await self._enabled(tool)])
+        if enabled != self.offered or run.definition is None:
+            self.tools = by_name(self.agent.name, list(enabled))
+            self.offered = enabled
+            self.specs = tuple(tool.spec for tool in enabled)
+        elif run.definition.model == model.name:
+            return
+        defined = definition(self.agent, model, self.tools, at=self.journal.now(), path=path)
+        if run.definition is None or not same_definition(run.definition, defined):
+            self.journal.add(defined)
+
+    async def _enabled(self, tool: Tool) -> bool:
+        if type(tool.is_enabled) is bool:
+            return tool.is_enabled
+        answer = tool.is_enabled(self.ctx, self.agent)
+        answer = await answer if inspect.isawaitable(answer) else answer
+        return answer is True
+
+    async def _reply(self, model: Model, request: ModelRequest) -> ModelResponse:
+        reply: ModelResponse | None = None
+        show = self.on_delta
+        async with aclosing(model.stream(request)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if isinstance(event, ModelResponse):
+                    reply = event
+                elif show is not None:
+                    show(event)
+        if reply is None:
+            raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
+        return reply
+
+    def _replied(self, run: Run, reply: ModelResponse, effect: f.AskModel) -> f.Replied:
+        calls: list[f.Call] = []
+        number = len(run.calls)
+        for index, item in enumerate(reply.output):
+            if item.get("type") == "function_call":
+                name, arguments = item.get("name"), item.get("arguments")
+                if type(name) is not str or type(arguments) is not str:
+                    raise ModelFailed(f"The model sent a call whose name or arguments are not text: {item!r:.200}")
+                tool = self.tools.get(name)
+                number += 1
+                calls.append(f.Call(f"c{number}", name, index, tool.kind if tool else "tool"))
+        items, note = output_json(reply.output)
+        return f.Replied(
+            items,
+            effect.saw,
+            tuple(calls),
+            reply.usage,
+            reply.response_id,
+            note,
+            at=self.journal.now(),
+            path=effect.path,
+        )
+
+    async def _judge(self, effect: f.Judge) -> None:
+        self._judged([await judge(self._case(effect))])
+
+    async def _judge_all(self, effects: list[f.Judge]) -> None:
+        cases = [self._case(effect) for effect in effects]
+        if any(case.tool is not None and type(case.tool.needs_approval) is not bool for case in cases):
+            self._judged(list(await asyncio.gather(*map(judge, cases))))  # rules may take their time
+        else:
+            self._judged([await judge(case) for case in cases])
+
+    def _case(self, effect: f.Judge) -> Case:
+        root = self.journal.run
+        state = self._state(effect)
+        tool = self.tool_for(state, state.tool)
+        return Case(root, effect.path, state, tool, self.agent, self.ctx, self.journal.now())
+
+    def _judged(self, facts: list[f.Approved | f.Refused | f.Asked]) -> None:
+        self.journal.append(facts)
+        if self.config.tool_not_found == "raise":
+            for fact in facts:
+                if type(fact) is f.Refused and fact.why == "tool_not_found":
+                    name = self.journal.run.at(fact.path).calls[fact.call].tool
+                    raise ToolNotFound(f"The model called the tool {name!r}, which agent {self.agent.name!r} does not have.")
+
+    async def _execute(self, effect: f.Execute) -> None:
+        if self.slots is None:
+            await enter(self, effect.path, self._state(effect))
+        else:
+            async with self.slots:
+                await enter(self, effect.path, self._state(effect))
+
+    async def _settle(self, effect: f.Settle) -> None:
+        """Nobody here knows how this call ended, so a person is asked; never is it run again unasked."""
+        state = self._state(effect)
+        why = (
+            f"{state.tool} was started and how it ended is not known. Respond with its result if it happened, "
+            "approve to run it (again), reject to give it up."
+        )
+        digest = state.digest or ""
+        asked = f.Asked(state.call.id, new_id("q"), why, digest, "doubt", at=self.journal.now(), path=effect.path)
+        self.journal.add(asked)
+
+    async def _tell(self, effect: f.Tell) -> None:
+        state = self._state(effect)
+        refused = state.outcome
+        text = refused.message if type(refused) is f.Refused else None
+        if text is None and type(refused) is f.Refused:
+            text = await self._wording(state, refused)
+        self.journal.add(f.Told(state.call.id, text or "", at=self.journal.now(), path=effect.path))
+
+    async def _wording(self, state: CallState, refused: f.Refused) -> str:
+        kind, default = refusal(state, refused)
+        formatter = self.config.tool_error_formatter
+        if formatter is None:
+            return default
+        call_id = state.proposal.call_id or state.call.id
+        try:
+            text = formatter(ToolErrorFormatterArgs(kind, state.tool, call_id, default, refused.by, self.ctx))
+            text = await text if inspect.isawaitable(text) else text
+            if text is None or isinstance(text, str):
+                return default if text is None else msgspec.json.decode(output_json(text)[0])
+            log.warning("tool_error_formatter gave %.80r, not text; the default text is used", text)
+        except Exception:
+            log.warning("tool_error_formatter failed; the default text is used", exc_info=True)
+        return default
+
+    async def _conclude(self, effect: f.Conclude) -> None:
+        self.journal.add(f.Concluded(at=self.journal.now(), path=effect.path))
+
+    _PERFORM: dict[type[f.Effect], Callable[..., Any]] = {
+        f.AskModel: _ask_model,
+        f.Judge: _judge,
+        f.Execute: _execute,
+        f.Settle: _settle,
+        f.Tell: _tell,
+        f.Conclude: _conclude,
+    }
+
+    # -- what others need to know ----------------------------------------------------------------
+
+    def _state(self, effect: f.AnyEffect) -> CallState:
+        run = self.journal.run
+        return (run.at(effect.path) if effect.path else run).calls[effect.call or ""]
+
+    def tool_for(self, state: CallState, name: str) -> Tool | None:
+        """The tool that was offered under this name, as it was offered; None if none was."""
+        return resolve(state, name, self.tools)
+
+    def usage(self) -> f.Usage:
+        """What the run has used so far."""
+        return self.journal.run.usage
+
+    def decide(self, item: ToolApprovalItem, approve: bool, always_: bool, message: str | None) -> None:
+        """A decision made by code of the run itself."""
+        tools = self.tools
+        if approve:
+            record(self.journal, tools, item.id, {"type": "approve"}, "code", item.digest, always(always_, "approve"))
+        else:
+            decision = {"type": "reject", "message": message}
+            record(self.journal, tools, item.id, decision, "code", item.digest, always(always_, "reject"))
+
+    def verdict(self, tool_name: str, call_id: str) -> bool | None:
+        """Whether a call, by the provider's id, may run; None while it is not decided."""
+        for state in reversed(self.journal.run.calls.values()):
+            if state.call.tool == tool_name and state.proposal.call_id == call_id:
+                if type(state.outcome) is f.Refused:
+                    return False
+                return True if state.approval is not None else None
+        return None
+
+
+def resolve(state: CallState, name: str, tools: dict[str, Tool]) -> Tool | None:
+    """The tool a call was offered, among today's; `DefinitionChanged` if it is gone or another one."""
+    offered = state.definition.tools.get(name) if state.definition is not None else None
+    if offered is None:
+        return None
+    tool = tools.get(name)
+    if tool is None:
+        raise DefinitionChanged(f"Tool {name!r} is needed by call {state.call.id} and is gone; nothing ran.")
+    if tool.fingerprint != offered and tool.fingerprint != state.fingerprint:
+        raise DefinitionChanged(
+            f"Tool {name!r} is not what it was when call {state.call.id} was made; nothing ran. "
+            'Load the state with on_change="ask" or "accept", or bring the old definition back.'
+        )
+    return tool
+
+
+def definition(agent: Agent[Any], model: Model, tools: dict[str, Tool], **where: Any) -> f.Defined:
+    """The fact that says how an agent is offered to its model."""
+    marks = {name: tool.fingerprint for name, tool in tools.items()}
+    return f.Defined(agent.name, marks, model.name, instructions_mark(agent), **where)
+
+
+def same_definition(one: f.Defined, other: f.Defined) -> bool:
+    """Whether two definitions say the same."""
+    return (one.agent, one.tools, one.model, one.instructions, one.finishing) == (
+        other.agent,
+        other.tools,
+        other.model,
+        other.instructions,
+        other.finishing,
+    )
+
+
+def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
+    """What kind of refusal it is, and the default words for it."""
+    if refused.why == "tool_not_found" and refused.by == "runtime":
+        return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."
+    if refused.by == "runtime":
+        return "invalid_arguments", f"The call did not run: {refused.why}."
+    return "approval_rejected", "The call was not approved and did not run."

@@ -1,0 +1,100 @@
+"""What a stream yields: the model's deltas as they pass, and the journal's tail as items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..agent import Agent
+from ..approval.question import item_of
+from ..core import facts as f
+from ..item import MessageOutputItem, ReasoningItem, RunItem, ToolApprovalItem, ToolCallItem
+from .view import View
+
+ItemName = Literal["message_output_created", "tool_called", "tool_output", "reasoning_item_created"]
+
+
+@dataclass(slots=True)
+class RawResponsesStreamEvent:
+    """A delta of the model, as the provider sent it. It is not kept."""
+
+    data: dict[str, Any]
+    type: Literal["raw_response_event"] = "raw_response_event"
+
+
+@dataclass(slots=True)
+class RunItemStreamEvent:
+    """The run generated an item."""
+
+    name: ItemName
+    item: RunItem
+    type: Literal["run_item_stream_event"] = "run_item_stream_event"
+
+
+@dataclass(slots=True)
+class AgentUpdatedStreamEvent:
+    """Another agent has the word."""
+
+    new_agent: Agent[Any]
+    type: Literal["agent_updated_stream_event"] = "agent_updated_stream_event"
+
+
+@dataclass(slots=True)
+class ApprovalRequestedEvent:
+    """A person is asked."""
+
+    item: ToolApprovalItem
+    type: Literal["approval_requested"] = "approval_requested"
+
+
+@dataclass(slots=True)
+class ApprovalDecidedEvent:
+    """A question was settled: by whom, and how."""
+
+    question_id: str
+    decision: Literal["approve", "edit", "reject", "respond"]
+    by: str
+    type: Literal["approval_decided"] = "approval_decided"
+
+
+StreamEvent = (
+    RawResponsesStreamEvent
+    | RunItemStreamEvent
+    | AgentUpdatedStreamEvent
+    | ApprovalRequestedEvent
+    | ApprovalDecidedEvent
+)
+
+_NAMES: dict[type[RunItem], ItemName] = {
+    MessageOutputItem: "message_output_created",
+    ToolCallItem: "tool_called",
+    ReasoningItem: "reasoning_item_created",
+}
+
+
+def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
+    """What a fact that was just folded looks like in a stream."""
+    kind = type(fact)
+    if kind is f.Replied:
+        for item in view.reply_items(fact):  # type: ignore[arg-type]
+            yield RunItemStreamEvent(_NAMES[type(item)], item)
+    elif kind in _VERDICTS and fact.asked is not None:  # type: ignore[union-attr]
+        edited = kind is f.Approved and bool(fact.args)  # type: ignore[union-attr]
+        decision = "edit" if edited else _VERDICTS[kind]
+        yield ApprovalDecidedEvent(fact.asked, decision, fact.by)  # type: ignore[union-attr, arg-type]
+    if kind is f.Finished or kind is f.Told:
+        output = view.output_of(fact.path, view.run.at(fact.path).calls[fact.call])  # type: ignore[union-attr, arg-type]
+        if output is not None:
+            yield RunItemStreamEvent("tool_output", output)
+    elif kind is f.Asked:
+        state = view.run.at(fact.path).calls[fact.call]  # type: ignore[union-attr, index]
+        yield ApprovalRequestedEvent(item_of(view.agent, fact.path, state, fact))  # type: ignore[arg-type]
+
+
+_VERDICTS: dict[type[f.Fact], Literal["approve", "reject", "respond"]] = {
+    f.Approved: "approve",
+    f.Refused: "reject",
+    f.Finished: "respond",
+    f.Answered: "respond",
+}

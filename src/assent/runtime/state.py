@@ -1,0 +1,359 @@
+"""A paused run in your hands: decide, save, load, and hand it back to the runner."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from ..agent import Agent, by_name, instructions_mark
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.gate import read_arguments
+from ..approval.question import CANNOT_RUN, action_digest, arguments_text, new_id
+from ..core import codec
+from ..core import facts as f
+from ..core.digest import BadJSON
+from ..core.rules import ASKED, NEW, READY
+from ..core.run import CallState, Run, status
+from ..errors import (
+    DefinitionChanged,
+    GrantNotFound,
+    IllegalFact,
+    InvalidDecision,
+    RunFinished,
+    StateSpent,
+    UnreadableState,
+    UsageError,
+)
+from ..item import ToolApprovalItem
+from ..tools.tool import Tool
+from ..version import VERSION
+from . import saved_context
+from .decider import Always, always, record
+from .journal import Journal
+from .value import input_json
+from .view import Outputs, View
+
+T = TypeVar("T")
+OnChange = Literal["refuse", "ask", "accept"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A decision that holds for later calls too."""
+
+    id: str
+    agent: str
+    tool: str
+    verdict: Literal["approve", "reject"]
+    by: str
+    at: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """What can be told of a saved run without any agent."""
+
+    schema: int
+    assent: str
+    run: str
+    agent: str
+    status: str
+    waiting: list[ToolApprovalItem]
+    """The open questions; each item's `.agent` is the agent's name."""
+
+
+class RunState(Generic[T]):
+    """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
+
+    def __init__(self, journal: Journal, agent: Agent[T], context: Any, outputs: Outputs | None = None) -> None:
+        self._journal = journal
+        self._agent = agent
+        self._context = context
+        self._outputs: Outputs = outputs if outputs is not None else {}
+        self._spent = False
+        self._tail = len(journal.facts)
+        self.changes: list[str] = []
+        """What of the agent's definition is not as it was when the state was saved."""
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        """The run's own id."""
+        return self._journal.run.id
+
+    @property
+    def status(self) -> str:
+        """Where the run stands: "waiting" for a person, "working", "done", ..."""
+        return status(self._journal.run)
+
+    @property
+    def context(self) -> Any:
+        """Your context object, if the state has one."""
+        return None if self._context is saved_context.MISSING else self._context
+
+    def get_interruptions(self) -> list[ToolApprovalItem]:
+        """The questions that are open, in the order of the calls."""
+        return self._view().interruptions()
+
+    def grants(self) -> list[Grant]:
+        """The decisions that hold for later calls too."""
+        return [
+            Grant(g.id, g.agent, g.tool, g.verdict, g.by, g.at, g.message) for g in self._journal.run.grants.values()
+        ]
+
+    def _view(self) -> View:
+        return View(self._journal.run, self._agent, self._outputs)
+
+    # -- deciding --------------------------------------------------------------------------------
+
+    def approve(self, item: ToolApprovalItem, always_approve: bool = False, *, by: str = "local") -> None:
+        """Let the call run as it was shown; `always_approve`: later calls of this tool too."""
+        self._decide(_item(item).id, Approve(), by, item.digest, always(always_approve, "approve"))
+
+    def reject(
+        self,
+        item: ToolApprovalItem,
+        always_reject: bool = False,
+        rejection_message: str | None = None,
+        *,
+        by: str = "local",
+    ) -> None:
+        """Do not run the call, and tell the model so; `always_reject`: later calls of this tool too."""
+        self._decide(_item(item).id, Reject(rejection_message), by, item.digest, always(always_reject, "reject"))
+
+    def edit(
+        self, item: ToolApprovalItem, arguments: dict[str, Any], *, tool: str | None = None, by: str = "local"
+    ) -> None:
+        """Run the call with these arguments, which must fit the tool's schema."""
+        self._decide(_item(item).id, Edit(arguments, tool), by, item.digest)
+
+    def respond(self, item: ToolApprovalItem, output: Any, *, by: str = "local") -> None:
+        """Answer in the tool's place, or what the tool's body asked."""
+        self._decide(_item(item).id, Respond(output), by, item.digest)
+
+    def decide(
+        self, question_id: str, decision: Decision | dict[str, Any], by: str = "local", digest: str | None = None
+    ) -> None:
+        """Record a decision on an open question: an object, or its JSON form.
+
+        With `digest` the decision is refused unless the question still shows what it is of.
+        """
+        self._decide(question_id, decision, by, digest)
+
+    def _decide(
+        self, question_id: str, decision: Decision | dict[str, Any], by: str, digest: str | None, lasting: Always = None
+    ) -> None:
+        self._usable()
+        tools = by_name(self._agent.name, self._agent.tools)
+        record(self._journal, tools, question_id, decision, by, digest, lasting)
+
+    def revoke(self, grant_id: str, by: str = "local") -> None:
+        """Take a grant back: later calls are judged without it."""
+        self._usable()
+        if grant_id not in self._journal.run.grants:
+            raise GrantNotFound(f"This run has no grant {grant_id!r:.80}; see state.grants().")
+        self._journal.add(f.Revoked(grant_id, by, at=self._journal.now()))
+
+    def add_input(self, input: str | list[dict[str, Any]]) -> None:
+        """Say something more: the model hears it after the outputs of the open calls.
+
+        A finished run with new input can be resumed.
+        """
+        self._usable()
+        items = input_json(input)
+        try:
+            self._journal.add(f.Said(items, at=self._journal.now()))
+        except IllegalFact:
+            raise RunFinished("The run is closed; it takes no more input.") from None
+
+    def _usable(self) -> None:
+        if self._spent:
+            raise StateSpent()
+
+    # -- saving ----------------------------------------------------------------------------------
+
+    def to_string(
+        self,
+        *,
+        context_serializer: Callable[[Any], Any] | None = None,
+        strict_context: bool = False,
+        include_tracing_api_key: bool = False,
+    ) -> str:
+        """The run as JSON text, to keep anywhere for any time.
+
+        A context that is a mapping, a dataclass or a pydantic model is saved with it; any other
+        needs `context_serializer`, or is left out with a warning (with `strict_context`: an error).
+        """
+        self._usable()
+        context, kind = saved_context.save(self._context, context_serializer, strict_context)
+        saved = codec.Saved(codec.SCHEMA, VERSION, self._journal.facts, context, kind)
+        return codec.encode(saved).decode()
+
+    def to_json(
+        self,
+        *,
+        context_serializer: Callable[[Any], Any] | None = None,
+        strict_context: bool = False,
+        include_tracing_api_key: bool = False,
+    ) -> dict[str, Any]:
+        """The run as a JSON object; see `to_string`."""
+        text = self.to_string(
+            context_serializer=context_serializer,
+            strict_context=strict_context,
+            include_tracing_api_key=include_tracing_api_key,
+        )
+        data: dict[str, Any] = msgspec.json.decode(text)
+        return data
+
+    @classmethod
+    async def from_string(
+        cls,
+        agent: Agent[T],
+        text: str | bytes,
+        *,
+        context_override: Any = None,
+        context_deserializer: Callable[[Any], Any] | None = None,
+        strict_context: bool = False,
+        on_change: OnChange = "refuse",
+    ) -> RunState[T]:
+        """A saved run again, in any process that has the agent's code.
+
+        If a tool that a waiting call needs has changed or is gone, `on_change` says what becomes of
+        it: "refuse" raises `DefinitionChanged`, "ask" puts the call to a person again, whatever was
+        decided before, and "accept" goes on with the tool as it is now.
+        """
+        if not isinstance(text, str | bytes):
+            raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}; for a dict use from_json.")
+        if not isinstance(agent, Agent):
+            raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
+        if on_change not in ("refuse", "ask", "accept"):
+            raise UsageError(f'on_change is "refuse", "ask" or "accept", got {on_change!r:.80}.')
+        saved = codec.decode(text)
+        run = codec.replay(saved.journal)
+        context = saved_context.load(
+            saved.context, saved.context_kind, context_override, context_deserializer, strict_context
+        )
+        state = cls(Journal(saved.journal, run, time.time), agent, context)
+        state._fit(agent, on_change)
+        return state
+
+    @classmethod
+    async def from_json(cls, agent: Agent[T], data: dict[str, Any], **options: Any) -> RunState[T]:
+        """A saved run again, from what `to_json` gave; see `from_string` for the options."""
+        if not isinstance(data, dict):
+            raise UnreadableState(f"A saved run is a JSON object, got {type(data).__name__}; for text use from_string.")
+        try:
+            text = msgspec.json.encode(data)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UnreadableState(f"This is not a saved run as JSON: {error}.") from None
+        return await cls.from_string(agent, text, **options)
+
+    @staticmethod
+    def peek(text: str | bytes) -> Peek:
+        """What a saved run is and what it waits for, without any agent."""
+        saved = codec.decode(text)
+        run = codec.replay(saved.journal)
+        waiting = _read(lambda: View(run, run.agent, {}).interruptions())  # type: ignore[arg-type]
+        return Peek(saved.schema, saved.assent, run.id, run.agent, status(run), waiting)
+
+    # -- definitions -----------------------------------------------------------------------------
+
+    def _fit(self, agent: Agent[Any], on_change: OnChange) -> None:
+        """See that the agent is the one the run was made with, as far as open calls need it."""
+        run = self._journal.run
+        if run.began is None or run.began.agent != agent.name:
+            made = run.began.agent if run.began else ""
+            raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
+        tools = by_name(agent.name, agent.tools)
+        for state in list(run.open.values()):
+            _read(lambda state=state: state.proposal)  # type: ignore[misc]
+            if state.phase in (NEW, ASKED, READY):
+                self._fit_call(state, tools, on_change)
+        self._tail = len(self._journal.facts)
+        self.changes += changes(run, agent, tools)
+        if self.changes:
+            warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(self.changes)}.", stacklevel=3)
+
+    def _fit_call(self, state: CallState, tools: dict[str, Tool], on_change: OnChange) -> None:
+        offered = state.definition.tools.get(state.tool) if state.definition is not None else None
+        tool = tools.get(state.tool)
+        if offered is None or (tool is not None and tool.fingerprint in (offered, state.fingerprint)):
+            return
+        what = f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
+        if on_change == "refuse":
+            raise DefinitionChanged(
+                f'{what} Bring the old definition back, or load the state with on_change="ask" to put the call to a '
+                'person again, or with "accept" to go on with what there is now.'
+            )
+        journal = self._journal
+        if tool is not None:
+            journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now()))
+        if on_change == "ask":
+            journal.add(ask_again(journal, state, tool, what))
+        elif tool is None:
+            asked = state.question.id if state.phase is ASKED and state.question else None
+            journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now()))
+
+
+def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) -> f.Asked:
+    """A new question in place of the open one, or of the approval, that a changed tool made void."""
+    old = state.question if state.phase is ASKED else None
+    kind: f.QuestionKind = old.kind if old is not None else "approval"
+    args = read_arguments(tool, arguments_text(state, state.args)) if tool is not None else None
+    allowed: tuple[f.Verdict, ...] | None = ("respond", "reject")
+    shown = old.digest if old is not None else ""
+    if kind == "approval" and tool is not None and args is not None:
+        allowed = None if args.problem is None else CANNOT_RUN
+        what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
+        value = {"raw": state.proposal.arguments} if args.value is None else args.value
+        shown = action_digest(journal.run, (), state, tool.name, tool.fingerprint, value)
+    return f.Asked(
+        state.call.id,
+        new_id("q"),
+        what,
+        shown,
+        kind,
+        allowed,
+        args.stored if args is not None and kind == "approval" else f.NOTHING,
+        old.prompt if old is not None else f.NOTHING,
+        old.schema if old is not None else f.NOTHING,
+        replaces=old.id if old is not None else None,
+        at=journal.now(),
+    )
+
+
+def changes(run: Run, agent: Agent[Any], tools: dict[str, Tool]) -> list[str]:
+    """What of an agent's definition is not as the run last knew it."""
+    was = run.definition
+    if was is None:
+        return []
+    now = {name: tool.fingerprint for name, tool in tools.items()}
+    out = [f"tool {name!r} is gone" for name in was.tools if name not in now]
+    out += [f"tool {name!r} is new" for name in now if name not in was.tools]
+    out += [f"tool {name!r} has changed" for name in now if was.tools.get(name, now[name]) != now[name]]
+    if was.instructions != instructions_mark(agent):
+        out.append("its instructions have changed")
+    if agent.model is not None and was.model != agent.model.name:
+        out.append(f"its model is {agent.model.name!r} instead of {was.model!r}")
+    return out
+
+
+def _item(item: ToolApprovalItem) -> ToolApprovalItem:
+    if not isinstance(item, ToolApprovalItem):
+        raise InvalidDecision(f"Decide on an item of `interruptions`, got {item!r:.80}; by id, use state.decide().")
+    return item
+
+
+def _read(view: Callable[[], Any]) -> Any:
+    """Look into the provider's items of a loaded run, which nobody has looked into yet."""
+    try:
+        return view()
+    except (msgspec.MsgspecError, IndexError, KeyError, AttributeError, TypeError, BadJSON) as error:
+        raise UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).") from None

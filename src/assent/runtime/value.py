@@ -1,0 +1,56 @@
+"""Python values on their way into the journal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from pydantic import BaseModel
+
+from ..core.digest import BadJSON, holds, plain, text
+from ..errors import InvalidInput
+
+
+def _hook(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_hook).encode
+
+
+def output_json(value: Any) -> tuple[Raw, str | None]:
+    """What a tool or a model gave, as JSON, and a note if something in it had to be replaced."""
+    try:
+        return Raw(_encode(value)), None
+    except UnicodeEncodeError:
+        clean, count = _clean(msgspec.to_builtins(value, enc_hook=_hook))
+        return Raw(_encode(clean)), f"{count} characters that UTF-8 cannot hold were replaced by U+FFFD"
+    except (TypeError, ValueError, RecursionError):
+        return output_json(str(value))
+
+
+def _clean(value: Any) -> tuple[Any, int]:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, dict):
+        pairs = [(_clean(k), _clean(v)) for k, v in value.items()]
+        return {k[0]: v[0] for k, v in pairs}, sum(k[1] + v[1] for k, v in pairs)
+    if isinstance(value, list | tuple):
+        items = [_clean(v) for v in value]
+        return [v for v, _ in items], sum(n for _, n in items)
+    return value, 0
+
+
+def input_json(value: Any) -> Raw:
+    """What a user gives a run to hear: text, or a list of items. Anything else is refused."""
+    if isinstance(value, str):
+        if not holds(value):
+            raise InvalidInput("The input holds text that UTF-8 cannot carry (a lone surrogate); remove it.")
+        return Raw(_encode(str(value)))
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InvalidInput(f"Input is text or a list of items (dicts), got {value!r:.80}.")
+    try:
+        return Raw(_encode(plain(value)))
+    except BadJSON as error:
+        raise InvalidInput(f"The input cannot be recorded: {error}.") from None

@@ -1,0 +1,1 @@
+"""Tools: the shape they share, and a module for each kind."""

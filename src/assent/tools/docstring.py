@@ -1,0 +1,87 @@
+"""What a docstring tells the model: a tool's description, and one for each of its parameters.
+
+The three common styles (Google, NumPy, reST) are told apart here and read by `griffe`, which is heavy: it is
+imported only for a docstring that has sections. What is done with the texts does not belong here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from inspect import cleandoc
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Style = Literal["google", "numpy", "sphinx"]
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """A docstring's prose, and what it says of each parameter."""
+
+    description: str = ""
+    params: dict[str, str] = field(default_factory=dict)
+
+
+def parse(text: str | None) -> Docstring:
+    """Read a docstring of any style; None and blank ones say nothing."""
+    text = cleandoc(text or "").strip()
+    style = _style(text)
+    if style is None:
+        return Docstring(text)
+    prose: list[str] = []
+    params: dict[str, str] = {}
+    for kind, value, title in _sections(text, style):
+        if kind == "text":
+            prose.append(value.strip())
+        elif kind == "admonition" and value.kind not in _FOR_DEVELOPERS:
+            prose.append(f"{title}:\n{indent(value.contents, '    ')}")
+        elif kind in ("parameters", "other parameters"):
+            params |= {_bare(each.name): each.description.strip() for each in value}
+    return Docstring("\n\n".join(filter(None, prose)), {name: said for name, said in params.items() if said})
+
+
+_FOR_DEVELOPERS: Final = frozenset({"example", "see-also", "references", "todo"})
+"""Headings whose text is about the source, not about what the tool does."""
+
+_FIELD = r"^:(?:{})\b[^:\n]*:"
+_UNDERLINED = r"^(?:{})[ \t]*\n-{{3,}}[ \t]*$"
+_INDENTED = r"^(?:{})[ \t]*:[ \t]*\n(?:[ \t]*\n)*[ \t]+\S"
+
+_MARKS: Final[tuple[tuple[Style, str, str], ...]] = (
+    # Parameters decide before anything else: a Google docstring may well end in a `:returns:` line.
+    # A `:param x:` is hardly ever meant as prose, an indented block under "Parameters:" may be.
+    ("sphinx", _FIELD, r"param|parameter|arg|argument|key|keyword"),
+    ("numpy", _UNDERLINED, r"(?:other )?parameters"),
+    ("google", _INDENTED, r"(?:(?:keyword|other) )?(?:args|arguments|params|parameters)"),
+    # No parameters are described, but there is something in it that is no prose.
+    ("sphinx", _FIELD, r"type|returns?|rtype|raises?|except|exception"),
+    ("numpy", _UNDERLINED, r"returns|yields|receives|raises|warns|examples|attributes|deprecated"),
+    ("google", _INDENTED, r"returns|yields|receives|raises|exceptions|warns|examples|attributes"),
+)
+_STYLES: Final[tuple[tuple[Style, re.Pattern[str]], ...]] = tuple(
+    (style, re.compile(shape.format(words), re.IGNORECASE | re.MULTILINE)) for style, shape, words in _MARKS
+)
+
+
+def _style(text: str) -> Style | None:
+    """The style of the docstring's sections; None if it has none."""
+    return next((style for style, mark in _STYLES if mark.search(text)), None)
+
+
+def _sections(text: str, style: Style) -> Iterator[tuple[str, Any, str | None]]:
+    import griffe
+
+    # A sloppy docstring is no reason to write to the log of a program that only defines a tool.
+    with griffe.logger.disable():
+        sections = griffe.parse(griffe.Docstring(text), style, warnings=False)
+    for section in sections:
+        yield section.kind.value, section.value, section.title
+
+
+def _bare(name: str) -> str:
+    """`*args` and reST's `\\*args` describe the parameter `args`."""
+    return name.lstrip("\\*").strip()

@@ -1,0 +1,161 @@
+"""Tools made of functions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, overload
+
+from ..context import RunContextWrapper, ToolContext
+from ..errors import InvalidDefinition
+from .schema import FunctionSchema, function_schema
+from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
+
+THREADS = 128
+"""How many sync bodies run at once in a process. A thread is made only when one is needed."""
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, "assent-tool")
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Run a blocking function in a thread, with the caller's context variables."""
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(_threads(), context.run, function)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling this gives a coroutine."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FunctionTool(Tool):
+    """A tool whose body is a Python function."""
+
+    function: Callable[..., Any]
+    schema: FunctionSchema
+    awaits: bool
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        return self.schema.canonical(args)
+
+    def bind(self, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments as the function takes them, or `InvalidArguments`."""
+        return self.schema.bind(args)
+
+    async def invoke(self, ctx: ToolContext[Any], bound: tuple[list[Any], dict[str, Any]]) -> Any:
+        """Call the function: awaited if it is async, else in a thread."""
+        args, kwargs = bound
+        if self.schema.takes_context:
+            args = [ctx, *args]
+        if not self.awaits:
+            return await in_thread(functools.partial(self.function, *args, **kwargs))
+        if self.timeout is None:
+            return await self.function(*args, **kwargs)
+        async with asyncio.timeout(self.timeout):
+            return await self.function(*args, **kwargs)
+
+
+@overload
+def function_tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def function_tool(
+    *,
+    name_override: str | None = ...,
+    description_override: str | None = ...,
+    use_docstring_info: bool = ...,
+    strict_mode: bool = ...,
+    is_enabled: Enabled = ...,
+    needs_approval: Rule = ...,
+    on_approval: Approver | None = ...,
+    failure_error_function: FailureText | None = ...,
+    timeout: float | None = ...,
+    version: str | None = ...,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def function_tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    use_docstring_info: bool = True,
+    strict_mode: bool = True,
+    is_enabled: Enabled = True,
+    needs_approval: Rule = False,
+    on_approval: Approver | None = None,
+    failure_error_function: FailureText | None = default_tool_error_function,
+    timeout: float | None = None,
+    version: str | None = None,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a function, bare (`@function_tool`) or with options.
+
+    Name, description and parameters come from the function's own name, docstring and type hints.
+    A first parameter of type `RunContextWrapper` or `ToolContext` gets the context and is not
+    offered to the model. A function that is not async runs in a thread.
+
+    Args:
+        function: The function, when used bare.
+        name_override: Another name.
+        description_override: Another description.
+        use_docstring_info: Whether to read the docstring.
+        strict_mode: Whether the schema is a strict one: every property required, none unknown.
+        is_enabled: Whether the model is offered the tool: a bool, or a function of context and agent.
+        needs_approval: Whether a person must agree: a bool, or a function of context, canonical
+            arguments and the provider's call id. What it cannot judge, a person is asked.
+        on_approval: Code that decides in the person's place; see the guide on approvals.
+        failure_error_function: What the model is told of an exception; None raises it to you.
+        timeout: Seconds that the body may take; for async functions only.
+        version: A mark of your own, part of the tool's fingerprint.
+    """
+
+    def make(function: Callable[..., Any]) -> FunctionTool:
+        schema = function_schema(
+            function,
+            name=name_override,
+            description=description_override,
+            strict=strict_mode,
+            use_docstring=use_docstring_info,
+            context_types=(RunContextWrapper, ToolContext),
+        )
+        awaits = is_async(function)
+        if timeout is not None and not awaits:
+            raise InvalidDefinition(
+                f"Tool {schema.name!r}: timeout is for async functions only; a thread cannot be stopped. "
+                "Make the function async, or give it a limit of its own."
+            )
+        return FunctionTool(
+            name=schema.name,
+            description=schema.description,
+            params_json_schema=schema.json_schema,
+            required=schema.required,
+            needs_approval=needs_approval,
+            on_approval=on_approval,
+            is_enabled=is_enabled,
+            timeout=timeout,
+            failure_error_function=failure_error_function,
+            strict_json_schema=strict_mode,
+            version=version,
+            function=function,
+            schema=schema,
+            awaits=awaits,
+        )
+
+    if function is None:
+        return make
+    if not callable(function):
+        raise InvalidDefinition(f"function_tool takes a function, got {function!r:.80}; name its options.")
+    return make(function)
+
+
+tool = function_tool

@@ -1,0 +1,109 @@
+"""A tool: what the model is offered, what the gate judges, what the door enters.
+
+`Tool` is the shape that every kind has; a new kind adds an adapter and touches neither gate nor
+door. A tool never changes once it is defined, so what was fingerprinted is what runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..context import RunContextWrapper, ToolContext
+from ..core.digest import digest
+from ..core.facts import CallKind
+from ..errors import InvalidDefinition
+from ..item import ToolApprovalItem
+from ..models.model import ToolSpec
+
+Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Awaitable[bool]]
+"""Whether a call needs a person: always, never, or as a function of context, arguments and call id."""
+
+Approver = Callable[[RunContextWrapper[Any], ToolApprovalItem], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+"""Code that decides in a person's place: `{"approve": bool, "reason": str}`."""
+
+Enabled = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
+FailureText = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
+
+
+def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """What the model is told of a tool's exception, unless the tool says otherwise."""
+    return f"The tool failed with {type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tool:
+    """What all kinds of tool have. Use `function_tool` to make one of a function."""
+
+    name: str
+    description: str
+    params_json_schema: dict[str, Any]
+    required: frozenset[str] = frozenset()
+    """The parameters that have no default; without any, blank arguments mean none."""
+    needs_approval: Rule = False
+    on_approval: Approver | None = None
+    is_enabled: Enabled = True
+    timeout: float | None = None
+    failure_error_function: FailureText | None = default_tool_error_function
+    strict_json_schema: bool = True
+    version: str | None = None
+    server: str | None = None
+    kind: CallKind = "tool"
+    fingerprint: str = field(init=False)
+    """Of the definition: it changes when what a person is asked about changes."""
+    spec: ToolSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+        parts = {
+            "name": self.name,
+            "description": self.description,
+            "schema": self.params_json_schema,
+            "server": self.server,
+            "version": self.version,
+            "rule": self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval),
+        }
+        object.__setattr__(self, "fingerprint", digest(parts)[:32])
+        spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema)
+        object.__setattr__(self, "spec", spec)
+
+    def _check(self) -> None:
+        if type(self.name) is not str or not self.name.strip():
+            raise InvalidDefinition(f"A tool needs a name, got {self.name!r}.")
+        for option, kinds in (("needs_approval", "True, False or a callable"), ("is_enabled", "a bool or a callable")):
+            value = getattr(self, option)
+            if type(value) is not bool and not callable(value):
+                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be {kinds}, got {value!r:.80}.")
+        for option in ("on_approval", "failure_error_function"):
+            value = getattr(self, option)
+            if value is not None and not callable(value):
+                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
+        if self.timeout is not None and not (type(self.timeout) in (int, float) and 0 < self.timeout < math.inf):
+            raise InvalidDefinition(f"Tool {self.name!r}: timeout must be seconds above zero, got {self.timeout!r:.80}.")
+        if self.version is not None and type(self.version) is not str:
+            raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {self.version!r:.80}.")
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        raise NotImplementedError
+
+    def bind(self, args: dict[str, Any]) -> Any:
+        """The arguments as the body takes them, or `InvalidArguments`."""
+        raise NotImplementedError
+
+    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+        """Enter the body. Only the door may."""
+        raise NotImplementedError
+
+
+def qualified(function: Any) -> str:
+    """The qualified name of a callable, without its module: a script and an import of it agree."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None)
+    return name if type(name) is str else type(function).__qualname__
+
+

@@ -1,0 +1,66 @@
+"""What all tests share: `async def` tests, hypothesis profiles, and a way to run an example."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+# Deadlines measure the machine, not the code. CI draws the same values every time, so that a failure there is the
+# change's own; chance is for the developer's machine.
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+def blocking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, run to its end in an event loop of its own."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return asyncio.run(function(*args, **kwargs))
+
+    return run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Let a test be an `async def`, under `@given` too: there every example has its own event loop."""
+    given = getattr(pyfuncitem.obj, "hypothesis", None)
+    if given is not None and inspect.iscoroutinefunction(given.inner_test):
+        given.inner_test = blocking(given.inner_test)
+    elif inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = blocking(pyfuncitem.obj)
+
+
+@pytest.fixture
+def run_example(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`run_example("shop", stdin="y\\n")` starts examples/shop.py as a person would, and types that.
+
+    All starts of one test share a working directory, so a second one finds what the first left there.
+    """
+
+    def run(name: str, stdin: str = "", *args: str) -> subprocess.CompletedProcess[str]:
+        plain = {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONUTF8": "1", "TERM": "dumb"}
+        return subprocess.run(
+            [sys.executable, str(EXAMPLES / f"{name}.py"), *args],
+            input=stdin,
+            cwd=tmp_path,
+            env=os.environ | plain,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+        )
+
+    return run
