@@ -29,7 +29,7 @@ from .runtime.runner import Runner
 from .runtime.state import Grant, Peek, RunState
 from .tools.function import FunctionTool, function_tool, tool
 from .tools.tool import Tool, default_tool_error_function
-from .version import VERSION as __version__
+from .version import __version__
 
 __all__ = [
     "Agent",

@@ -36,7 +36,7 @@ class Agent(Generic[T]):
             )
         if self.model is not None and not hasattr(self.model, "stream"):
             raise InvalidDefinition(
-                f"Agent {self.name!r}: model must be a Model (something with a `stream` method), got {self.model!r:.80}."
+                f"Agent {self.name!r}: model must be a Model, with a `stream` method, got {self.model!r:.80}."
             )
         self.tools = list(self.tools)
         by_name(self.name, self.tools)

@@ -1,3 +1,3 @@
 """The version of this package, as saved runs record it."""
 
-VERSION = "0.1.0"
+__version__ = "0.1.0"

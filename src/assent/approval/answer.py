@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 from pydantic import TypeAdapter
 
-from ..core.facts import NOTHING
 from ..core.digest import BadJSON, canonical, plain
+from ..core.facts import NOTHING
 from ..errors import UsageError
 
 
@@ -20,7 +20,9 @@ def schema_of(schema: Any) -> Raw:
     try:
         return Raw(canonical(plain(schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema())))
     except (BadJSON, Exception) as error:
-        raise UsageError(f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {error}") from None
+        raise UsageError(
+            f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {error}"
+        ) from None
 
 
 def typed(schema: Any, value: Any) -> Any:

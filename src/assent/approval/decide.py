@@ -51,7 +51,8 @@ def settle(
     path, state, asked = find(root, question_id, digest)
     earlier = root.decided.get(question_id)
     if earlier is not None:
-        return _again(question_id, decision, earlier, state, tool_of)
+        _same_again(question_id, decision, earlier, state, tool_of)
+        return None
     if root.closed is not None:
         raise NotPending(f"Question {question_id} is not open any more: the run is closed.")
     verdict = _NAMES[type(decision)]
@@ -60,22 +61,21 @@ def settle(
         raise InvalidDecision(f"{verdict!r} does not answer question {question_id}; it can be answered by: {fits}.")
     if asked.until is not None and at > asked.until and verdict != "reject":
         raise NotPending(f"Question {question_id} is not open any more: its deadline has passed.")
-    common = {"at": at, "path": path}
     if type(decision) is Approve:
-        return f.Approved(state.call.id, by, asked.id, why=decision.note, **common)
+        return f.Approved(state.call.id, by, asked.id, why=decision.note, at=at, path=path)
     if type(decision) is Reject:
-        return f.Refused(state.call.id, by, asked.id, decision.message, **common)
+        return f.Refused(state.call.id, by, asked.id, decision.message, at=at, path=path)
     if type(decision) is Edit:
         tool = tool_of(state, decision.tool or state.tool)
         args = edited(tool, decision)
         bound = action_digest(root, path, state, tool.name, tool.fingerprint, args)
         other = tool.name if tool.name != state.tool else None
         raw = Raw(canonical(args))
-        return f.Approved(state.call.id, by, asked.id, raw, other, bound, decision.note, **common)
+        return f.Approved(state.call.id, by, asked.id, raw, other, bound, decision.note, at=at, path=path)
     value = responded(asked, decision)
     if asked.kind == "input":
-        return f.Answered(state.call.id, by, asked.id, value, **common)
-    return f.Finished(state.call.id, value, by, asked.id, **common)
+        return f.Answered(state.call.id, by, asked.id, value, at=at, path=path)
+    return f.Finished(state.call.id, value, by, asked.id, at=at, path=path)
 
 
 def edited(tool: Tool, decision: Edit) -> dict[str, Any]:
@@ -104,8 +104,12 @@ def granted(state: CallState, tool: Tool, verdict: Any, by: str, message: str | 
     return f.Granted(new_id("g"), state.turn.agent, tool.name, verdict, by, tool.server, message, at=at)
 
 
-def _again(
-    question_id: str, decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Callable[[CallState, str], Tool]
+def _same_again(
+    question_id: str,
+    decision: Decision,
+    earlier: f.CallFact,
+    state: CallState,
+    tool_of: Callable[[CallState, str], Tool],
 ) -> None:
     if type(earlier) is f.Asked:
         raise NotPending(f"Question {question_id} was replaced by {earlier.id}: {earlier.why}")
@@ -117,9 +121,7 @@ def _again(
         raise AlreadyDecided(f"Question {question_id} was {what} by {by} already.")
 
 
-def _same(
-    decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Callable[[CallState, str], Tool]
-) -> bool:
+def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Callable[[CallState, str], Tool]) -> bool:
     """Whether the decision says what is recorded already; notes and names do not count."""
     if type(earlier) is f.Refused:
         return type(decision) is Reject and decision.message == earlier.message

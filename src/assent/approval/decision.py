@@ -15,13 +15,13 @@ class _Decision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     pass
 
 
-class Approve(_Decision):
+class Approve(_Decision, frozen=True):
     """Run the call as it was shown."""
 
     note: str | None = None
 
 
-class Edit(_Decision):
+class Edit(_Decision, frozen=True):
     """Run the call with these arguments instead, and with another tool if one is named."""
 
     arguments: dict[str, Any]
@@ -29,13 +29,13 @@ class Edit(_Decision):
     note: str | None = None
 
 
-class Reject(_Decision):
+class Reject(_Decision, frozen=True):
     """Do not run the call; the model is told so, in these words if given."""
 
     message: str | None = None
 
 
-class Respond(_Decision):
+class Respond(_Decision, frozen=True):
     """Answer in the tool's place, or what the tool's body asked."""
 
     output: Any

@@ -47,6 +47,7 @@ class Arguments(NamedTuple):
 
 def read_arguments(tool: Tool, text: str) -> Arguments:
     """What rules judge, people see, digests cover and the tool gets."""
+    value: dict[str, Any] | None = None
     try:
         if not text.strip() and not tool.required:
             value = tool.canonical({})
@@ -156,9 +157,7 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
         return f.Refused(call, by, message=reason or None, why=asked.why, at=case.at, path=case.path)
     if args.problem is not None:
         return _because(asked, f"{by} approved what cannot run")
-    return f.Approved(
-        call, by, args=args.stored, digest=asked.digest, why=reason or None, at=case.at, path=case.path
-    )
+    return f.Approved(call, by, args=args.stored, digest=asked.digest, why=reason or None, at=case.at, path=case.path)
 
 
 def _because(asked: f.Asked, what: str) -> f.Asked:

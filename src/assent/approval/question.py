@@ -23,7 +23,9 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex}"
 
 
-def action_digest(root: Run, path: tuple[str, ...], state: CallState, tool: str, fingerprint: str, arguments: Any) -> str:
+def action_digest(
+    root: Run, path: tuple[str, ...], state: CallState, tool: str, fingerprint: str, arguments: Any
+) -> str:
     """Binds a decision to one action: this call of this run, this tool as it is defined, these arguments."""
     return digest(
         {

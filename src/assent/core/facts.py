@@ -62,7 +62,7 @@ class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_
 # -- of a run ------------------------------------------------------------------------------------
 
 
-class Began(Fact):
+class Began(Fact, frozen=True):
     """The run, or with a path the branch that an agent call opens, came to be."""
 
     agent: str
@@ -76,14 +76,14 @@ class Began(Fact):
     conversation: dict[str, str] | None = None
 
 
-class Said(Fact):
+class Said(Fact, frozen=True):
     """Somebody gave input: a JSON text (a user's message) or a list of provider items."""
 
     items: Raw
     by: str = "user"
 
 
-class Defined(Fact):
+class Defined(Fact, frozen=True):
     """The agent is offered to the model like this from now on: each tool's name and fingerprint."""
 
     agent: str
@@ -95,7 +95,7 @@ class Defined(Fact):
     """Whether the outputs of a turn's calls may end the run."""
 
 
-class Replied(Fact):
+class Replied(Fact, frozen=True):
     """The model replied. `saw`: how many `Said` it had heard."""
 
     items: Raw
@@ -106,25 +106,25 @@ class Replied(Fact):
     note: str | None = None
 
 
-class Proposed(Fact):
+class Proposed(Fact, frozen=True):
     """The runtime itself proposes a call: a final output to approve, or a hook that asks."""
 
     call: Call
     args: Raw
 
 
-class Concluded(Fact):
+class Concluded(Fact, frozen=True):
     """The run has its output: `output`, else what `call` gave, else the text of the last reply."""
 
     output: Raw = NOTHING
     call: str | None = None
 
 
-class Continued(Fact):
+class Continued(Fact, frozen=True):
     """The outputs of the turn's calls did not end the run; the model is asked."""
 
 
-class Guarded(Fact):
+class Guarded(Fact, frozen=True):
     """A guardrail was run."""
 
     where: Literal["input", "output", "tool_input", "tool_output"]
@@ -134,7 +134,7 @@ class Guarded(Fact):
     call: str | None = None
 
 
-class Granted(Fact):
+class Granted(Fact, frozen=True):
     """Somebody decided for later calls too: of this tool, by the agent at this place."""
 
     id: str
@@ -146,39 +146,39 @@ class Granted(Fact):
     message: str | None = None
 
 
-class Revoked(Fact):
+class Revoked(Fact, frozen=True):
     """A grant was taken back; what it let pass stays passed."""
 
     grant: str
     by: str
 
 
-class Limited(Fact):
+class Limited(Fact, frozen=True):
     """The run has another limit of turns from now on."""
 
     max_turns: int
 
 
-class Cancelled(Fact):
+class Cancelled(Fact, frozen=True):
     """Somebody stopped the run. Nothing is owed until it is resumed."""
 
     by: str
     why: str | None = None
 
 
-class Resumed(Fact):
+class Resumed(Fact, frozen=True):
     """Somebody let a cancelled run go on."""
 
     by: str
 
 
-class Saved(Fact):
+class Saved(Fact, frozen=True):
     """The first `upto` entries of the talk are in the session."""
 
     upto: int
 
 
-class Closed(Fact):
+class Closed(Fact, frozen=True):
     """The run ended for good without an output."""
 
     why: str
@@ -188,7 +188,7 @@ class Closed(Fact):
 # -- of a call -----------------------------------------------------------------------------------
 
 
-class Asked(Fact):
+class Asked(Fact, frozen=True):
     """A person is asked. `digest` is of what was shown; `args` are the canonical arguments, if they
     are not the proposed ones; `allowed` is set where not every answer of its kind will do."""
 
@@ -205,7 +205,7 @@ class Asked(Fact):
     replaces: str | None = None
 
 
-class Approved(Fact):
+class Approved(Fact, frozen=True):
     """The call may run: as it is, or with other arguments (then `digest` is of those)."""
 
     call: str
@@ -217,7 +217,7 @@ class Approved(Fact):
     why: str | None = None
 
 
-class Refused(Fact):
+class Refused(Fact, frozen=True):
     """The call will not run."""
 
     call: str
@@ -227,14 +227,14 @@ class Refused(Fact):
     why: str | None = None
 
 
-class Told(Fact):
+class Told(Fact, frozen=True):
     """The text that tells the model of a refusal was settled."""
 
     call: str
     text: str
 
 
-class Answered(Fact):
+class Answered(Fact, frozen=True):
     """A person answered what a tool's body asked."""
 
     call: str
@@ -243,7 +243,7 @@ class Answered(Fact):
     value: Raw
 
 
-class Redefined(Fact):
+class Redefined(Fact, frozen=True):
     """A tool that changed while its call waited was accepted as it is now."""
 
     call: str
@@ -251,14 +251,14 @@ class Redefined(Fact):
     by: str
 
 
-class Started(Fact):
+class Started(Fact, frozen=True):
     """The tool's body is about to be entered. Recorded before it is."""
 
     call: str
     attempt: int = 1
 
 
-class Stepped(Fact):
+class Stepped(Fact, frozen=True):
     """A step inside a body is done; entered again, the body gets this value."""
 
     call: str
@@ -266,7 +266,7 @@ class Stepped(Fact):
     value: Raw
 
 
-class Finished(Fact):
+class Finished(Fact, frozen=True):
     """The call has its outcome: from the body, or from a person in its place."""
 
     call: str
@@ -277,7 +277,7 @@ class Finished(Fact):
     note: str | None = None
 
 
-class Witnessed(Fact):
+class Witnessed(Fact, frozen=True):
     """A result that came too late to count, kept as evidence."""
 
     call: str
@@ -285,7 +285,7 @@ class Witnessed(Fact):
     output: Raw
 
 
-class HandedOff(Fact):
+class HandedOff(Fact, frozen=True):
     """Another agent has taken over. `history`, if set, is what it hears of the talk so far."""
 
     call: str
@@ -311,17 +311,7 @@ RunFact = (
     | Closed
 )
 CallFact = (
-    Asked
-    | Approved
-    | Refused
-    | Told
-    | Answered
-    | Redefined
-    | Started
-    | Stepped
-    | Finished
-    | Witnessed
-    | HandedOff
+    Asked | Approved | Refused | Told | Answered | Redefined | Started | Stepped | Finished | Witnessed | HandedOff
 )
 AnyFact = RunFact | CallFact
 
@@ -336,39 +326,39 @@ class Effect(Struct, frozen=True, gc=False):
     path: tuple[str, ...] = ()
 
 
-class AskModel(Effect):
+class AskModel(Effect, frozen=True):
     """Ask the model; its reply will have heard `saw` inputs."""
 
     saw: int = 0
 
 
-class Guard(Effect):
+class Guard(Effect, frozen=True):
     """Run the input guardrail of this name."""
 
     name: str = ""
 
 
-class Judge(Effect):
+class Judge(Effect, frozen=True):
     """Let the gate judge this call."""
 
 
-class Execute(Effect):
+class Execute(Effect, frozen=True):
     """Take this call through the door."""
 
 
-class Settle(Effect):
+class Settle(Effect, frozen=True):
     """This call was started and its outcome is not known here: find out, or ask."""
 
 
-class Tell(Effect):
+class Tell(Effect, frozen=True):
     """Settle the text that tells the model of this refusal."""
 
 
-class Conclude(Effect):
+class Conclude(Effect, frozen=True):
     """See whether the reply, or the output call that was approved, ends the run."""
 
 
-class Return(Effect):
+class Return(Effect, frozen=True):
     """The branch under this call has ended: give its output to the call."""
 
 

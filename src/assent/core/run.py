@@ -66,7 +66,7 @@ class CallState(Struct, eq=False):
         """The call as the model put it."""
         if self.read is None:
             reply = self.turn.reply
-            if type(reply) is f.Proposed:
+            if isinstance(reply, f.Proposed):
                 self.read = Proposal(reply.call.tool, bytes(reply.args).decode())
             else:
                 items = _proposals(reply.items)
@@ -178,7 +178,7 @@ class Run(Struct, eq=False):
             new.child = old.child.fork() if old.child else None
             turn.calls[old.turn.calls.index(old)] = new
             calls[id] = new
-        run = _copy(self)
+        run: Run = _copy(self)
         run.entries = [turns.get(_identity(e), e) for e in self.entries] if turns else list(self.entries)
         run.calls = calls
         run.open = {id: calls[id] for id in self.open}
@@ -715,7 +715,7 @@ def _may_hand_off(run: Run, state: CallState) -> bool:
     return all(s.call.kind == "handoff" and s.phase is READY for s in rest)
 
 
-def owed(run: Run, mine: Container[tuple[tuple[str, ...], str]] = ()) -> list[f.AnyEffect]:
+def owed(run: Run, mine: Container[tuple[tuple[str, ...], str | None]] = ()) -> list[f.AnyEffect]:
     """What must happen next. `mine`: the calls (path, id) that the one who asks is executing now."""
     out: list[f.AnyEffect] = []
     if run.cancelled is None:
@@ -800,4 +800,6 @@ def questions(run: Run, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 
 def deadline(run: Run) -> int | None:
     """When the next open question runs out of time."""
-    return min((s.question.until for _, s in questions(run) if s.question and s.question.until is not None), default=None)
+    return min(
+        (s.question.until for _, s in questions(run) if s.question and s.question.until is not None), default=None
+    )

@@ -59,7 +59,7 @@ def said_items(said: f.Said) -> list[Item]:
 def turn_items(turn: Turn) -> list[Item]:
     """The reply's items and then the outputs, in the order of the calls."""
     reply = turn.reply
-    if type(reply) is f.Proposed:
+    if isinstance(reply, f.Proposed):
         return [{"role": "user", "content": s.told} for s in turn.calls if s.told and s.call.kind == "output"]
     items: list[Item] = decode(reply.items)
     texts = [(state, output_text(state)) for state in turn.calls]

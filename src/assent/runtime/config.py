@@ -27,7 +27,7 @@ class ToolErrorFormatterArgs:
     run_context: RunContextWrapper[Any]
 
 
-ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | None | Awaitable[str | None]]
+ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

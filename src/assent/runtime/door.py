@@ -34,7 +34,9 @@ async def enter(driver: Driver, path: tuple[str, ...], state: CallState) -> None
         args = effective(state)
         bound = tool.bind(args)
     except (BadJSON, InvalidArguments) as error:
-        journal.add(f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path))
+        journal.add(
+            f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
+        )
         return
     _check_digest(driver, path, state, tool, args)
     body = Body(journal, path, state)
@@ -99,8 +101,6 @@ async def _failed(
             raised = failure
     output, note = output_json(text)
     kind = type(error).__name__
-    driver.journal.add(
-        f.Finished(state.call.id, output, error=kind, note=note, at=driver.journal.now(), path=path)
-    )
+    driver.journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=driver.journal.now(), path=path))
     if raised is not None:
         raise raised

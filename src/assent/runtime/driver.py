@@ -10,15 +10,14 @@ import inspect
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Any
-
-import msgspec
+from typing import Any, ClassVar
 
 from ..agent import Agent, by_name, instructions_mark
 from ..approval.gate import Case, judge
 from ..approval.question import new_id
 from ..context import RunContextWrapper
 from ..core import facts as f
+from ..core.digest import text as clean_text
 from ..core.run import CallState, Run, owed
 from ..core.transcript import Item, transcript
 from ..errors import DefinitionChanged, ModelFailed, ToolNotFound, UsageError
@@ -213,7 +212,9 @@ class Driver:
             for fact in facts:
                 if type(fact) is f.Refused and fact.why == "tool_not_found":
                     name = self.journal.run.at(fact.path).calls[fact.call].tool
-                    raise ToolNotFound(f"The model called the tool {name!r}, which agent {self.agent.name!r} does not have.")
+                    raise ToolNotFound(
+                        f"The model called the tool {name!r}, which agent {self.agent.name!r} does not have."
+                    )
 
     async def _execute(self, effect: f.Execute) -> None:
         if self.slots is None:
@@ -250,8 +251,10 @@ class Driver:
         try:
             text = formatter(ToolErrorFormatterArgs(kind, state.tool, call_id, default, refused.by, self.ctx))
             text = await text if inspect.isawaitable(text) else text
-            if text is None or isinstance(text, str):
-                return default if text is None else msgspec.json.decode(output_json(text)[0])
+            if text is None:
+                return default
+            if type(text) is str:
+                return clean_text(text)[0]
             log.warning("tool_error_formatter gave %.80r, not text; the default text is used", text)
         except Exception:
             log.warning("tool_error_formatter failed; the default text is used", exc_info=True)
@@ -260,7 +263,7 @@ class Driver:
     async def _conclude(self, effect: f.Conclude) -> None:
         self.journal.add(f.Concluded(at=self.journal.now(), path=effect.path))
 
-    _PERFORM: dict[type[f.Effect], Callable[..., Any]] = {
+    _PERFORM: ClassVar[dict[type[f.Effect], Callable[..., Any]]] = {
         f.AskModel: _ask_model,
         f.Judge: _judge,
         f.Execute: _execute,

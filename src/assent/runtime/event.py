@@ -73,28 +73,26 @@ _NAMES: dict[type[RunItem], ItemName] = {
 }
 
 
-def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
-    """What a fact that was just folded looks like in a stream."""
-    kind = type(fact)
-    if kind is f.Replied:
-        for item in view.reply_items(fact):  # type: ignore[arg-type]
-            yield RunItemStreamEvent(_NAMES[type(item)], item)
-    elif kind in _VERDICTS and fact.asked is not None:  # type: ignore[union-attr]
-        edited = kind is f.Approved and bool(fact.args)  # type: ignore[union-attr]
-        decision = "edit" if edited else _VERDICTS[kind]
-        yield ApprovalDecidedEvent(fact.asked, decision, fact.by)  # type: ignore[union-attr, arg-type]
-    if kind is f.Finished or kind is f.Told:
-        output = view.output_of(fact.path, view.run.at(fact.path).calls[fact.call])  # type: ignore[union-attr, arg-type]
-        if output is not None:
-            yield RunItemStreamEvent("tool_output", output)
-    elif kind is f.Asked:
-        state = view.run.at(fact.path).calls[fact.call]  # type: ignore[union-attr, index]
-        yield ApprovalRequestedEvent(item_of(view.agent, fact.path, state, fact))  # type: ignore[arg-type]
-
-
 _VERDICTS: dict[type[f.Fact], Literal["approve", "reject", "respond"]] = {
     f.Approved: "approve",
     f.Refused: "reject",
     f.Finished: "respond",
     f.Answered: "respond",
 }
+
+
+def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
+    """What a fact that was just folded looks like in a stream."""
+    if isinstance(fact, f.Replied):
+        for item in view.reply_items(fact):
+            yield RunItemStreamEvent(_NAMES[type(item)], item)
+    if isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered) and fact.asked is not None:
+        edited = isinstance(fact, f.Approved) and bool(fact.args or fact.tool)
+        yield ApprovalDecidedEvent(fact.asked, "edit" if edited else _VERDICTS[type(fact)], fact.by)
+    if isinstance(fact, f.Finished | f.Told):
+        output = view.output_of(fact.path, view.run.at(fact.path).calls[fact.call])
+        if output is not None:
+            yield RunItemStreamEvent("tool_output", output)
+    if isinstance(fact, f.Asked):
+        state = view.run.at(fact.path).calls[fact.call]
+        yield ApprovalRequestedEvent(item_of(view.agent, fact.path, state, fact))

@@ -123,11 +123,13 @@ class RunResultBase:
         for item in [*items, *self.interruptions]:
             item.agent = item.agent_name
         self.to_state()._release()
-        self._view.agent = self._driver.release()
+        self._view.agent = self._driver.agent.name
+        self._driver.agent = Agent(self._driver.agent.name)
 
     def __repr__(self) -> str:
         run = self._view.run
-        return f"<{type(self).__name__} of run {run.id}: {status(run)}, {run.turns} turns, output {self.final_output!r:.80}>"
+        what = f"{status(run)}, {run.turns} turns, output {self.final_output!r:.80}"
+        return f"<{type(self).__name__} of run {run.id}: {what}>"
 
 
 class RunResult(RunResultBase):

@@ -10,7 +10,7 @@ from ..core import facts as f
 from ..core.run import Run, status
 from ..core.transcript import Item
 from ..errors import ContextMissing, MaxTurnsExceeded, RunFinished, StateSpent, UsageError
-from ..version import VERSION
+from ..version import __version__
 from .blocking import block
 from .config import DEFAULT_MAX_TURNS, RunConfig
 from .driver import Driver
@@ -60,9 +60,7 @@ class Runner:
         run_config: RunConfig | None = None,
     ) -> RunResult:
         """`run`, blocking. Works inside a running event loop too."""
-        return block(
-            cls.run(starting_agent, input, context=context, max_turns=max_turns, run_config=run_config)
-        )
+        return block(cls.run(starting_agent, input, context=context, max_turns=max_turns, run_config=run_config))
 
     @classmethod
     def run_streamed(
@@ -100,7 +98,7 @@ def _prepare(
     journal = Journal([], Run(), config.clock)
     driver = Driver(journal, agent, config, context, {})
     now = journal.now()
-    began = f.Began(agent.name, max_turns or DEFAULT_MAX_TURNS, new_id("run"), VERSION, config.release, at=now)
+    began = f.Began(agent.name, max_turns or DEFAULT_MAX_TURNS, new_id("run"), __version__, config.release, at=now)
     journal.append([began, f.Said(said, at=now)])
     return driver, len(journal.facts)
 
@@ -116,7 +114,9 @@ def _resume(
         raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
     context = state._context if context is None else context
     if context is MISSING:
-        raise ContextMissing("The run's context was left out when it was saved; give one: Runner.run(..., context=...).")
+        raise ContextMissing(
+            "The run's context was left out when it was saved; give one: Runner.run(..., context=...)."
+        )
     now = status(run)
     if now in ("done", "closed", "idle") or (now == "exhausted" and max_turns is None):
         if now == "exhausted":

@@ -31,7 +31,7 @@ from ..errors import (
 )
 from ..item import ToolApprovalItem
 from ..tools.tool import Tool
-from ..version import VERSION
+from ..version import __version__
 from . import saved_context
 from .decider import Always, always, record
 from .journal import Journal
@@ -173,6 +173,10 @@ class RunState(Generic[T]):
         except IllegalFact:
             raise RunFinished("The run is closed; it takes no more input.") from None
 
+    def _release(self) -> None:
+        """Keep the agent's tools, which decisions need, and let go of the agent itself."""
+        self._agent = Agent(self._agent.name, tools=self._agent.tools)
+
     def _usable(self) -> None:
         if self._spent:
             raise StateSpent()
@@ -193,7 +197,7 @@ class RunState(Generic[T]):
         """
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
-        saved = codec.Saved(codec.SCHEMA, VERSION, self._journal.facts, context, kind)
+        saved = codec.Saved(codec.SCHEMA, __version__, self._journal.facts, context, kind)
         return codec.encode(saved).decode()
 
     def to_json(
@@ -260,7 +264,7 @@ class RunState(Generic[T]):
         """What a saved run is and what it waits for, without any agent."""
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
-        waiting = _read(lambda: View(run, run.agent, {}).interruptions())  # type: ignore[arg-type]
+        waiting = _read(lambda: View(run, run.agent, {}).interruptions())
         return Peek(saved.schema, saved.assent, run.id, run.agent, status(run), waiting)
 
     # -- definitions -----------------------------------------------------------------------------
@@ -286,7 +290,9 @@ class RunState(Generic[T]):
         tool = tools.get(state.tool)
         if offered is None or (tool is not None and tool.fingerprint in (offered, state.fingerprint)):
             return
-        what = f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
+        what = (
+            f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
+        )
         if on_change == "refuse":
             raise DefinitionChanged(
                 f'{what} Bring the old definition back, or load the state with on_change="ask" to put the call to a '

@@ -31,9 +31,9 @@ class View:
 
     __slots__ = ("agent", "outputs", "run")
 
-    def __init__(self, run: Run, agent: Agent[Any], outputs: Outputs) -> None:
+    def __init__(self, run: Run, agent: Agent[Any] | str, outputs: Outputs) -> None:
         self.run = run
-        self.agent: Agent[Any] | str = agent
+        self.agent = agent
         self.outputs = outputs
 
     def items(self) -> list[RunItem]:
@@ -101,7 +101,7 @@ class View:
         if self.run.concluded is None:
             return None
         last = next(e.reply for e in reversed(self.run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
-        return reply_text(last)  # type: ignore[arg-type]
+        return reply_text(last)
 
 
 _KINDS: dict[str, type[RunItem]] = {

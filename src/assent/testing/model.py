@@ -76,7 +76,13 @@ class ScriptedModel:
     def _item(self, part: Any, id: str) -> Item:
         if isinstance(part, str):
             content = [{"type": "output_text", "text": part, "annotations": []}]
-            return {"type": "message", "id": f"msg_{id}", "role": "assistant", "status": "completed", "content": content}
+            return {
+                "type": "message",
+                "id": f"msg_{id}",
+                "role": "assistant",
+                "status": "completed",
+                "content": content,
+            }
         if isinstance(part, ScriptedCall):
             return {
                 "type": "function_call",
@@ -88,7 +94,9 @@ class ScriptedModel:
             }
         if isinstance(part, dict):
             return part
-        raise UsageError(f"A script's step is text, call(...), a list of these, an exception or a function; got {part!r:.80}.")
+        raise UsageError(
+            f"A script's step is text, call(...), a list of these, an exception or a function; got {part!r:.80}."
+        )
 
 
 def _deltas(item: Item) -> Iterable[Item]:

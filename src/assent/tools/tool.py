@@ -82,7 +82,9 @@ class Tool:
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
         if self.timeout is not None and not (type(self.timeout) in (int, float) and 0 < self.timeout < math.inf):
-            raise InvalidDefinition(f"Tool {self.name!r}: timeout must be seconds above zero, got {self.timeout!r:.80}.")
+            raise InvalidDefinition(
+                f"Tool {self.name!r}: timeout must be seconds above zero, got {self.timeout!r:.80}."
+            )
         if self.version is not None and type(self.version) is not str:
             raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {self.version!r:.80}.")
 
@@ -105,5 +107,3 @@ def qualified(function: Any) -> str:
         function = function.func
     name = getattr(function, "__qualname__", None)
     return name if type(name) is str else type(function).__qualname__
-
-
