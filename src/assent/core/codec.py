@@ -14,7 +14,8 @@ from msgspec import Raw, Struct
 
 from ..errors import IllegalFact, UnknownSchema, UnreadableState
 from .facts import NOTHING, AnyFact
-from .run import Run, fold
+from .fold import fold
+from .run import Run
 
 SCHEMA = 1
 

@@ -23,7 +23,7 @@ Verdict = Literal["approve", "edit", "reject", "respond"]
 Release = Literal["each", "batch"]
 
 
-class Usage(Struct, omit_defaults=True):
+class Usage(Struct, array_like=True):
     """What the model calls of a run have used."""
 
     requests: int = 0
@@ -75,6 +75,11 @@ class Began(Fact, frozen=True):
     trace: dict[str, str] | None = None
     conversation: dict[str, str] | None = None
 
+    @property
+    def call(self) -> str | None:
+        """The agent call that opens this branch; None for the run itself."""
+        return self.path[-1] if self.path else None
+
 
 class Said(Fact, frozen=True):
     """Somebody gave input: a JSON text (a user's message) or a list of provider items."""
@@ -109,14 +114,18 @@ class Replied(Fact, frozen=True):
 class Proposed(Fact, frozen=True):
     """The runtime itself proposes a call: a final output to approve, or a hook that asks."""
 
-    call: Call
+    proposal: Call
     args: Raw
 
 
 class Concluded(Fact, frozen=True):
-    """The run has its output: `output`, else what `call` gave, else the text of the last reply."""
+    """The run has its output: `output`, else what the call `source` gave, else the last reply's text.
+
+    `call` is the call that proposed the output, where it had to be approved.
+    """
 
     output: Raw = NOTHING
+    source: str | None = None
     call: str | None = None
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from ..core.codec import replay
 from ..core.facts import AnyFact
-from ..core.run import Run, fold
+from ..core.fold import fold
+from ..core.run import Run
 from ..errors import IllegalFact
 
 

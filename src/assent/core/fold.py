@@ -1,0 +1,430 @@
+"""Folding: how a fact changes a run, and which facts may.
+
+`check` says whether a fact may follow; `fold` checks and then advances the run in place; nothing
+else changes a run. The order of things is the table's (`rules`). There is one function here for
+each fact: first what it must match besides the phase, then, if it is to be, what it sets besides it.
+
+No I/O, no clock, no randomness and no user code may be put here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from ..errors import IllegalFact
+from . import facts as f
+from .rules import ANSWERS, ASKED, DONE, NEXT, RUNNING, Phase
+from .run import ENDED, CallState, Run, Turn, held, may_hand_off, status
+
+
+def check(run: Run, fact: f.AnyFact) -> None:
+    """Raise `IllegalFact` unless the fact may follow. Changes nothing."""
+    fold(run, fact, commit=False)
+
+
+def fold(root: Run, fact: Any, commit: bool = True) -> None:
+    """Check the fact, then advance the run by it: the only transition there is."""
+    run = root if not fact.path and root.closed is None else _locate(root, fact)
+    rows, step = _STEPS[type(fact)]
+    if rows is None or (call := fact.call) is None:
+        if run.began is None and type(fact) is not f.Began:
+            raise _illegal(root, fact, "the journal has no beginning")
+        step(root, run, None, fact, commit)
+    else:
+        state = run.calls.get(call)
+        phase = rows.get(state.phase) if state is not None else None
+        if state is None or phase is None:
+            raise _illegal(root, fact, f"call {call!r} is {state.phase.name if state else 'not there'}")
+        step(root, run, state, fact, commit)
+        if commit:
+            state.phase = phase
+            if phase is DONE and call in run.open:
+                del run.open[call]
+                state.turn.left -= 1
+    if commit:
+        root.seq += 1
+
+
+def _locate(root: Run, fact: f.AnyFact) -> Run:
+    """The branch a fact is about; one that opens a branch is about the call in its parent."""
+    run, late = root, type(fact) is f.Witnessed
+    path = fact.path[:-1] if type(fact) is f.Began else fact.path
+    for hop in (None, *path):
+        if hop is not None:
+            state = run.calls.get(hop)
+            if state is None or state.child is None:
+                raise _illegal(root, fact, f"there is no branch under call {hop!r}")
+            run = state.child
+        if run.closed is not None and not late:
+            raise _illegal(root, fact, "the run is closed")
+    return run
+
+
+def _illegal(run: Run, fact: f.AnyFact, why: str) -> IllegalFact:
+    return IllegalFact(f"{type(fact).__name__} cannot follow fact {run.seq} of this journal: {why}.")
+
+
+# -- facts of a call -----------------------------------------------------------------------------
+
+_VERDICTS: dict[type[f.Fact], f.Verdict] = {
+    f.Approved: "approve",
+    f.Refused: "reject",
+    f.Finished: "respond",
+    f.Answered: "respond",
+}
+
+
+def _verdict(root: Run, state: CallState, fact: Any) -> None:
+    """A verdict: on the question now open, in time and of a kind that fits; or on no question."""
+    question = state.question if state.phase is ASKED else None
+    if question is None:
+        raise _illegal(root, fact, f"question {fact.asked!r} is not open")
+    if fact.asked != question.id:
+        raise _illegal(root, fact, f"the open question of call {fact.call!r} is {question.id!r}, not {fact.asked!r}")
+    verdict = _VERDICTS[type(fact)]
+    if verdict == "approve" and (fact.args or fact.tool is not None):
+        verdict = "edit"
+    if verdict not in state.allowed():
+        raise _illegal(root, fact, f"{verdict!r} does not answer this question")
+    if question.until is not None and fact.at > question.until and verdict != "reject":
+        raise _illegal(root, fact, "the question's deadline has passed")
+
+
+def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: bool) -> None:
+    if fact.asked is not None or state.phase is ASKED:
+        _verdict(root, state, fact)
+    elif fact.tool is not None:
+        raise _illegal(root, fact, "only a person may choose another tool")
+    if commit:
+        if fact.asked is not None:
+            root.decided[fact.asked] = fact
+        if fact.args:
+            state.args = fact.args
+        if fact.digest is not None:
+            state.digest = fact.digest
+        if fact.tool is not None:
+            state.chosen = fact.tool
+        state.approval = fact
+
+
+def _refused(root: Run, run: Run, state: CallState, fact: f.Refused, commit: bool) -> None:
+    if fact.asked is not None or state.phase is ASKED:
+        _verdict(root, state, fact)
+    if commit:
+        if fact.asked is not None:
+            root.decided[fact.asked] = fact
+        state.outcome = fact
+
+
+def _told(root: Run, run: Run, state: CallState, fact: f.Told, commit: bool) -> None:
+    if commit:
+        state.told = fact.text
+        if state.call.kind == "output":  # the model hears why its output was refused, and goes on
+            run.concluding, run.answering = False, True
+
+
+def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -> None:
+    old = state.question if state.phase is ASKED else None
+    if fact.replaces != (old.id if old else None):
+        raise _illegal(root, fact, f"it must replace the question now open, {old.id if old else None!r}")
+    if not fact.id or fact.id in root.asked:
+        raise _illegal(root, fact, f"the question id {fact.id!r} is used already")
+    if (old and old.kind != fact.kind) or (not old and (fact.kind == "approval") == (state.phase is RUNNING)):
+        raise _illegal(root, fact, f"a question of kind {fact.kind!r} does not arise in {state.phase.name}")
+    if fact.allowed is not None and not set(fact.allowed) <= set(ANSWERS[fact.kind]):
+        raise _illegal(root, fact, f"{fact.allowed} are not all answers to a question of kind {fact.kind!r}")
+    if commit:
+        if fact.replaces is not None:
+            root.decided[fact.replaces] = fact
+        root.asked[fact.id] = (fact.path, fact.call)
+        state.question = fact
+        if fact.kind == "approval":
+            state.digest, state.approval = fact.digest, None
+            state.args = fact.args or state.args
+
+
+def _answered(root: Run, run: Run, state: CallState, fact: f.Answered, commit: bool) -> None:
+    _verdict(root, state, fact)
+    question = state.question
+    if question is None or question.kind != "input":
+        raise _illegal(root, fact, "only what a body asks can be answered so")
+    if commit:
+        root.decided[fact.asked] = fact
+        state.answers = (*state.answers, (question, fact))
+
+
+def _redefined(root: Run, run: Run, state: CallState, fact: f.Redefined, commit: bool) -> None:
+    if commit:
+        state.fingerprint = fact.fingerprint
+
+
+def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: bool) -> None:
+    if fact.attempt != state.attempt + 1:
+        raise _illegal(root, fact, f"attempt {state.attempt + 1} is due, not {fact.attempt}")
+    kind = state.call.kind
+    if kind == "agent" or kind == "output":
+        raise _illegal(root, fact, f"a call of kind {kind!r} has no body")
+    if run.guards or run.batch or root.cancelled is not None or kind == "handoff":
+        _released(root, run, state, fact)
+    if commit:
+        state.attempt = fact.attempt
+
+
+def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
+    if root.cancelled is not None:
+        raise _illegal(root, fact, "the run is cancelled")
+    if run.guards:
+        raise _illegal(root, fact, "input guardrails are not in yet")
+    if held(run):
+        raise _illegal(root, fact, "the turn is released as a batch and has open questions")
+    if state.call.kind == "handoff" and not may_hand_off(run, state):
+        raise _illegal(root, fact, "a handoff waits for the turn's other calls, and only one is taken")
+
+
+def _stepped(root: Run, run: Run, state: CallState, fact: f.Stepped, commit: bool) -> None:
+    if commit:
+        state.steps = (*state.steps, fact)
+
+
+def _finished(root: Run, run: Run, state: CallState, fact: f.Finished, commit: bool) -> None:
+    if fact.asked is not None or state.phase is ASKED:
+        _verdict(root, state, fact)
+        if state.question is not None and state.question.kind == "input":
+            raise _illegal(root, fact, "what a body asks is answered, and the body goes on")
+        if state.call.kind == "output":
+            raise _illegal(root, fact, "a final output is concluded, not finished")
+    elif state.child is not None and status(state.child) not in ENDED:
+        raise _illegal(root, fact, f"the branch under call {fact.call!r} has not ended")
+    if commit:
+        if fact.asked is not None:
+            root.decided[fact.asked] = fact
+        state.outcome = fact
+
+
+def _witnessed(root: Run, run: Run, state: CallState, fact: f.Witnessed, commit: bool) -> None:
+    """Evidence changes nothing; it is in the journal."""
+    if not 1 <= fact.attempt <= state.attempt:
+        raise _illegal(root, fact, f"there was no attempt {fact.attempt}")
+
+
+def _handed_off(root: Run, run: Run, state: CallState, fact: f.HandedOff, commit: bool) -> None:
+    if state.call.kind != "handoff" or state.turn.handed:
+        raise _illegal(root, fact, "it is not a handoff, or another one was taken")
+    if commit:
+        state.outcome, state.turn.handed = fact, True
+        run.agent, run.definition = fact.to, None
+        run.entries.append(fact)
+
+
+# -- facts of a run; some are about a call too -----------------------------------------------------
+
+
+def _began(root: Run, run: Run, state: CallState | None, fact: f.Began, commit: bool) -> None:
+    if fact.max_turns < 1:
+        raise _illegal(root, fact, "max_turns must be at least 1")
+    if state is not None:
+        if state.call.kind != "agent":
+            raise _illegal(root, fact, f"call {state.call.id!r} is not an agent call")
+        _released(root, run, state, fact)
+    elif run.began is not None:
+        raise _illegal(root, fact, "the run began already")
+    elif not fact.run:
+        raise _illegal(root, fact, "the run needs an id")
+    if commit:
+        if state is not None:
+            run = state.child = Run()
+        run.began, run.agent, run.max_turns = fact, fact.agent, fact.max_turns
+        run.guards = dict.fromkeys(fact.guards)
+        run.live, run.batch = fact.live, fact.release == "batch"
+
+
+def _said(root: Run, run: Run, state: None, fact: f.Said, commit: bool) -> None:
+    if commit:
+        run.said += 1
+        run.unheard.append(fact)
+        run.concluded = None
+
+
+def _defined(root: Run, run: Run, state: None, fact: f.Defined, commit: bool) -> None:
+    if commit:
+        run.definition = fact
+
+
+def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) -> None:
+    heard = run.said - len(run.unheard)
+    if not heard <= fact.saw <= run.said:
+        raise _illegal(root, fact, f"it says it heard {fact.saw} inputs of {run.said}, of which {heard} were answered")
+    if not run.live:
+        if run.open:
+            raise _illegal(root, fact, "calls of the turn before are open")
+        if fact.saw == heard and (run.concluding or not run.answering):
+            raise _illegal(root, fact, "there is nothing to reply to")
+        if run.turns >= run.max_turns:
+            raise _illegal(root, fact, f"its {run.max_turns} turns are used up")
+    calls = fact.calls
+    _fresh(root, run, fact, calls)
+    if commit:
+        if fact.saw > heard:
+            run.entries += run.unheard[: fact.saw - heard]
+            del run.unheard[: fact.saw - heard]
+        run.turns += 1
+        run.concluded = None
+        run.answering = calls != ()
+        run.concluding = not calls or (run.definition is not None and run.definition.finishing)
+        _add(run, fact, calls)
+
+
+def _fresh(root: Run, run: Run, fact: f.AnyFact, calls: tuple[f.Call, ...]) -> None:
+    known = run.calls
+    for call in calls:
+        if call.id in known or not call.id:
+            raise _illegal(root, fact, f"the call id {call.id!r} is empty or used already")
+    if len(calls) > 1 and len({call.id for call in calls}) < len(calls):
+        raise _illegal(root, fact, "two of its calls have one id")
+
+
+def _add(run: Run, reply: f.Replied | f.Proposed, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
+    states: list[CallState] = []
+    turn = Turn(reply, run.agent, run.definition, states, len(calls))
+    run.entries.append(turn)
+    for call in calls:
+        id = call.id
+        run.calls[id] = run.open[id] = state = CallState(call, turn, args)
+        states.append(state)
+
+
+def _proposed(root: Run, run: Run, state: None, fact: f.Proposed, commit: bool) -> None:
+    kind = fact.proposal.kind
+    if kind not in ("output", "hook"):
+        raise _illegal(root, fact, f"the runtime does not propose a call of kind {kind!r}")
+    if kind == "output" and (run.open or not run.concluding or run.unheard or run.live):
+        raise _illegal(root, fact, "there is no final output to propose")
+    _fresh(root, run, fact, (fact.proposal,))
+    if commit:
+        _add(run, fact, (fact.proposal,), fact.args)
+
+
+def _concluded(root: Run, run: Run, state: CallState | None, fact: f.Concluded, commit: bool) -> None:
+    if run.unheard or not run.concluding or run.live:
+        raise _illegal(root, fact, "there is nothing to conclude")
+    if state is not None and state.call.kind != "output":
+        raise _illegal(root, fact, f"call {state.call.id!r} does not propose an output")
+    if len(run.open) != (0 if state is None else 1):
+        raise _illegal(root, fact, "calls are open")
+    if fact.source is not None and fact.source not in run.calls:
+        raise _illegal(root, fact, f"there is no call {fact.source!r}")
+    if commit:
+        if state is not None:
+            state.outcome = fact
+        run.concluding, run.answering, run.concluded = False, False, fact
+
+
+def _continued(root: Run, run: Run, state: None, fact: f.Continued, commit: bool) -> None:
+    if run.open or not run.concluding or not run.answering:
+        raise _illegal(root, fact, "no outputs of calls wait to be looked at")
+    if commit:
+        run.concluding = False
+
+
+def _guarded(root: Run, run: Run, state: CallState | None, fact: f.Guarded, commit: bool) -> None:
+    if fact.where.startswith("tool") != (state is not None):
+        raise _illegal(root, fact, "a tool's guardrail is about a call, and no other is")
+    if fact.where == "input" and fact.name not in run.guards:
+        raise _illegal(root, fact, f"no input guardrail {fact.name!r} is awaited")
+    if commit:
+        run.guarded.append(fact)
+        if fact.where == "input":
+            del run.guards[fact.name]
+
+
+def _granted(root: Run, run: Run, state: None, fact: f.Granted, commit: bool) -> None:
+    _of_root(root, fact)
+    if not fact.id or fact.id in run.grants:
+        raise _illegal(root, fact, f"the grant id {fact.id!r} is used already")
+    if commit:
+        run.grants[fact.id] = fact
+
+
+def _of_root(root: Run, fact: f.AnyFact) -> None:
+    if fact.path:
+        raise _illegal(root, fact, "it belongs to the run itself, not to a branch")
+
+
+def _revoked(root: Run, run: Run, state: None, fact: f.Revoked, commit: bool) -> None:
+    _of_root(root, fact)
+    if fact.grant not in run.grants:
+        raise _illegal(root, fact, f"there is no grant {fact.grant!r}")
+    if commit:
+        del run.grants[fact.grant]
+
+
+def _limited(root: Run, run: Run, state: None, fact: f.Limited, commit: bool) -> None:
+    if fact.max_turns < 1:
+        raise _illegal(root, fact, "max_turns must be at least 1")
+    if commit:
+        run.max_turns = fact.max_turns
+
+
+def _cancelled(root: Run, run: Run, state: None, fact: f.Cancelled, commit: bool) -> None:
+    _of_root(root, fact)
+    if run.cancelled:
+        raise _illegal(root, fact, "the run is cancelled already")
+    if commit:
+        run.cancelled = fact
+
+
+def _resumed(root: Run, run: Run, state: None, fact: f.Resumed, commit: bool) -> None:
+    _of_root(root, fact)
+    if not run.cancelled:
+        raise _illegal(root, fact, "the run is not cancelled")
+    if commit:
+        run.cancelled = None
+
+
+def _saved(root: Run, run: Run, state: None, fact: f.Saved, commit: bool) -> None:
+    if not run.saved <= fact.upto <= len(run.entries):
+        raise _illegal(root, fact, f"entries {run.saved} to {len(run.entries)} can be saved, not up to {fact.upto}")
+    if commit:
+        run.saved = fact.upto
+
+
+def _closed(root: Run, run: Run, state: None, fact: f.Closed, commit: bool) -> None:
+    if commit:
+        run.closed = fact
+
+
+Step = Callable[[Run, Run, Any, Any, bool], None]
+_BY_FACT: dict[type[f.Fact], Step] = {
+    f.Began: _began,
+    f.Said: _said,
+    f.Defined: _defined,
+    f.Replied: _replied,
+    f.Proposed: _proposed,
+    f.Concluded: _concluded,
+    f.Continued: _continued,
+    f.Guarded: _guarded,
+    f.Granted: _granted,
+    f.Revoked: _revoked,
+    f.Limited: _limited,
+    f.Cancelled: _cancelled,
+    f.Resumed: _resumed,
+    f.Saved: _saved,
+    f.Closed: _closed,
+    f.Asked: _asked,
+    f.Approved: _approved,
+    f.Refused: _refused,
+    f.Told: _told,
+    f.Answered: _answered,
+    f.Redefined: _redefined,
+    f.Started: _started,
+    f.Stepped: _stepped,
+    f.Finished: _finished,
+    f.Witnessed: _witnessed,
+    f.HandedOff: _handed_off,
+}
+_STEPS: dict[type[f.Fact], tuple[dict[Phase, Phase] | None, Step]] = {
+    kind: (NEXT.get(kind), step) for kind, step in _BY_FACT.items()
+}
