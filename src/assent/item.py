@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from .core.facts import QuestionKind, Verdict
 
 
-@dataclass(slots=True)
-class RunItem:
+class RunItem(Struct):
     """Something that a run generated."""
 
     agent: Any
@@ -27,7 +27,6 @@ class RunItem:
         return self.raw_item
 
 
-@dataclass(slots=True)
 class MessageOutputItem(RunItem):
     """A message of the model."""
 
@@ -40,14 +39,12 @@ class MessageOutputItem(RunItem):
         return content if type(content) is str else "".join(part.get("text", "") for part in content)
 
 
-@dataclass(slots=True)
 class ReasoningItem(RunItem):
     """The model's reasoning."""
 
     type: Literal["reasoning_item"] = "reasoning_item"
 
 
-@dataclass(slots=True)
 class ToolCallItem(RunItem):
     """A call that the model proposed."""
 
@@ -64,8 +61,7 @@ class ToolCallItem(RunItem):
         return self.raw_item.get("call_id")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a call ended, who saw to it, and why."""
 
     status: Literal["finished", "failed", "edited", "rejected", "refused", "responded", "handed_off"]
@@ -73,7 +69,6 @@ class Outcome:
     reason: str | None = None
 
 
-@dataclass(slots=True)
 class ToolCallOutputItem(RunItem):
     """What a call gave."""
 
@@ -88,8 +83,7 @@ class ToolCallOutputItem(RunItem):
         return self.raw_item.get("call_id")
 
 
-@dataclass(slots=True, eq=False)
-class ToolApprovalItem(RunItem):
+class ToolApprovalItem(RunItem, eq=False):
     """A call that waits for a person: a question. Two items are equal if they are the same question."""
 
     id: str
@@ -114,7 +108,7 @@ class ToolApprovalItem(RunItem):
     """The JSON schema of the answer, for a question of kind "input"."""
     at: int = 0
     """When it was asked, in milliseconds since 1970."""
-    type: Literal["tool_approval_item"] = field(default="tool_approval_item")
+    type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property
     def name(self) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from ..core.facts import Usage
 from ..core.transcript import Item
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A tool as the model is offered it."""
 
     name: str
@@ -20,8 +20,7 @@ class ToolSpec:
     strict: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """What a model is asked. `input` is the run's own list: copy it to keep it, never change it."""
 
     instructions: str | None
@@ -29,8 +28,7 @@ class ModelRequest:
     tools: Sequence[ToolSpec] = ()
 
 
-@dataclass(slots=True)
-class ModelResponse:
+class ModelResponse(Struct):
     """A complete reply: its items, what it used, and the provider's id for it."""
 
     output: list[Item]

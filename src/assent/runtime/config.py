@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from ..context import RunContextWrapper
 from ..core.facts import Release
 from ..errors import InvalidDefinition
@@ -15,8 +17,7 @@ from ..models.model import Model
 DEFAULT_MAX_TURNS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ToolErrorFormatterArgs:
+class ToolErrorFormatterArgs(Struct, frozen=True):
     """What a `tool_error_formatter` is told of a call that did not run."""
 
     kind: Literal["approval_rejected", "tool_not_found", "invalid_arguments"]
@@ -30,7 +31,7 @@ class ToolErrorFormatterArgs:
 ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Settings of a run."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from ..agent import Agent
 from ..approval.question import item_of
@@ -15,16 +16,14 @@ from .view import View
 ItemName = Literal["message_output_created", "tool_called", "tool_output", "reasoning_item_created"]
 
 
-@dataclass(slots=True)
-class RawResponsesStreamEvent:
+class RawResponsesStreamEvent(Struct):
     """A delta of the model, as the provider sent it. It is not kept."""
 
     data: dict[str, Any]
     type: Literal["raw_response_event"] = "raw_response_event"
 
 
-@dataclass(slots=True)
-class RunItemStreamEvent:
+class RunItemStreamEvent(Struct):
     """The run generated an item."""
 
     name: ItemName
@@ -32,24 +31,21 @@ class RunItemStreamEvent:
     type: Literal["run_item_stream_event"] = "run_item_stream_event"
 
 
-@dataclass(slots=True)
-class AgentUpdatedStreamEvent:
+class AgentUpdatedStreamEvent(Struct):
     """Another agent has the word."""
 
     new_agent: Agent[Any]
     type: Literal["agent_updated_stream_event"] = "agent_updated_stream_event"
 
 
-@dataclass(slots=True)
-class ApprovalRequestedEvent:
+class ApprovalRequestedEvent(Struct):
     """A person is asked."""
 
     item: ToolApprovalItem
     type: Literal["approval_requested"] = "approval_requested"
 
 
-@dataclass(slots=True)
-class ApprovalDecidedEvent:
+class ApprovalDecidedEvent(Struct):
     """A question was settled: by whom, and how."""
 
     question_id: str

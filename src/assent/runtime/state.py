@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from ..agent import Agent, by_name, instructions_mark
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
@@ -42,8 +42,7 @@ T = TypeVar("T")
 OnChange = Literal["refuse", "ask", "accept"]
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A decision that holds for later calls too."""
 
     id: str
@@ -55,8 +54,7 @@ class Grant:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(Struct, frozen=True):
     """What can be told of a saved run without any agent."""
 
     schema: int

@@ -6,8 +6,10 @@ import inspect
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from ..core.facts import Usage
 from ..errors import ScriptExhausted, UsageError

@@ -9,12 +9,14 @@ import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ..context import RunContextWrapper, ToolContext
 from ..errors import InvalidDefinition
-from .schema import FunctionSchema, function_schema
 from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
+
+if TYPE_CHECKING:
+    from .schema import FunctionSchema
 
 THREADS = 128
 """How many sync bodies run at once in a process. A thread is made only when one is needed."""
@@ -120,6 +122,8 @@ def function_tool(
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
+        from .schema import function_schema  # brings in much of pydantic, which a program without tools need not load
+
         schema = function_schema(
             function,
             name=name_override,
