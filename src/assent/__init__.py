@@ -7,6 +7,7 @@ from .core.facts import Usage
 from .errors import AssentError
 from .item import (
     MessageOutputItem,
+    OtherItem,
     Outcome,
     ReasoningItem,
     RunItem,
@@ -46,6 +47,7 @@ __all__ = [
     "Model",
     "ModelRequest",
     "ModelResponse",
+    "OtherItem",
     "Outcome",
     "Peek",
     "RawResponsesStreamEvent",

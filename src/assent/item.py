@@ -45,6 +45,12 @@ class ReasoningItem(RunItem):
     type: Literal["reasoning_item"] = "reasoning_item"
 
 
+class OtherItem(RunItem):
+    """Something a provider sent that Assent has no name for."""
+
+    type: Literal["other_item"] = "other_item"
+
+
 class ToolCallItem(RunItem):
     """A call that the model proposed."""
 

@@ -69,7 +69,7 @@ async def judge(case: Case) -> Judgement:
     if tool is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", at=case.at, path=case.path)
     args = read_arguments(tool, case.state.proposal.arguments)
-    grant = _grant(case.root, case.state.turn.agent, tool)
+    grant = grant_for(case.root, case.state.turn.agent, tool)
     if grant is not None and grant.verdict == "reject":
         return f.Refused(
             call.id, f"grant:{grant.id}", message=grant.message, why=f"given by {grant.by}", at=case.at, path=case.path
@@ -88,7 +88,7 @@ async def judge(case: Case) -> Judgement:
     return await _ask(case, tool, args, why_ask)
 
 
-def _grant(root: Run, agent: str, tool: Tool) -> f.Granted | None:
+def grant_for(root: Run, agent: str, tool: Tool) -> f.Granted | None:
     """The grant that covers a call of this tool; a rejection goes before any approval."""
     found = None
     for grant in root.grants.values():

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, ClassVar
 
 from ..agent import Agent, by_name, instructions_mark
-from ..approval.gate import Case, judge
+from ..approval.decision import Approve, Decision, Reject
+from ..approval.gate import Case, grant_for, judge
 from ..approval.question import new_id
 from ..context import RunContextWrapper
 from ..core import facts as f
@@ -25,7 +27,7 @@ from ..item import ToolApprovalItem
 from ..models.model import Model, ModelRequest, ModelResponse, ToolSpec
 from ..tools.tool import Tool
 from .config import RunConfig, ToolErrorFormatterArgs
-from .decider import always, record
+from .decider import Always, always, record
 from .door import enter
 from .journal import Journal
 from .value import output_json
@@ -59,6 +61,8 @@ class Driver:
         self.tools: dict[str, Tool] = by_name(agent.name, agent.tools)
         self.offered: tuple[Tool, ...] = ()
         self.specs: tuple[ToolSpec, ...] = ()
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
         limit = config.max_parallel_tools
         self.slots = asyncio.Semaphore(limit) if limit is not None else None
 
@@ -171,6 +175,8 @@ class Driver:
         calls: list[f.Call] = []
         number = len(run.calls)
         for index, item in enumerate(reply.output):
+            if not isinstance(item, dict):
+                raise ModelFailed(f"The model's output is a list of items (dicts), got {item!r:.80}.")
             if item.get("type") == "function_call":
                 name, arguments = item.get("name"), item.get("arguments")
                 if type(name) is not str or type(arguments) is not str:
@@ -287,22 +293,30 @@ class Driver:
         return self.journal.run.usage
 
     def decide(self, item: ToolApprovalItem, approve: bool, always_: bool, message: str | None) -> None:
-        """A decision made by code of the run itself."""
-        tools = self.tools
-        if approve:
-            record(self.journal, tools, item.id, {"type": "approve"}, "code", item.digest, always(always_, "approve"))
+        """A decision made by code of the run itself; from a body in a thread too, for the journal is the loop's."""
+        decision: Decision = Approve() if approve else Reject(message)
+        lasting = always(always_, "approve" if approve else "reject")
+        if threading.get_ident() == self.thread:
+            record(self.journal, self.tools, item.id, decision, "code", item.digest, lasting)
         else:
-            decision = {"type": "reject", "message": message}
-            record(self.journal, tools, item.id, decision, "code", item.digest, always(always_, "reject"))
+            asyncio.run_coroutine_threadsafe(self._record(item, decision, lasting), self.loop).result()
+
+    async def _record(self, item: ToolApprovalItem, decision: Decision, lasting: Always) -> None:
+        record(self.journal, self.tools, item.id, decision, "code", item.digest, lasting)
 
     def verdict(self, tool_name: str, call_id: str) -> bool | None:
-        """Whether a call, by the provider's id, may run; None while it is not decided."""
+        """Whether a call, by the provider's id, may run; None while it is not decided.
+
+        A call that was not made yet has the verdict of a grant, if one covers the tool.
+        """
         for state in reversed(self.journal.run.calls.values()):
             if state.call.tool == tool_name and state.proposal.call_id == call_id:
                 if type(state.outcome) is f.Refused:
                     return False
                 return True if state.approval is not None else None
-        return None
+        tool = self.tools.get(tool_name)
+        grant = grant_for(self.journal.run, self.journal.run.agent, tool) if tool is not None else None
+        return grant.verdict == "approve" if grant is not None else None
 
 
 def resolve(state: CallState, name: str, tools: dict[str, Tool]) -> Tool | None:

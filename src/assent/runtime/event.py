@@ -10,10 +10,14 @@ from msgspec import Struct
 from ..agent import Agent
 from ..approval.question import item_of
 from ..core import facts as f
-from ..item import MessageOutputItem, ReasoningItem, RunItem, ToolApprovalItem, ToolCallItem
+from ..item import MessageOutputItem, OtherItem, ReasoningItem, RunItem, ToolApprovalItem, ToolCallItem
 from .view import View
 
-ItemName = Literal["message_output_created", "tool_called", "tool_output", "reasoning_item_created"]
+ItemName = Literal[
+    "message_output_created", "tool_called", "tool_output", "reasoning_item_created", "other_item_created"
+]
+    "message_output_created", "tool_called", "tool_output", "reasoning_item_created", "other_item_created"
+]
 
 
 class RawResponsesStreamEvent(Struct):
@@ -65,6 +69,7 @@ StreamEvent = (
 _NAMES: dict[type[RunItem], ItemName] = {
     MessageOutputItem: "message_output_created",
     ToolCallItem: "tool_called",
+    OtherItem: "other_item_created",
     ReasoningItem: "reasoning_item_created",
 }
 

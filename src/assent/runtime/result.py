@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -164,26 +164,24 @@ class RunResultStreaming(RunResultBase):
         for event in events(self._view, fact):
             self._queue.put_nowait(event)
 
-    def _start(self, drive: Any) -> None:
-        self._task = asyncio.create_task(self._drive(drive))
+    def _start(self, drive: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.create_task(drive)
+        self._task.add_done_callback(self._end)
 
-    async def _drive(self, drive: Any) -> None:
-        try:
-            await drive
-        except BaseException as error:
-            self._error = error
-        finally:
-            self.is_complete = True
-            for cached in ("new_items", "raw_responses", "interruptions"):
-                self.__dict__.pop(cached, None)
-            self._queue.put_nowait(None)
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._error = task.exception()
+        self.is_complete = True
+        for cached in ("new_items", "raw_responses", "interruptions"):
+            self.__dict__.pop(cached, None)
+        self._queue.put_nowait(None)
 
     async def stream_events(self) -> AsyncIterator[StreamEvent]:
         """The run's events, up to its end or its pause. An error of the run is raised at the end."""
         while (event := await self._queue.get()) is not None:
             yield event
         self._queue.put_nowait(None)
-        if self._error is not None and not isinstance(self._error, asyncio.CancelledError):
+        if self._error is not None:
             raise self._error
 
     def cancel(self) -> None:

@@ -14,6 +14,7 @@ from ..core.run import CallState, Run, Turn, questions
 from ..core.transcript import Item, entry_items, output_item, output_text, reply_text, said_items
 from ..item import (
     MessageOutputItem,
+    OtherItem,
     Outcome,
     ReasoningItem,
     RunItem,
@@ -53,9 +54,7 @@ class View:
     def reply_items(self, reply: f.Replied) -> Iterator[RunItem]:
         """The items of one reply."""
         for raw in decode(reply.items):
-            kind = _KINDS.get(raw.get("type", "message"))
-            if kind is not None:
-                yield kind(self.agent, raw)
+            yield _KINDS.get(raw.get("type", "message"), OtherItem)(self.agent, raw)
 
     def output_of(self, path: tuple[str, ...], state: CallState) -> ToolCallOutputItem | None:
         """What a call gave; None while it has no outcome."""
@@ -124,5 +123,5 @@ def outcome_of(state: CallState) -> Outcome:
         given = state.approval
         if state.edited and given is not None:
             return Outcome("edited", given.by, given.why)
-        return Outcome("finished", end.by)
+        return Outcome("finished", end.by, end.note)
     return Outcome("handed_off", "tool")
