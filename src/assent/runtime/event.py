@@ -16,8 +16,6 @@ from .view import View
 ItemName = Literal[
     "message_output_created", "tool_called", "tool_output", "reasoning_item_created", "other_item_created"
 ]
-    "message_output_created", "tool_called", "tool_output", "reasoning_item_created", "other_item_created"
-]
 
 
 class RawResponsesStreamEvent(Struct):
