@@ -9,23 +9,24 @@ on less than what runs. Calling the function, and what to do with arguments that
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import GenericAlias, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 
-from assent.errors import InvalidArguments, InvalidDefinition
-from assent.tools.docstring import parse
+from ..errors import InvalidArguments, InvalidDefinition
+from .defaults import Plan, Planning, filled
+from .docstring import parse
+from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
+from .strict import Tightening
 
 Json = dict[str, Any]
 
@@ -42,7 +43,7 @@ class FunctionSchema:
     """Whether the function's first parameter is the run's context, which no model ever sees."""
     required: frozenset[str]
     """The parameters without a default in the function; a strict schema requires the others too."""
-    _plan: _Plan | None = field(repr=False, compare=False)
+    _plan: Plan | None = field(repr=False, compare=False)
     _defaults: Json = field(repr=False, compare=False)
     _validate: Callable[[bytes], BaseModel] = field(repr=False, compare=False)
     _call: _Call = field(repr=False, compare=False)
@@ -50,7 +51,7 @@ class FunctionSchema:
     def canonical(self, args: Json) -> Json:
         """A copy of `args` with the schema's defaults filled in at every depth; nothing present is changed."""
         try:
-            return _filled_object(self._plan, args)
+            return filled(self._plan, args)
         except RecursionError:
             raise InvalidArguments("arguments: nested too deeply") from None
 
@@ -80,17 +81,17 @@ def function_schema(
     """Read a function's signature, hints and docstring; `InvalidDefinition` says what no model could call."""
     if not callable(function):
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
-    source = _source(function)
-    name = name or _name(source)
+    source = source_of(function)
+    name = name or name_of(source)
     doc = parse(inspect.getdoc(source) if use_docstring else None)
-    signature = _Signature.read(function, name, source, context_types)
+    signature = Signature.read(function, name, source, context_types)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]
     model, loose = _build(name, parameters)
-    plan = _Planning(loose.get("$defs", {})).top(loose)
+    plan = Planning(loose.get("$defs", {})).top(loose)
     return FunctionSchema(
         name=name,
         description=doc.description if description is None else description,
-        json_schema=_Tightening(name, loose).top() if strict else loose,
+        json_schema=Tightening(name, loose).top() if strict else loose,
         takes_context=signature.context is not None,
         required=frozenset(each.name for each in parameters if model.model_fields[each.field].is_required()),
         _plan=plan if plan.matters() else None,
@@ -98,112 +99,6 @@ def function_schema(
         _validate=model.__pydantic_validator__.validate_json,
         _call=_Call.of(parameters, signature.context),
     )
-
-
-# Reading the function
-
-
-def _source(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Where names, docstring and globals are to be found: what a partial stands for, what a decorator wraps."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    source: Callable[..., Any] = inspect.unwrap(function)
-    return source
-
-
-def _name(source: Callable[..., Any]) -> str:
-    name = getattr(source, "__name__", "")
-    if not name.isidentifier():
-        raise InvalidDefinition(f"A {type(source).__name__} has no name of its own that a model could call; give one.")
-    return str(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Hinted:
-    """A parameter as the signature has it, its annotation resolved."""
-
-    name: str
-    kind: inspect._ParameterKind
-    hint: Any
-    default: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Signature:
-    context: inspect.Parameter | None
-    parameters: list[_Hinted]
-
-    @classmethod
-    def read(
-        cls, function: Callable[..., Any], name: str, source: Callable[..., Any], context_types: tuple[type, ...]
-    ) -> _Signature:
-        try:
-            found = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError, NameError) as error:
-            raise InvalidDefinition(f"Tool {name!r}: its signature cannot be read ({error}).") from error
-        names = _namespace(source)
-        context = found[0] if found and _is_context(found[0], names, context_types) else None
-        if context and context.kind not in _POSITIONAL:
-            raise InvalidDefinition(f"{_where(name, context.name)} is the context, which must be positional.")
-        parameters = []
-        for each in found[1:] if context else found:
-            hint = _hint(each, names, name)
-            if _mentions(hint, context_types):
-                raise InvalidDefinition(f"{_where(name, each.name)} is a context; only the first can be, by itself.")
-            parameters.append(_Hinted(each.name, each.kind, hint, each.default))
-        return cls(context, parameters)
-
-
-_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def _namespace(source: Callable[..., Any]) -> dict[str, Any]:
-    """The globals that string annotations are about; a callable object's are those of its `__call__`."""
-    return getattr(source, "__globals__", None) or getattr(type(source).__call__, "__globals__", {})
-
-
-def _hint(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any:
-    """One parameter's annotation; alone, so that a return type nobody needs cannot fail, and an error has a name."""
-    if parameter.annotation is inspect.Parameter.empty:
-        return Any
-
-    def holder() -> None: ...
-
-    holder.__annotations__ = {"hint": parameter.annotation}
-    try:
-        return get_type_hints(holder, globalns=names, include_extras=True)["hint"]
-    except Exception as error:
-        raise InvalidDefinition(
-            f"{_where(tool, parameter.name)}: its annotation {parameter.annotation!r} cannot be resolved ({error}); "
-            "import or define its names in the function's module, not only for type checkers."
-        ) from error
-
-
-def _is_context(parameter: inspect.Parameter, names: dict[str, Any], context_types: tuple[type, ...]) -> bool:
-    """What a context is made of need not exist at run time: `Context[Unknown]` is a context all the same."""
-    annotation = parameter.annotation
-    if type(annotation) is not str:
-        return _is_one_of(annotation, context_types)
-    try:
-        return _is_one_of(_hint(parameter, names, ""), context_types)
-    except InvalidDefinition:
-        written = annotation.partition("[")[0].strip().rpartition(".")[2]
-        return written in {each.__name__ for each in context_types}
-
-
-def _is_one_of(hint: Any, types: tuple[type, ...]) -> bool:
-    while get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    hint = get_origin(hint) or hint
-    return inspect.isclass(hint) and issubclass(hint, types)
-
-
-def _mentions(hint: Any, types: tuple[type, ...]) -> bool:
-    return _is_one_of(hint, types) or any(_mentions(each, types) for each in get_args(hint))
-
-
-def _where(tool: str, parameter: str) -> str:
-    return f"Tool {tool!r}: parameter {parameter!r}"
 
 
 # Building the model that validates
@@ -221,7 +116,7 @@ class _Parameter:
     description: str | None
 
 
-def _parameter(index: int, given: _Hinted, said: dict[str, str]) -> _Parameter:
+def _parameter(index: int, given: Hinted, said: dict[str, str]) -> _Parameter:
     hint, default = given.hint, _default(given)
     description = default.description or _annotated_text(hint) or said.get(given.name)
     if given.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -231,7 +126,7 @@ def _parameter(index: int, given: _Hinted, said: dict[str, str]) -> _Parameter:
     return _Parameter(given.name, f"p{index}", given.kind, hint, default, description)
 
 
-def _default(given: _Hinted) -> FieldInfo:
+def _default(given: Hinted) -> FieldInfo:
     # A factory says that they may be absent without offering a default for what nobody needs to see.
     if given.kind is inspect.Parameter.VAR_POSITIONAL:
         return _field(default_factory=list)
@@ -261,14 +156,14 @@ def _build(tool: str, parameters: Sequence[_Parameter]) -> tuple[type[BaseModel]
     for each in parameters:
         fields = [info for info in (*_metadata(each.hint), each.default) if isinstance(info, FieldInfo)]
         if any(info.alias or info.validation_alias for info in fields):
-            raise InvalidDefinition(f"{_where(tool, each.name)} has an alias; give the parameter itself that name.")
+            raise InvalidDefinition(f"{where(tool, each.name)} has an alias; give the parameter itself that name.")
     try:
         return _attempt(tool, parameters)
     except Exception as error:
         culprit = next((each.name for each in parameters if _fails(tool, each)), None)
-        where = _where(tool, culprit) if culprit else f"Tool {tool!r}"
+        place = where(tool, culprit) if culprit else f"Tool {tool!r}"
         raise InvalidDefinition(
-            f"{where}: no schema can be made of it ({_short(_first_line(error), _PROBLEM)}); "
+            f"{place}: no schema can be made of it ({_short(_first_line(error), _PROBLEM)}); "
             "annotate it with a type that JSON can carry and pydantic knows."
         ) from error
 
@@ -367,199 +262,6 @@ class _Generator(GenerateJsonSchema):
         return made
 
 
-# Making the schema strict
-
-
-class _Tightening:
-    """Makes a schema one that OpenAI's strict mode accepts: closed objects, everything required.
-
-    A keyword that strict mode does not know is left out: arguments are validated by the model in any case.
-    https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
-    """
-
-    UNKNOWN: Final = frozenset({"default", "discriminator", "oneOf", "prefixItems", "uniqueItems", "writeOnly"})
-    FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
-    LOOKAROUND: Final = ("(?=", "(?!", "(?<=", "(?<!")
-
-    def __init__(self, tool: str, schema: Json) -> None:
-        self._tool = tool
-        self._schema = schema
-        self._given: Json = schema.get("$defs", {})
-        self._made: Json = {}
-
-    def top(self) -> Json:
-        tight = self._object({key: value for key, value in self._schema.items() if key != "$defs"}, _Place())
-        return {**tight, "$defs": self._made} if self._made else tight
-
-    def _tight(self, schema: Json, place: _Place) -> Json:
-        if "$ref" in schema:
-            return self._reference(schema, place)
-        tight = {key: value for key, value in schema.items() if self._knows(key, value)}
-        branches = schema.get("anyOf") or schema.get("oneOf")
-        if branches:
-            tight["anyOf"] = [self._tight(each, place) for each in branches]
-        if schema.get("type") == "array":
-            tight["items"] = self._items(schema, place)
-        return self._object(tight, place) if schema.get("type") == "object" else tight
-
-    def _knows(self, key: str, value: Any) -> bool:
-        if key == "format":
-            return value in self.FORMATS
-        if key == "pattern":
-            return not any(each in value for each in self.LOOKAROUND)
-        return key not in self.UNKNOWN
-
-    def _object(self, schema: Json, place: _Place) -> Json:
-        if "properties" not in schema or schema.get("additionalProperties"):
-            raise InvalidDefinition(
-                f"{_where(self._tool, place.path[0])}: {'.'.join(place.path)} may have any keys, which a strict "
-                "schema cannot say; use strict_mode=False, or a type with named fields."
-            )
-        properties = {name: self._tight(each, place.at(name)) for name, each in schema["properties"].items()}
-        return {**schema, "properties": properties, "required": list(properties), "additionalProperties": False}
-
-    def _items(self, schema: Json, place: _Place) -> Json:
-        """Strict mode has one schema for all items: of a tuple's, it is any that fits one of its places."""
-        items = schema.get("items")
-        kinds: list[Json] = []
-        for each in (*schema.get("prefixItems", ()), *([items] if items else ())):
-            tight = self._tight(each, place)
-            if tight not in kinds:
-                kinds.append(tight)
-        return {"anyOf": kinds} if len(kinds) > 1 else (kinds or [{}])[0]
-
-    def _reference(self, schema: Json, place: _Place) -> Json:
-        """Strict mode wants a reference to stand alone, so what has a description of its own is written out."""
-        name = _referred(schema)
-        beside = {key: value for key, value in schema.items() if key not in ("$ref", "default")}
-        if beside and name not in place.inside:
-            return self._tight({**self._given[name], **beside}, place.within(name))
-        if name not in self._made:
-            self._made[name] = {}  # its own fields may refer to it
-            self._made[name] = self._tight(self._given[name], place.within(name))
-        return {"$ref": schema["$ref"]}
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where in a schema one is: under which properties, and inside which definitions."""
-
-    path: tuple[str, ...] = ()
-    inside: frozenset[str] = frozenset()
-
-    def at(self, name: str) -> _Place:
-        return _Place((*self.path, name), self.inside)
-
-    def within(self, name: str) -> _Place:
-        return _Place(self.path, self.inside | {name})
-
-
-def _referred(schema: Json) -> str:
-    return str(schema["$ref"]).removeprefix("#/$defs/")
-
-
-# Filling in defaults
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Which defaults belong where in a value."""
-
-    defaults: Json = field(default_factory=dict)
-    members: dict[str, _Plan] = field(default_factory=dict)
-    rest: _Plan | None = None
-    """For the values of keys that are no members."""
-    items: _Plan | None = None
-    tolerant: bool = False
-    """Whether unknown keys are no reason to fill in nothing: a parameter has no other names, a field may."""
-
-    def matters(self) -> bool:
-        """Whether there is any default, here or deeper."""
-        seen: list[_Plan] = [self]
-        for plan in seen:  # grows while it is read
-            if plan.defaults:
-                return True
-            below = (*plan.members.values(), plan.rest, plan.items)
-            seen.extend(each for each in below if each and not any(each is old for old in seen))
-        return False
-
-
-class _Planning:
-    """Derives the plan from a schema; a type that refers to itself becomes a plan that does."""
-
-    def __init__(self, definitions: Json) -> None:
-        self._definitions = definitions
-        self._made: dict[int, _Plan] = {}
-
-    def top(self, schema: Json) -> _Plan:
-        plan = self._plan(schema)
-        plan.tolerant = True
-        return plan
-
-    def _plan(self, schema: Json) -> _Plan:
-        place = id(schema)  # there are as many places as the schema has written down, however deep a value may be
-        if place not in self._made:
-            self._made[place] = _Plan()
-            self._extend(self._made[place], schema)
-        return self._made[place]
-
-    def _extend(self, plan: _Plan, schema: Json) -> None:
-        """Where a value could be of two types of object, nothing is filled in: the defaults of which?"""
-        branches = list(self._branches(schema))
-        objects = [each for each in branches if each.get("type", "object") == "object"]
-        arrays = [each for each in branches if each.get("type", "array") == "array"]
-        if len(objects) == 1:
-            for name, each in objects[0].get("properties", {}).items():
-                plan.members[name] = self._plan(each)
-                if "default" in each:
-                    plan.defaults[name] = each["default"]
-            plan.rest = self._plan_of(objects[0], "additionalProperties")
-        if len(arrays) == 1:
-            plan.items = self._plan_of(arrays[0], "items")
-
-    def _plan_of(self, schema: Json, key: str) -> _Plan | None:
-        below = schema.get(key)
-        return self._plan(below) if type(below) is dict else None
-
-    def _branches(self, schema: Json) -> Iterator[Json]:
-        while "$ref" in schema:
-            schema = self._definitions[_referred(schema)]
-        branches = schema.get("anyOf") or schema.get("oneOf")
-        if not branches:
-            yield schema
-        for each in branches or ():
-            yield from self._branches(each)
-
-
-_PLAIN: Final = frozenset({str, int, float, bool, NoneType})
-"""What needs no copying."""
-
-
-def _filled(plan: _Plan | None, value: Any) -> Any:
-    kind = type(value)
-    if kind is dict:
-        return _filled_object(plan, value)
-    if kind is list:
-        items = plan.items if plan else None
-        return [each if type(each) in _PLAIN else _filled(items, each) for each in value]
-    return value if kind in _PLAIN else deepcopy(value)
-
-
-def _filled_object(plan: _Plan | None, value: Json) -> Json:
-    if plan is None:
-        return {key: each if type(each) in _PLAIN else _filled(None, each) for key, each in value.items()}
-    members, rest = plan.members, plan.rest
-    filled = {
-        key: each if type(each) in _PLAIN else _filled(members.get(key, rest), each) for key, each in value.items()
-    }
-    # A key the schema does not have may be another name of one that it has, and must not lose against a default.
-    if plan.tolerant or value.keys() <= members.keys():
-        for name, default in plan.defaults.items():
-            if name not in filled:
-                filled[name] = _filled(members[name], default)
-    return filled
-
-
 # Calling the function
 
 
@@ -579,7 +281,7 @@ class _Call:
         kinds = inspect.Parameter
         named = [each for each in (*parameters, context) if each]
         return cls(
-            positional=tuple(each.field for each in parameters if each.kind in _POSITIONAL),
+            positional=tuple(each.field for each in parameters if each.kind in POSITIONAL),
             rest=next((each.field for each in parameters if each.kind is kinds.VAR_POSITIONAL), None),
             keyword=tuple((each.name, each.field) for each in parameters if each.kind is kinds.KEYWORD_ONLY),
             others=next((each for each in parameters if each.kind is kinds.VAR_KEYWORD), None),

@@ -1,0 +1,118 @@
+"""A function's parameters, with their annotations resolved and the context set apart."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+
+from ..errors import InvalidDefinition
+
+
+def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Where names, docstring and globals are to be found: what a partial stands for, what a decorator wraps."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    source: Callable[..., Any] = inspect.unwrap(function)
+    return source
+
+
+def name_of(source: Callable[..., Any]) -> str:
+    """The name a model can call the function by."""
+    name = getattr(source, "__name__", "")
+    if not name.isidentifier():
+        raise InvalidDefinition(f"A {type(source).__name__} has no name of its own that a model could call; give one.")
+    return str(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Hinted:
+    """A parameter as the signature has it, its annotation resolved."""
+
+    name: str
+    kind: inspect._ParameterKind
+    hint: Any
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters a model fills in, and the context if the function takes it."""
+
+    context: inspect.Parameter | None
+    parameters: list[Hinted]
+
+    @classmethod
+    def read(
+        cls, function: Callable[..., Any], name: str, source: Callable[..., Any], context_types: tuple[type, ...]
+    ) -> Signature:
+        try:
+            found = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError, NameError) as error:
+            raise InvalidDefinition(f"Tool {name!r}: its signature cannot be read ({error}).") from error
+        names = _namespace(source)
+        context = found[0] if found and _is_context(found[0], names, context_types) else None
+        if context and context.kind not in POSITIONAL:
+            raise InvalidDefinition(f"{where(name, context.name)} is the context, which must be positional.")
+        parameters = []
+        for each in found[1:] if context else found:
+            hint = _hint(each, names, name)
+            if _mentions(hint, context_types):
+                raise InvalidDefinition(f"{where(name, each.name)} is a context; only the first can be, by itself.")
+            parameters.append(Hinted(each.name, each.kind, hint, each.default))
+        return cls(context, parameters)
+
+
+POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _namespace(source: Callable[..., Any]) -> dict[str, Any]:
+    """The globals that string annotations are about; a callable object's are those of its `__call__`."""
+    return getattr(source, "__globals__", None) or getattr(type(source).__call__, "__globals__", {})
+
+
+def _hint(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any:
+    """One parameter's annotation; alone, so that a return type nobody needs cannot fail, and an error has a name."""
+    if parameter.annotation is inspect.Parameter.empty:
+        return Any
+
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"hint": parameter.annotation}
+    try:
+        return get_type_hints(holder, globalns=names, include_extras=True)["hint"]
+    except Exception as error:
+        raise InvalidDefinition(
+            f"{where(tool, parameter.name)}: its annotation {parameter.annotation!r} cannot be resolved ({error}); "
+            "import or define its names in the function's module, not only for type checkers."
+        ) from error
+
+
+def _is_context(parameter: inspect.Parameter, names: dict[str, Any], context_types: tuple[type, ...]) -> bool:
+    """What a context is made of need not exist at run time: `Context[Unknown]` is a context all the same."""
+    annotation = parameter.annotation
+    if type(annotation) is not str:
+        return _is_one_of(annotation, context_types)
+    try:
+        return _is_one_of(_hint(parameter, names, ""), context_types)
+    except InvalidDefinition:
+        written = annotation.partition("[")[0].strip().rpartition(".")[2]
+        return written in {each.__name__ for each in context_types}
+
+
+def _is_one_of(hint: Any, types: tuple[type, ...]) -> bool:
+    while get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    hint = get_origin(hint) or hint
+    return inspect.isclass(hint) and issubclass(hint, types)
+
+
+def _mentions(hint: Any, types: tuple[type, ...]) -> bool:
+    return _is_one_of(hint, types) or any(_mentions(each, types) for each in get_args(hint))
+
+
+def where(tool: str, parameter: str) -> str:
+    """How messages name a parameter."""
+    return f"Tool {tool!r}: parameter {parameter!r}"

@@ -1,0 +1,100 @@
+"""Schemas for providers that accept only strict ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import InvalidDefinition
+from .signature import where
+
+Json = dict[str, Any]
+
+
+class Tightening:
+    """Makes a schema one that OpenAI's strict mode accepts: closed objects, everything required.
+
+    A keyword that strict mode does not know is left out: arguments are validated by the model in any case.
+    https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    """
+
+    UNKNOWN: Final = frozenset({"default", "discriminator", "oneOf", "prefixItems", "uniqueItems", "writeOnly"})
+    FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+    LOOKAROUND: Final = ("(?=", "(?!", "(?<=", "(?<!")
+
+    def __init__(self, tool: str, schema: Json) -> None:
+        self._tool = tool
+        self._schema = schema
+        self._given: Json = schema.get("$defs", {})
+        self._made: Json = {}
+
+    def top(self) -> Json:
+        tight = self._object({key: value for key, value in self._schema.items() if key != "$defs"}, _Place())
+        return {**tight, "$defs": self._made} if self._made else tight
+
+    def _tight(self, schema: Json, place: _Place) -> Json:
+        if "$ref" in schema:
+            return self._reference(schema, place)
+        tight = {key: value for key, value in schema.items() if self._knows(key, value)}
+        branches = schema.get("anyOf") or schema.get("oneOf")
+        if branches:
+            tight["anyOf"] = [self._tight(each, place) for each in branches]
+        if schema.get("type") == "array":
+            tight["items"] = self._items(schema, place)
+        return self._object(tight, place) if schema.get("type") == "object" else tight
+
+    def _knows(self, key: str, value: Any) -> bool:
+        if key == "format":
+            return value in self.FORMATS
+        if key == "pattern":
+            return not any(each in value for each in self.LOOKAROUND)
+        return key not in self.UNKNOWN
+
+    def _object(self, schema: Json, place: _Place) -> Json:
+        if "properties" not in schema or schema.get("additionalProperties"):
+            raise InvalidDefinition(
+                f"{where(self._tool, place.path[0])}: {'.'.join(place.path)} may have any keys, which a strict "
+                "schema cannot say; use strict_mode=False, or a type with named fields."
+            )
+        properties = {name: self._tight(each, place.at(name)) for name, each in schema["properties"].items()}
+        return {**schema, "properties": properties, "required": list(properties), "additionalProperties": False}
+
+    def _items(self, schema: Json, place: _Place) -> Json:
+        """Strict mode has one schema for all items: of a tuple's, it is any that fits one of its places."""
+        items = schema.get("items")
+        kinds: list[Json] = []
+        for each in (*schema.get("prefixItems", ()), *([items] if items else ())):
+            tight = self._tight(each, place)
+            if tight not in kinds:
+                kinds.append(tight)
+        return {"anyOf": kinds} if len(kinds) > 1 else (kinds or [{}])[0]
+
+    def _reference(self, schema: Json, place: _Place) -> Json:
+        """Strict mode wants a reference to stand alone, so what has a description of its own is written out."""
+        name = referred(schema)
+        beside = {key: value for key, value in schema.items() if key not in ("$ref", "default")}
+        if beside and name not in place.inside:
+            return self._tight({**self._given[name], **beside}, place.within(name))
+        if name not in self._made:
+            self._made[name] = {}  # its own fields may refer to it
+            self._made[name] = self._tight(self._given[name], place.within(name))
+        return {"$ref": schema["$ref"]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a schema one is: under which properties, and inside which definitions."""
+
+    path: tuple[str, ...] = ()
+    inside: frozenset[str] = frozenset()
+
+    def at(self, name: str) -> _Place:
+        return _Place((*self.path, name), self.inside)
+
+    def within(self, name: str) -> _Place:
+        return _Place(self.path, self.inside | {name})
+
+
+def referred(schema: Json) -> str:
+    """The name of the definition that a reference is to."""
+    return str(schema["$ref"]).removeprefix("#/$defs/")
