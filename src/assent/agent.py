@@ -16,7 +16,7 @@ T = TypeVar("T")
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Agent(Generic[T]):
     """A model with instructions and tools."""
 
@@ -40,6 +40,9 @@ class Agent(Generic[T]):
             )
         self.tools = list(self.tools)
         by_name(self.name, self.tools)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.name!r}>"
 
     def clone(self, **changes: Any) -> Agent[T]:
         """A copy with some things changed. The tools are in a list of its own."""

@@ -111,8 +111,11 @@ def _same_again(
     state: CallState,
     tool_of: Callable[[CallState, str], Tool],
 ) -> None:
-    if type(earlier) is f.Asked:
-        raise NotPending(f"Question {question_id} was replaced by {earlier.id}: {earlier.why}")
+    replaced = earlier if type(earlier) is f.Asked else None
+    if type(earlier) is f.Approved and earlier is not state.approval:
+        replaced = state.question  # it was approved, and then what it was about changed
+    if replaced is not None:
+        raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
     if not _same(decision, earlier, state, tool_of):
         by = getattr(earlier, "by", "")
         what = {f.Approved: "approved", f.Refused: "rejected"}.get(type(earlier), "answered")

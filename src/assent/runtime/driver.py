@@ -19,6 +19,7 @@ from ..approval.gate import Case, grant_for, judge
 from ..approval.question import new_id
 from ..context import RunContextWrapper
 from ..core import facts as f
+from ..core.digest import digest
 from ..core.digest import text as clean_text
 from ..core.run import CallState, Run, owed
 from ..core.transcript import Item, transcript
@@ -236,8 +237,10 @@ class Driver:
             f"{state.tool} was started and how it ended is not known. Respond with its result if it happened, "
             "approve to run it (again), reject to give it up."
         )
-        digest = state.digest or ""
-        asked = f.Asked(state.call.id, new_id("q"), why, digest, "doubt", at=self.journal.now(), path=effect.path)
+        shown = {"run": self.journal.run.id, "path": list(effect.path), "call": state.call.id, "doubt": state.attempt}
+        asked = f.Asked(
+            state.call.id, new_id("q"), why, digest(shown), "doubt", at=self.journal.now(), path=effect.path
+        )
         self.journal.add(asked)
 
     async def _tell(self, effect: f.Tell) -> None:

@@ -34,7 +34,7 @@ def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -
     return f"The tool failed with {type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tool:
     """What all kinds of tool have. Use `function_tool` to make one of a function."""
 
@@ -69,6 +69,9 @@ class Tool:
         object.__setattr__(self, "fingerprint", digest(parts)[:32])
         spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema)
         object.__setattr__(self, "spec", spec)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def _check(self) -> None:
         if type(self.name) is not str or not self.name.strip():
