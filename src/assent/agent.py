@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from .context import RunContextWrapper
-from .core.digest import digest
+from .core.digest import digest, holds
 from .errors import InvalidDefinition
 from .models.model import Model
 from .tools.tool import Tool, qualified
@@ -28,9 +28,10 @@ class Agent(Generic[T]):
     """The model; `RunConfig(model=...)` goes before it."""
 
     def __post_init__(self) -> None:
-        if type(self.name) is not str or not self.name.strip():
+        if type(self.name) is not str or not self.name.strip() or not holds(self.name):
             raise InvalidDefinition(f"An agent needs a name, got {self.name!r:.80}.")
-        if self.instructions is not None and type(self.instructions) is not str and not callable(self.instructions):
+        told = self.instructions
+        if told is not None and not callable(told) and not (type(told) is str and holds(told)):
             raise InvalidDefinition(
                 f"Agent {self.name!r}: instructions must be text or a callable, got {self.instructions!r:.80}."
             )

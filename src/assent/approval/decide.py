@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Raw
 
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, plain
+from ..core.digest import canonical
 from ..core.run import CallState, Run
-from ..errors import AlreadyDecided, DigestMismatch, InvalidArguments, InvalidDecision, NotPending, QuestionNotFound
+from ..errors import AlreadyDecided, DigestMismatch, InvalidDecision, NotPending, QuestionNotFound
 from ..tools.tool import Tool
 from .answer import problem_with
 from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
@@ -80,20 +80,14 @@ def settle(
 
 def edited(tool: Tool, decision: Edit) -> dict[str, Any]:
     """A person's arguments, canonical, or `InvalidArguments`."""
-    try:
-        args = tool.canonical(plain(decision.arguments))
-    except BadJSON as error:
-        raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
+    args = tool.canonical(decision.arguments)
     tool.bind(args)
     return args
 
 
 def responded(asked: f.Asked, decision: Decision) -> Raw:
     """A person's answer as JSON, fit for what was asked, or `InvalidDecision`."""
-    try:
-        value = plain(decision.output) if type(decision) is Respond else None
-    except BadJSON as error:
-        raise InvalidDecision(f"This answer is not JSON: {error}.") from None
+    value = decision.output if type(decision) is Respond else None
     if asked.schema and (problem := problem_with(value, asked.schema)) is not None:
         raise InvalidDecision(f"This answer does not fit what was asked: {problem}.")
     return Raw(canonical(value))
@@ -112,7 +106,7 @@ def _same_again(
     tool_of: Callable[[CallState, str], Tool],
 ) -> None:
     replaced = earlier if type(earlier) is f.Asked else None
-    if type(earlier) is f.Approved and earlier is not state.approval:
+    if type(earlier) is f.Approved and state.approval is None:
         replaced = state.question  # it was approved, and then what it was about changed
     if replaced is not None:
         raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
@@ -136,4 +130,4 @@ def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Ca
         args = edited(tool_of(state, decision.tool or state.call.tool), decision)
         return canonical(args) == bytes(earlier.args)
     recorded = earlier.output if type(earlier) is f.Finished else earlier.value if type(earlier) is f.Answered else None
-    return type(decision) is Respond and recorded is not None and canonical(plain(decision.output)) == bytes(recorded)
+    return type(decision) is Respond and recorded is not None and canonical(decision.output) == bytes(recorded)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..core.digest import holds
+from ..core.digest import BadJSON, described, holds, plain
 from ..errors import InvalidDecision
 
 
@@ -58,18 +58,17 @@ def decision_from(data: Any) -> Decision:
 
 
 def _checked(decision: Decision) -> Decision:
-    """Decisions built in Python are as typed and as encodable as those that come as JSON."""
+    """The decision with plain JSON of its own: one built in Python is as typed as one that came as JSON."""
+    fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
     try:
-        again: Decision = msgspec.convert(msgspec.to_builtins(decision), Decision)
-        msgspec.json.encode(again)
-    except (msgspec.ValidationError, TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
-        why = "it holds text that UTF-8 cannot carry" if type(error) is UnicodeEncodeError else str(error)
-        raise InvalidDecision(f"This {type(decision).__name__} cannot be recorded: {why}.") from None
-    return decision
+        again: Decision = msgspec.convert({"type": type(decision).__name__.lower(), **plain(fields)}, Decision)
+    except (BadJSON, msgspec.ValidationError) as error:
+        raise InvalidDecision(f"This {type(decision).__name__} cannot be recorded: {error}.") from None
+    return again
 
 
 def checked_name(by: str) -> str:
     """The name of whoever decides, or `InvalidDecision`."""
     if type(by) is not str or not by or not holds(by):
-        raise InvalidDecision(f"`by` must say who decides, as text; got {by!r:.80}.")
+        raise InvalidDecision(f"`by` must say who decides, as text; got {described(by)}.")
     return by

@@ -6,6 +6,7 @@ refused if nobody would be asked anyway, else a person is asked and told why.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from msgspec import Raw
 from ..agent import Agent
 from ..context import RunContextWrapper
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, parse_object
+from ..core.digest import BadJSON, canonical, described, parse_object, text, worded
 from ..core.run import CallState, Run
 from ..errors import InvalidArguments
 from ..tools.tool import Tool, qualified
@@ -45,15 +46,15 @@ class Arguments(NamedTuple):
     """Set if they are not the proposed ones as they stand."""
 
 
-def read_arguments(tool: Tool, text: str) -> Arguments:
+def read_arguments(tool: Tool, given: str) -> Arguments:
     """What rules judge, people see, digests cover and the tool gets."""
     value: dict[str, Any] | None = None
     try:
-        if not text.strip() and not tool.required:
+        if not given.strip() and not tool.required:
             value = tool.canonical({})
             tool.bind(value)
             return Arguments(value, None, Raw(canonical(value)))
-        proposed = parse_object(text)
+        proposed = parse_object(given)
         value = tool.canonical(proposed)
         tool.bind(value)
     except BadJSON as error:
@@ -112,13 +113,21 @@ async def _why_ask(case: Case, tool: Tool, args: Arguments) -> str | None:
         verdict = rule(case.ctx, params, case.state.proposal.call_id or "")  # type: ignore[operator]
         if inspect.isawaitable(verdict):
             verdict = await verdict
-    except Exception as error:
-        return f"The rule {name} failed with {type(error).__name__}: {error}"
+    except (Exception, asyncio.CancelledError) as error:
+        _unless_stopped(error)
+        return f"The rule {name} failed with {worded(error)}"
     if verdict is False:
         return None
     if verdict is True:
         return f"The rule {name} asks for approval."
-    return f"The rule {name} gave {verdict!r:.80}, which is neither True nor False."
+    return f"The rule {name} gave {described(verdict)}, which is neither True nor False."
+
+
+def _unless_stopped(error: BaseException) -> None:
+    """Raise a cancellation that is the run's; one that the user's code made up is its failure."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
 
 
 async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
@@ -146,18 +155,20 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
         answer = approver(case.ctx, item_of(case.agent, case.path, case.state, asked))  # type: ignore[misc]
         if inspect.isawaitable(answer):
             answer = await answer
-    except Exception as error:
-        return _because(asked, f"{by} failed with {type(error).__name__}: {error}")
-    approve = answer.get("approve") if isinstance(answer, Mapping) else None
-    reason = answer.get("reason") if isinstance(answer, Mapping) else None
+        approve = answer.get("approve") if isinstance(answer, Mapping) else None
+        reason = answer.get("reason") if isinstance(answer, Mapping) else None
+    except (Exception, asyncio.CancelledError) as error:
+        _unless_stopped(error)
+        return _because(asked, f"{by} failed with {worded(error)}")
     if type(approve) is not bool or not (reason is None or type(reason) is str):
-        return _because(asked, f'{by} gave {answer!r:.80}, not {{"approve": bool, "reason": str}}')
+        return _because(asked, f'{by} gave {described(answer)}, not {{"approve": bool, "reason": str}}')
+    reason = text(reason)[0] if reason else None
     call = case.state.call.id
     if not approve:
-        return f.Refused(call, by, message=reason or None, why=asked.why, at=case.at, path=case.path)
+        return f.Refused(call, by, message=reason, why=asked.why, at=case.at, path=case.path)
     if args.problem is not None:
         return _because(asked, f"{by} approved what cannot run")
-    return f.Approved(call, by, args=args.stored, digest=asked.digest, why=reason or None, at=case.at, path=case.path)
+    return f.Approved(call, by, args=args.stored, digest=asked.digest, why=reason, at=case.at, path=case.path)
 
 
 def _because(asked: f.Asked, what: str) -> f.Asked:

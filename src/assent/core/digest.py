@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,10 +121,45 @@ def holds(value: str) -> bool:
 def plain(value: Any) -> Any:
     """A user's value as plain JSON data of its own, or `BadJSON`: what cannot be said in JSON is not let in."""
     try:
-        return parse(json.dumps(value, allow_nan=False))
-    except BadJSON:
-        raise
+        copy = _plain(value)
+        _encode(copy)
+        return copy
     except RecursionError:
         raise BadJSON("it is nested too deeply, or holds itself") from None
-    except (TypeError, ValueError) as error:
-        raise BadJSON(str(error)) from None
+    except UnicodeEncodeError:
+        raise BadJSON("it holds half of a surrogate pair, which UTF-8 cannot carry") from None
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind is str or kind is bool or kind is int or value is None:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else _constant(str(value))
+    if isinstance(value, Mapping):
+        if not all(type(key) is str for key in value):
+            raise BadJSON("an object's keys must be text")
+        return {key: _plain(value[key]) for key in value}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, str | bool | int | float):  # a subclass, such as an enum's member
+        return _plain(next(base for base in (str, bool, int, float) if isinstance(value, base))(value))
+    raise BadJSON(f"a value of type {kind.__name__} is not JSON")
+
+
+def described(value: Any) -> str:
+    """A value for a message: short, and whatever its `repr` does."""
+    try:
+        return text(f"{value!r:.80}")[0]
+    except Exception:
+        return f"a {type(value).__name__}"
+
+
+def worded(error: BaseException) -> str:
+    """An exception for a message: its type and its words, whatever its `str` does."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    name = type(error).__name__
+    return text(f"{name}: {words}" if words else name)[0]

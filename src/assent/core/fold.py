@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from ..errors import IllegalFact
 from . import facts as f
-from .rules import ANSWERS, ASKED, DONE, NEXT, RUNNING, Phase
+from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase
 from .run import ENDED, CallState, Run, Turn, held, may_hand_off, status
 
 
@@ -55,8 +55,8 @@ def _locate(root: Run, fact: f.AnyFact) -> Run:
     for hop in (None, *path):
         if hop is not None:
             state = run.calls.get(hop)
-            if state is None or state.child is None:
-                raise _illegal(root, fact, f"there is no branch under call {hop!r}")
+            if state is None or state.child is None or (state.phase is not DELEGATED and not late):
+                raise _illegal(root, fact, f"there is no open branch under call {hop!r}")
             run = state.child
         if run.closed is not None and not late:
             raise _illegal(root, fact, "the run is closed")
@@ -87,10 +87,11 @@ def _verdict(root: Run, state: CallState, fact: Any) -> None:
     verdict = _VERDICTS[type(fact)]
     if verdict == "approve" and (fact.args or fact.tool is not None):
         verdict = "edit"
-    if verdict not in state.allowed():
+    if question.until is not None and fact.at > question.until:
+        if verdict != "reject":
+            raise _illegal(root, fact, "the question's deadline has passed")
+    elif verdict not in state.allowed():
         raise _illegal(root, fact, f"{verdict!r} does not answer this question")
-    if question.until is not None and fact.at > question.until and verdict != "reject":
-        raise _illegal(root, fact, "the question's deadline has passed")
 
 
 def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: bool) -> None:
@@ -107,7 +108,8 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
             state.digest = fact.digest
         if fact.tool is not None:
             state.chosen = fact.tool
-        state.approval = fact
+        if fact.asked is None or state.question is None or state.question.kind != "doubt":
+            state.approval = fact  # what settles a doubt does not take an edit back
 
 
 def _refused(root: Run, run: Run, state: CallState, fact: f.Refused, commit: bool) -> None:
@@ -134,7 +136,7 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
         raise _illegal(root, fact, f"the question id {fact.id!r} is used already")
     if (old and old.kind != fact.kind) or (not old and (fact.kind == "approval") == (state.phase is RUNNING)):
         raise _illegal(root, fact, f"a question of kind {fact.kind!r} does not arise in {state.phase.name}")
-    if fact.allowed is not None and not set(fact.allowed) <= set(ANSWERS[fact.kind]):
+    if fact.allowed is not None and not (fact.allowed and set(fact.allowed) <= set(state.answers_to(fact.kind))):
         raise _illegal(root, fact, f"{fact.allowed} are not all answers to a question of kind {fact.kind!r}")
     if commit:
         if fact.replaces is not None:
@@ -194,8 +196,6 @@ def _finished(root: Run, run: Run, state: CallState, fact: f.Finished, commit: b
         _verdict(root, state, fact)
         if state.question is not None and state.question.kind == "input":
             raise _illegal(root, fact, "what a body asks is answered, and the body goes on")
-        if state.call.kind == "output":
-            raise _illegal(root, fact, "a final output is concluded, not finished")
     elif state.child is not None and status(state.child) not in ENDED:
         raise _illegal(root, fact, f"the branch under call {fact.call!r} has not ended")
     if commit:
@@ -226,8 +226,8 @@ def _began(root: Run, run: Run, state: CallState | None, fact: f.Began, commit: 
     if fact.max_turns < 1:
         raise _illegal(root, fact, "max_turns must be at least 1")
     if state is not None:
-        if state.call.kind != "agent":
-            raise _illegal(root, fact, f"call {state.call.id!r} is not an agent call")
+        if state.call.kind != "agent" or fact.live:
+            raise _illegal(root, fact, f"call {state.call.id!r} is not an agent call, or the branch would be live")
         _released(root, run, state, fact)
     elif run.began is not None:
         raise _illegal(root, fact, "the run began already")
@@ -308,7 +308,7 @@ def _proposed(root: Run, run: Run, state: None, fact: f.Proposed, commit: bool) 
 
 
 def _concluded(root: Run, run: Run, state: CallState | None, fact: f.Concluded, commit: bool) -> None:
-    if run.unheard or not run.concluding or run.live:
+    if not run.concluding or run.live or run.guards or (run.unheard and state is None):
         raise _illegal(root, fact, "there is nothing to conclude")
     if state is not None and state.call.kind != "output":
         raise _illegal(root, fact, f"call {state.call.id!r} does not propose an output")

@@ -34,7 +34,8 @@ class Proposal(Struct, frozen=True):
     server_label: str | None = None
 
 
-_proposals = Decoder(list[Proposal]).decode
+_items = Decoder(list[Raw]).decode
+_proposal = Decoder(Proposal).decode
 
 
 class CallState(Struct, eq=False):
@@ -69,9 +70,9 @@ class CallState(Struct, eq=False):
             if isinstance(reply, f.Proposed):
                 self.read = Proposal(reply.proposal.tool, bytes(reply.args).decode())
             else:
-                items = _proposals(reply.items)
+                items = _items(reply.items)
                 for state in self.turn.calls:
-                    state.read = items[state.call.item]
+                    state.read = _proposal(items[state.call.item])
         return cast(Proposal, self.read)
 
     @property
@@ -95,7 +96,12 @@ class CallState(Struct, eq=False):
         question = self.question
         if question is None or self.phase is not ASKED:
             return ()
-        return ANSWERS[question.kind] if question.allowed is None else question.allowed
+        return self.answers_to(question.kind) if question.allowed is None else question.allowed
+
+    def answers_to(self, kind: f.QuestionKind) -> tuple[f.Verdict, ...]:
+        """The verdicts that can fit a question of this kind about this call."""
+        fit = ANSWERS[kind]
+        return fit if self.call.kind != "output" else tuple(v for v in fit if v != "respond")
 
 
 class Turn(Struct, eq=False):
@@ -279,7 +285,7 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
 def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool) -> f.AnyEffect | None:
     id, kind = state.call.id, state.call.kind
     if kind == "output":
-        return f.Conclude(id, path)
+        return f.Conclude(id, path) if len(run.open) == 1 and not run.guards else None
     if kind == "handoff":
         if state.turn.handed:
             return f.Judge(id, path)
@@ -297,7 +303,7 @@ def status(run: Run) -> Status:
     if owed(run):
         return "working"
     if run.open:
-        return "waiting"
+        return "waiting" if next(questions(run), None) is not None else "idle"
     if run.began is not None and not run.live and awaits_model(run):
         return "exhausted"
     return "done" if run.concluded is not None else "idle"

@@ -60,7 +60,7 @@ class Driver:
         self.busy: dict[tuple[Path, str | None], asyncio.Task[None]] = {}
         self.failure: BaseException | None = None
         self.tools: dict[str, Tool] = by_name(agent.name, agent.tools)
-        self.offered: tuple[Tool, ...] = ()
+        self.offered: tuple[Tool, ...] | None = None
         self.specs: tuple[ToolSpec, ...] = ()
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
@@ -184,14 +184,14 @@ class Driver:
                     raise ModelFailed(f"The model sent a call whose name or arguments are not text: {item!r:.200}")
                 tool = self.tools.get(name)
                 number += 1
-                calls.append(f.Call(f"c{number}", name, index, tool.kind if tool else "tool"))
+                calls.append(f.Call(f"c{number}", clean_text(name)[0], index, tool.kind if tool else "tool"))
         items, note = output_json(reply.output)
         return f.Replied(
             items,
             effect.saw,
             tuple(calls),
             reply.usage,
-            reply.response_id,
+            clean_text(reply.response_id)[0] if reply.response_id else None,
             note,
             at=self.journal.now(),
             path=effect.path,

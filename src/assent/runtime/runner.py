@@ -144,5 +144,9 @@ async def _drive(driver: Driver) -> None:
             )
     except BaseException as error:
         journal = driver.journal.fork()
-        error.state = RunState(journal, driver.agent, driver.ctx.context, dict(driver.outputs))  # type: ignore[attr-defined]
+        state = RunState(journal, driver.agent, driver.ctx.context, dict(driver.outputs))
+        try:
+            object.__setattr__(error, "state", state)  # a frozen exception gets it too
+        except AttributeError:
+            error.add_note("This exception can hold no attributes, so the run's state could not be kept on it.")
         raise

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ..agent import Agent, by_name, instructions_mark
-from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.gate import read_arguments
 from ..approval.question import CANNOT_RUN, action_digest, arguments_text, new_id
 from ..core import codec
@@ -155,6 +155,7 @@ class RunState(Generic[T]):
     def revoke(self, grant_id: str, by: str = "local") -> None:
         """Take a grant back: later calls are judged without it."""
         self._usable()
+        checked_name(by)
         if grant_id not in self._journal.run.grants:
             raise GrantNotFound(f"This run has no grant {grant_id!r:.80}; see state.grants().")
         self._journal.add(f.Revoked(grant_id, by, at=self._journal.now()))

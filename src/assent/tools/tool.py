@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..context import RunContextWrapper, ToolContext
-from ..core.digest import digest
+from ..core.digest import digest, holds, worded
 from ..core.facts import CallKind
 from ..errors import InvalidDefinition
 from ..item import ToolApprovalItem
@@ -31,7 +31,7 @@ FailureText = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
     """What the model is told of a tool's exception, unless the tool says otherwise."""
-    return f"The tool failed with {type(error).__name__}: {error}"
+    return f"The tool failed with {worded(error)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -75,7 +75,9 @@ class Tool:
 
     def _check(self) -> None:
         if type(self.name) is not str or not self.name.strip():
-            raise InvalidDefinition(f"A tool needs a name, got {self.name!r}.")
+            raise InvalidDefinition(f"A tool needs a name, got {self.name!r:.80}.")
+        if not holds(f"{self.name}{self.description}{self.version}"):
+            raise InvalidDefinition(f"Tool {self.name!r:.80}: a name, description or version that UTF-8 cannot hold.")
         for option, kinds in (("needs_approval", "True, False or a callable"), ("is_enabled", "a bool or a callable")):
             value = getattr(self, option)
             if type(value) is not bool and not callable(value):
