@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from .context import RunContextWrapper
 from .core.digest import digest, holds
@@ -12,7 +14,7 @@ from .errors import InvalidDefinition
 from .models.model import Model
 from .tools.tool import Tool, qualified
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 

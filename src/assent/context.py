@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol
+
+from typing_extensions import TypeVar
 
 from .core.facts import Usage
 from .item import ToolApprovalItem
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 R = TypeVar("R")
 
 

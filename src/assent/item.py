@@ -72,7 +72,10 @@ class Outcome(Struct, frozen=True):
 
     status: Literal["finished", "failed", "edited", "rejected", "refused", "responded", "handed_off"]
     by: str
+    """Who saw to it: "tool", or whoever decided."""
     reason: str | None = None
+    approved_by: str | None = None
+    """Who let it run: "rule", "rule:its_name", "grant:its_id", "code:its_name", or a person."""
 
 
 class ToolCallOutputItem(RunItem):
@@ -81,6 +84,7 @@ class ToolCallOutputItem(RunItem):
     output: Any
     """The Python object in the process that ran the tool; its JSON form after a reload."""
     outcome: Outcome
+    tool_name: str
     type: Literal["tool_call_output_item"] = "tool_call_output_item"
 
     @property

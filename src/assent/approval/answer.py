@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import TypeAdapter
 
-from ..core.digest import BadJSON, canonical, plain
+from ..core.digest import canonical, plain, worded
 from ..core.facts import NOTHING
 from ..errors import UsageError
 
@@ -18,10 +18,15 @@ def schema_of(schema: Any) -> Raw:
     if schema is None:
         return NOTHING
     try:
-        return Raw(canonical(plain(schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema())))
-    except (BadJSON, Exception) as error:
+        if not isinstance(schema, dict):
+            return Raw(canonical(plain(TypeAdapter(schema).json_schema())))
+        from jsonschema import Draft202012Validator
+
+        Draft202012Validator.check_schema(schema)
+        return Raw(canonical(plain(schema)))
+    except Exception as error:
         raise UsageError(
-            f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {error}"
+            f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {worded(error)}"
         ) from None
 
 
@@ -37,8 +42,13 @@ def problem_with(value: Any, schema: Raw) -> str | None:
     from referencing import Registry
 
     # An empty registry: a schema may point into itself, and never makes us fetch anything.
-    validator = Draft202012Validator(msgspec.json.decode(schema), registry=Registry())
-    error = best_match(validator.iter_errors(value))
+    validator = Draft202012Validator(
+        msgspec.json.decode(schema), registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
+    )
+    try:
+        error = best_match(validator.iter_errors(value))
+    except Exception as failure:  # a reference that leads nowhere, a pattern that is none
+        return f"the question's schema cannot be used ({worded(failure)})"
     if error is None:
         return None
     where = "/".join(map(str, error.absolute_path))

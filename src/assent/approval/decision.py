@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.digest import BadJSON, described, holds, plain
-from ..errors import InvalidDecision
+from ..errors import InvalidArguments, InvalidDecision
 
 
 class _Decision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):
@@ -60,6 +60,11 @@ def decision_from(data: Any) -> Decision:
 def _checked(decision: Decision) -> Decision:
     """The decision with plain JSON of its own: one built in Python is as typed as one that came as JSON."""
     fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
+    if type(decision) is Edit:
+        try:
+            plain(decision.arguments)
+        except BadJSON as error:
+            raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
     try:
         again: Decision = msgspec.convert({"type": type(decision).__name__.lower(), **plain(fields)}, Decision)
     except (BadJSON, msgspec.ValidationError) as error:

@@ -273,6 +273,8 @@ class Stepped(Fact, frozen=True):
     call: str
     name: str
     value: Raw
+    number: int = 0
+    """Which step of this name it is in the body: steps may end in another order than they began."""
 
 
 class Finished(Fact, frozen=True):

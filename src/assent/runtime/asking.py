@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from msgspec.json import decode
 from ..approval.answer import schema_of, typed
 from ..approval.question import arguments_text, new_id
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, plain
+from ..core.digest import BadJSON, canonical, digest, holds, plain
 from ..core.run import CallState
 from ..errors import ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async
@@ -34,7 +35,7 @@ class Paused(BaseException):
 class Body:
     """One entry of one call's body."""
 
-    __slots__ = ("_asks", "_journal", "_loop", "_path", "_state", "_steps", "mismatch", "pending")
+    __slots__ = ("_asks", "_journal", "_loop", "_path", "_state", "_steps", "_thread", "mismatch", "pending")
 
     def __init__(self, journal: Journal, path: tuple[str, ...], state: CallState) -> None:
         self._journal = journal
@@ -42,7 +43,8 @@ class Body:
         self._state = state
         self._loop = asyncio.get_running_loop()
         self._asks = 0
-        self._steps: Counter[str] | None = None
+        self._steps: Counter[str] = Counter()
+        self._thread = threading.get_ident()
         self.pending: f.Asked | None = None
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
@@ -64,8 +66,7 @@ class Body:
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """The person's answer, or out of the body until there is one."""
-        if self.pending is not None:
-            raise Paused
+        self._still_goes()
         try:
             prompt = Raw(canonical(plain(question)))
         except BadJSON as error:
@@ -88,7 +89,7 @@ class Body:
                     f"{bytes(asked.prompt).decode():.80} before its answers came. A body that asks must ask the "
                     "same, in the same order, each time it is entered; wrap what may differ in ctx.step."
                 )
-                raise self.mismatch
+                raise Paused
             return typed(schema, decode(answered.value))
         why = f"{self._state.tool} asks."
         self.pending = f.Asked(
@@ -104,39 +105,45 @@ class Body:
         )
         raise Paused
 
-    def _replayed(self, name: str) -> f.Stepped | None:
-        if type(name) is not str or not name:
-            raise UsageError(f"A step needs a name, got {name!r:.80}.")
-        if self.pending is not None:
+    def _still_goes(self) -> None:
+        """A body that caught `Paused` and went on gets no further than its next ask or step."""
+        if self.pending is not None or self.mismatch is not None:
             raise Paused
-        if self._steps is None:
-            self._steps = Counter()
+
+    def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
+        if type(name) is not str or not name or not holds(name):
+            raise UsageError(f"A step needs a name, got {name!r:.80}.")
+        self._still_goes()
         number = self._steps[name]
         self._steps[name] += 1
-        same = [step for step in self._state.steps if step.name == name]
-        return same[number] if number < len(same) else None
+        done = (step for step in self._state.steps if step.name == name and step.number == number)
+        return number, next(done, None)
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """The step's value: recorded, or made now and recorded."""
-        done = self._replayed(name)
+        number, done = self._replayed(name)
         if done is None:
             value = (await fn()) if is_async(fn) else await in_thread(fn)
             if inspect.isawaitable(value):
                 value = await value
-            done = self._stepped(name, value)
+            done = self._stepped(name, number, value)
             self._journal.add(done)
         return decode(done.value)
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """The step's value, in a body that runs in a thread: the journal belongs to the loop."""
-        done = self._replayed(name)
+        number, done = self._replayed(name)
         if done is None:
-            done = self._stepped(name, fn())
-            asyncio.run_coroutine_threadsafe(self._add(done), self._loop).result()
+            done = self._stepped(name, number, fn())
+            if threading.get_ident() == self._thread:
+                self._journal.add(done)
+            else:
+                asyncio.run_coroutine_threadsafe(self._add(done), self._loop).result()
         return decode(done.value)
 
     async def _add(self, fact: f.Stepped) -> None:
         self._journal.add(fact)
 
-    def _stepped(self, name: str, value: Any) -> f.Stepped:
-        return f.Stepped(self._state.call.id, name, output_json(value)[0], at=self._journal.now(), path=self._path)
+    def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
+        now, output = self._journal.now(), output_json(value)[0]
+        return f.Stepped(self._state.call.id, name, output, number, at=now, path=self._path)

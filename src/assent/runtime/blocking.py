@@ -25,7 +25,11 @@ def block(work: Coroutine[Any, Any, R]) -> R:
         runner: asyncio.Runner | None = getattr(_own, "runner", None)
         if runner is None:
             runner = _own.runner = asyncio.Runner()
-        return runner.run(work)
+        try:
+            return runner.run(work)
+        except KeyboardInterrupt as stop:  # stands in for the cancellation, which has the run's state
+            stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]
+            raise
     return _in_thread(work)
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ..approval.question import action_digest, effective
 from ..context import ToolContext
 from ..core import facts as f
-from ..core.digest import BadJSON
+from ..core.digest import BadJSON, worded
 from ..core.run import CallState
 from ..errors import DefinitionChanged, DigestMismatch, InvalidArguments
 from ..tools.tool import Tool, default_tool_error_function
-from .asking import Body, Paused
+from .asking import Body
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -51,13 +51,11 @@ async def enter(driver: Driver, path: tuple[str, ...], state: CallState) -> None
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
     try:
         value = await tool.invoke(ctx, bound)
-    except Paused:
-        value = None
-    except (Exception, asyncio.CancelledError) as error:
+    except BaseException as error:
         if body.mismatch is None and body.pending is None:
             await _failed(driver, path, state, tool, ctx, error)
             return
-        value = None
+        value = None  # it left with `Paused`, as itself or inside whatever the body made of it
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
@@ -84,11 +82,10 @@ async def _failed(
     driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
 ) -> None:
     """Record a body's exception as the call's outcome; then raise it, if the tool says so."""
-    task = asyncio.current_task()
     if not isinstance(error, Exception):
-        if task is not None and task.cancelling():
+        if driver.stopping() or not isinstance(error, asyncio.CancelledError | BaseExceptionGroup):
             raise error  # the run is being stopped: how the body ended is not known
-        error = RuntimeError("the tool was cancelled from within")
+        error = RuntimeError(f"the tool was cancelled from within ({worded(error)})")
     raised: Exception | None = None
     text = default_tool_error_function(ctx, error)
     if tool.failure_error_function is None:

@@ -64,6 +64,8 @@ class Driver:
         self.specs: tuple[ToolSpec, ...] = ()
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
+        self.task: asyncio.Task[Any] | None = None
+        self.cancels = 0
         limit = config.max_parallel_tools
         self.slots = asyncio.Semaphore(limit) if limit is not None else None
 
@@ -71,6 +73,8 @@ class Driver:
 
     async def drive(self) -> None:
         """Go on until the run waits for somebody or is over."""
+        self.task = asyncio.current_task()
+        self.cancels = self.task.cancelling() if self.task else 0
         try:
             await self._drive()
         finally:
@@ -82,6 +86,8 @@ class Driver:
     async def _drive(self) -> None:
         busy = self.busy
         while True:
+            if self.stopping():  # a body may have caught the cancellation, and the run stops all the same
+                raise asyncio.CancelledError
             todo = owed(self.journal.run, busy)
             if busy:
                 todo = [effect for effect in todo if (effect.path, effect.call) not in busy]
@@ -97,6 +103,11 @@ class Driver:
                 await self._PERFORM[type(todo[0])](self, todo[0])
             else:
                 await self._perform(todo)
+
+    def stopping(self) -> bool:
+        """Whether the task this is asked in was told to stop since the drive began."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > (self.cancels if task is self.task else 0)
 
     async def _perform(self, todo: list[f.AnyEffect]) -> None:
         """What is quick is done now, and what takes its time is begun."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal
 
 import msgspec
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from ..agent import Agent, by_name, instructions_mark
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
@@ -38,7 +39,7 @@ from .journal import Journal
 from .value import input_json
 from .view import Outputs, View
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 OnChange = Literal["refuse", "ask", "accept"]
 
 

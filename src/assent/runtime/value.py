@@ -13,7 +13,14 @@ from ..errors import InvalidInput
 
 
 def _hook(value: Any) -> Any:
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else _text(value)
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown as text>"
 
 
 _encode = msgspec.json.Encoder(enc_hook=_hook).encode
@@ -24,10 +31,10 @@ def output_json(value: Any) -> tuple[Raw, str | None]:
     try:
         return Raw(_encode(value)), None
     except UnicodeEncodeError:
-        clean, count = _clean(msgspec.to_builtins(value, enc_hook=_hook))
+        clean, count = _clean(msgspec.to_builtins(value, enc_hook=_hook, str_keys=True))
         return Raw(_encode(clean)), f"{count} characters that UTF-8 cannot hold were replaced by U+FFFD"
-    except (TypeError, ValueError, RecursionError):
-        return output_json(str(value))
+    except Exception:  # neither JSON nor anything that says how it could be
+        return output_json(_text(value))
 
 
 def _clean(value: Any) -> tuple[Any, int]:

@@ -67,7 +67,7 @@ class View:
             value = self.outputs[key]
         elif type(state.outcome) is f.Finished:
             value = decode(state.outcome.output)
-        return ToolCallOutputItem(self.agent, output_item(state, text), value, outcome_of(state))
+        return ToolCallOutputItem(self.agent, output_item(state, text), value, outcome_of(state), state.tool)
 
     def interruptions(self) -> list[ToolApprovalItem]:
         """The open questions."""
@@ -118,10 +118,11 @@ def outcome_of(state: CallState) -> Outcome:
     if type(end) is f.Finished:
         if end.asked is not None:
             return Outcome("responded", end.by)
-        if end.error is not None:
-            return Outcome("failed", end.by, end.error)
         given = state.approval
-        if state.edited and given is not None:
-            return Outcome("edited", given.by, given.why)
-        return Outcome("finished", end.by, end.note)
+        by = given.by if given else "runtime"
+        if end.error is not None:
+            return Outcome("failed", end.by, end.error, by)
+        if state.edited:
+            return Outcome("edited", by, given.why if given else None, by)
+        return Outcome("finished", end.by, end.note, by)
     return Outcome("handed_off", "tool")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -44,8 +43,7 @@ class ScriptedModel:
         self.name = name
         self.requests: list[ModelRequest] = []
         """What the model was asked, with the input as it was then."""
-        self._steps = iter(list(steps))
-        self._ids = itertools.count(1)
+        self._steps = iter(steps)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """The next step: its text word by word, then the response."""
@@ -62,15 +60,15 @@ class ScriptedModel:
             step = await step if inspect.isawaitable(step) else step
         if isinstance(step, Exception):
             raise step
-        response = step if isinstance(step, ModelResponse) else self._response(step)
+        response = step if isinstance(step, ModelResponse) else self._response(step, len(request.input))
         for item in response.output:
             for delta in _deltas(item):
                 yield delta
         yield response
 
-    def _response(self, step: Any) -> ModelResponse:
+    def _response(self, step: Any, number: int) -> ModelResponse:
+        """Ids are numbered by the length of the talk: another process that goes on does not repeat them."""
         parts = step if isinstance(step, list) else [step]
-        number = next(self._ids)
         output = [self._item(part, f"{number}_{n}") for n, part in enumerate(parts)]
         usage = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
         return ModelResponse(output, usage, f"resp_{number}")

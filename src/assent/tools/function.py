@@ -30,7 +30,14 @@ def _threads() -> ThreadPoolExecutor:
 async def in_thread(function: Callable[[], Any]) -> Any:
     """Run a blocking function in a thread, with the caller's context variables."""
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(_threads(), context.run, function)
+
+    def call() -> Any:
+        try:
+            return context.run(function)
+        except StopIteration as error:  # which no future can hold
+            raise RuntimeError("StopIteration was raised in a thread") from error
+
+    return await asyncio.get_running_loop().run_in_executor(_threads(), call)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -62,7 +69,8 @@ class FunctionTool(Tool):
         if self.schema.takes_context:
             args = [ctx, *args]
         if not self.awaits:
-            return await in_thread(functools.partial(self.function, *args, **kwargs))
+            value = await in_thread(functools.partial(self.function, *args, **kwargs))
+            return await value if inspect.isawaitable(value) else value
         if self.timeout is None:
             return await self.function(*args, **kwargs)
         async with asyncio.timeout(self.timeout):

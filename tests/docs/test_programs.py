@@ -1,0 +1,177 @@
+"""The stories of the smaller examples; and a program of the vocabulary that Assent shares, run as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+Run = Callable[..., CompletedProcess[str]]
+
+
+def lines(ended: CompletedProcess[str]) -> list[str]:
+    """What a program that ended well has shown."""
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout.splitlines()
+
+
+# -- approve at the prompt -----------------------------------------------------------------------
+
+ASKED = 'Run deploy with {"stage":"production","version":"2.1"}? [y/N] '
+
+
+def test_staging_needs_nobody_and_production_waits_on_disk(run_example: Run, tmp_path: Path) -> None:
+    assert lines(run_example("approve_at_the_prompt")) == [
+        "... deploying 2.1 to staging",
+        ASKED,
+        "The run waits in rollout.json; start again to decide.",
+    ]
+    assert (tmp_path / "rollout.json").exists()
+    assert lines(run_example("approve_at_the_prompt", "y\n")) == [
+        "Going on with rollout.json.",
+        f"{ASKED}... deploying 2.1 to production",
+        "2.1 is on staging. 2.1 is on production.",
+    ]
+    assert not (tmp_path / "rollout.json").exists()
+
+
+def test_anything_but_yes_is_no(run_example: Run) -> None:
+    for no in ("n", "", "sure?"):
+        assert lines(run_example("approve_at_the_prompt", f"{no}\n")) == [
+            "... deploying 2.1 to staging",
+            f"{ASKED}2.1 is on staging. The call was not approved and did not run.",
+        ]
+
+
+# -- custom rejection ----------------------------------------------------------------------------
+
+
+def test_rejections_are_told_in_the_callers_the_houses_and_the_default_words(run_example: Run) -> None:
+    told = "    rejected; the model was told: "
+    assert lines(run_example("custom_rejection")) == [
+        'publish {"title": "Ten lamps to love"}',
+        f"{told}We had this last week. Write about chairs.",
+        'publish {"title": "Eleven lamps to love"}',
+        f"{told}The editors said no to this article. Offer them another one; do not offer it again.",
+        'unpublish {"title": "Nine lamps to love"}',
+        f"{told}The call was not approved and did not run.",
+        "I leave the lamps alone.",
+    ]
+
+
+# -- streaming with approval ---------------------------------------------------------------------
+
+BEFORE = [
+    "Let me look at the sky first.",
+    "  [it gave] Rain in Ghent.",
+    "That does not look good.",
+    '  [you are asked] cancel_picnic {"reason":"It will rain."}',
+]
+
+
+def test_stream_stops_to_ask_and_goes_on(run_example: Run) -> None:
+    assert lines(run_example("streaming_with_approval", "y\n")) == [
+        *BEFORE,
+        "cancel_picnic? [y/N]   [approve by you]",
+        "  [it gave] The guests know: It will rain.",
+        "Well, there will be other picnics.",
+    ]
+
+
+def test_stream_goes_on_after_a_no(run_example: Run) -> None:
+    assert lines(run_example("streaming_with_approval", "n\n")) == [
+        *BEFORE,
+        "cancel_picnic? [y/N]   [reject by you]",
+        "  [it gave] The call was not approved and did not run.",
+        "Well, there will be other picnics.",
+    ]
+
+
+def test_stream_that_is_left_at_the_question_runs_nothing(run_example: Run) -> None:
+    ended = lines(run_example("streaming_with_approval"))
+    assert ended == [*BEFORE, "cancel_picnic? [y/N] ", "You left it open, so the picnic is not cancelled."]
+
+
+# -- the vocabulary Assent shares ----------------------------------------------------------------
+
+WEATHER = """
+import asyncio
+import json
+from pathlib import Path
+
+from assent import Agent, Runner, RunState, function_tool
+from assent.testing import ScriptedModel, call
+
+
+async def far_away(_ctx, params, _call_id) -> bool:
+    return "Reykjavik" in params.get("city", "")
+
+
+@function_tool(needs_approval=far_away)
+async def get_temperature(city: str) -> str:
+    return f"It is 4 degrees in {city}"
+
+
+model = ScriptedModel([
+    [call("get_temperature", {"city": city}) for city in ("Ghent", "Reykjavik")],
+    lambda request: "; ".join(item["output"] for item in request.input if "output" in item),
+])
+agent = Agent(name="Weather", instructions="Tell the weather.", tools=[get_temperature], model=model)
+SAVED = Path("saved/state.json")
+
+
+def ask_person(tool_name: str, arguments: str | None) -> bool:
+    return input(f"{tool_name} {arguments}? ").strip().lower() in {"y", "yes"}
+
+
+async def main() -> None:
+    result = await Runner.run(agent, "How warm is it?")
+    while result.interruptions:
+        state = result.to_state()
+        SAVED.parent.mkdir(parents=True, exist_ok=True)
+        SAVED.write_text(state.to_string())
+        state = await RunState.from_json(agent, json.loads(SAVED.read_text()))
+        for interruption in result.interruptions:
+            loop = asyncio.get_running_loop()
+            name = interruption.name or "a tool"
+            if await loop.run_in_executor(None, ask_person, name, interruption.arguments):
+                state.approve(interruption, always_approve=False)
+            else:
+                state.reject(interruption)
+        result = await Runner.run(agent, state)
+    print(result.final_output)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def weather(directory: Path, stdin: str) -> list[str]:
+    program = directory / "weather.py"
+    program.write_text(WEATHER, "utf-8")
+    ended = subprocess.run(
+        [sys.executable, str(program)],
+        input=stdin,
+        cwd=directory,
+        env=os.environ | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    return lines(ended)
+
+
+def test_items_of_a_result_decide_a_state_that_came_from_disk(tmp_path: Path) -> None:
+    asked = 'get_temperature {"city":"Reykjavik"}? '
+    assert weather(tmp_path, "y\n") == [f"{asked}It is 4 degrees in Ghent; It is 4 degrees in Reykjavik"]
+    assert isinstance(json.loads((tmp_path / "saved" / "state.json").read_text()), dict)
+
+
+def test_same_program_after_a_no(tmp_path: Path) -> None:
+    asked = 'get_temperature {"city":"Reykjavik"}? '
+    assert weather(tmp_path, "n\n") == [f"{asked}It is 4 degrees in Ghent; The call was not approved and did not run."]

@@ -1,0 +1,298 @@
+"""A second, naive account of a run, kept fact by fact, to hold the core's against.
+
+It knows nothing of phases and of the table: it says what must be true of a journal, whoever wrote it. `observe` is
+given every fact that the core accepted, and fails if the core should not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Raw
+
+from assent.core import facts as f
+
+Path = tuple[str, ...]
+
+
+@dataclass
+class Line:
+    """What is known of one call."""
+
+    call: f.Call
+    turn: int
+    args: Raw = field(default_factory=lambda: f.NOTHING)
+    tool: str = ""
+    digest: str | None = None
+    judged: bool = False
+    may_run: bool = False
+    running: bool = False
+    question: f.Asked | None = None
+    starts: list[int] = field(default_factory=list)
+    outcome: Any = None
+    done: bool = False
+    edited: bool = False
+    branch: Path | None = None
+
+
+@dataclass
+class Place:
+    """What is known of the run itself, or of a branch."""
+
+    began: f.Began
+    max_turns: int
+    awaited: list[str]
+    lines: dict[str, Line] = field(default_factory=dict)
+    said: int = 0
+    heard: int = 0
+    turns: int = 0
+    settled: int = 0
+    replies: set[tuple[int, int]] = field(default_factory=set)
+    handed: set[int] = field(default_factory=set)
+    closed: bool = False
+
+    def open(self) -> list[Line]:
+        return [line for line in self.lines.values() if not line.done]
+
+
+class Ledger:
+    """The account of one journal."""
+
+    def __init__(self) -> None:
+        self.places: dict[Path, Place] = {}
+        self.asked: list[str] = []
+        self.decided: set[str] = set()
+        self.grants: set[str] = set()
+        self.cancelled = False
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def questions(self, path: Path = ()) -> Iterator[tuple[Path, str]]:
+        """The open questions, in the order of the calls, depth first."""
+        place = self.places.get(path)
+        if place is None or place.closed:
+            return
+        for line in place.open():
+            if line.question is not None:
+                yield path, line.question.id
+            elif line.branch is not None:
+                yield from self.questions(line.branch)
+
+    def over(self, path: Path) -> bool:
+        """Whether nothing but evidence may be added here: it, or something above it, has ended for good."""
+        if any(self.places[path[:n]].closed for n in range(len(path) + 1) if path[:n] in self.places):
+            return True
+        return any(
+            path[:n] in self.places and (line := self.places[path[:n]].lines.get(path[n])) is not None and line.done
+            for n in range(len(path))
+        )
+
+    def held(self, path: Path) -> bool:
+        """Whether a verdict of a turn that is released as a batch is open."""
+        place = self.places[path]
+        return place.began.release == "batch" and any(
+            not line.judged or (line.question is not None and line.question.kind == "approval") for line in place.open()
+        )
+
+    # -- observing -----------------------------------------------------------------------------------
+
+    def observe(self, fact: Any) -> None:
+        """Take note of a fact that was accepted."""
+        if type(fact) is f.Began:
+            return self._began(fact)
+        assert () in self.places, "nothing comes before the beginning"
+        assert fact.path in self.places, "a fact is about a branch that is there"
+        if type(fact) is not f.Witnessed:
+            assert not self.over(fact.path), "what is closed stays closed"
+        place = self.places[fact.path]
+        about = getattr(fact, "call", None)
+        line = place.lines[about] if about is not None else None
+        handler = getattr(self, "_" + type(fact).__name__.lower(), None)
+        if handler is not None:
+            handler(fact, place, line)
+        return None
+
+    def _began(self, fact: f.Began) -> None:
+        assert fact.path not in self.places, "a branch begins once"
+        if fact.path:
+            assert not self.over(fact.path[:-1])
+            line = self.places[fact.path[:-1]].lines[fact.path[-1]]
+            assert line.call.kind == "agent"
+            self._may_start(fact.path[:-1], line)
+            line.branch, line.running = fact.path, True
+        self.places[fact.path] = Place(fact, fact.max_turns, list(dict.fromkeys(fact.guards)))
+
+    def _may_start(self, path: Path, line: Line) -> None:
+        """Nothing starts unapproved, or before its time."""
+        assert line.may_run, "only what was approved runs"
+        assert line.question is None and line.outcome is None and not line.done
+        assert not self.places[path].awaited, "guardrails go before execution"
+        assert not self.cancelled, "nothing starts in a cancelled run"
+        assert not self.held(path), "a batch is released as a whole"
+
+    def _said(self, fact: f.Said, place: Place, line: None) -> None:
+        place.said += 1
+
+    def _replied(self, fact: f.Replied, place: Place, line: None) -> None:
+        assert place.heard <= fact.saw <= place.said
+        if not place.began.live:
+            assert not place.open(), "a turn waits for every outcome"
+            state = (fact.saw, place.settled)
+            assert state not in place.replies, "each state of the talk has one reply"
+            place.replies.add(state)
+            assert place.turns < place.max_turns
+        place.heard = fact.saw
+        place.turns += 1
+        self._add(place, fact.calls)
+
+    def _add(self, place: Place, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
+        for call in calls:
+            assert call.id and call.id not in place.lines, "a call's id is its own"
+            place.lines[call.id] = Line(call, place.turns, args, call.tool)
+
+    def _proposed(self, fact: f.Proposed, place: Place, line: None) -> None:
+        assert fact.proposal.kind in ("output", "hook")
+        if fact.proposal.kind == "output":
+            assert place.said == place.heard and not place.open()
+        self._add(place, (fact.proposal,), fact.args)
+
+    def _concluded(self, fact: f.Concluded, place: Place, line: Line | None) -> None:
+        assert line is not None or place.said == place.heard, "a run ends when every word was heard"
+        assert not place.began.live
+        assert not place.awaited, "guardrails go before the conclusion"
+        assert place.open() == ([] if line is None else [line])
+        if line is not None:
+            assert line.call.kind == "output" and line.may_run and line.question is None
+            self._end(place, line, fact)
+
+    def _guarded(self, fact: f.Guarded, place: Place, line: Line | None) -> None:
+        if fact.where == "input":
+            place.awaited.remove(fact.name)
+
+    def _granted(self, fact: f.Granted, place: Place, line: None) -> None:
+        assert not fact.path and fact.id and fact.id not in self.grants
+        self.grants.add(fact.id)
+
+    def _revoked(self, fact: f.Revoked, place: Place, line: None) -> None:
+        self.grants.remove(fact.grant)
+
+    def _limited(self, fact: f.Limited, place: Place, line: None) -> None:
+        place.max_turns = fact.max_turns
+
+    def _cancelled(self, fact: f.Cancelled, place: Place, line: None) -> None:
+        assert not fact.path and not self.cancelled
+        self.cancelled = True
+
+    def _resumed(self, fact: f.Resumed, place: Place, line: None) -> None:
+        assert not fact.path and self.cancelled
+        self.cancelled = False
+
+    def _closed(self, fact: f.Closed, place: Place, line: None) -> None:
+        place.closed = True
+
+    # -- of a call -----------------------------------------------------------------------------------
+
+    def _asked(self, fact: f.Asked, place: Place, line: Line) -> None:
+        assert fact.id and fact.id not in self.asked, "a question's id is its own"
+        assert line.outcome is None
+        assert fact.replaces == (line.question.id if line.question else None)
+        if fact.replaces is not None:
+            self.decided.add(fact.replaces)
+        self.asked.append(fact.id)
+        line.judged, line.may_run, line.question = True, False, fact
+        if fact.kind == "approval":
+            assert not line.running, "what is running is not asked about as if it were not"
+            line.digest, line.args = fact.digest, fact.args or line.args
+        else:
+            assert line.starts, "only a body can ask, and only what was started can be in doubt"
+        line.running = False
+
+    def _answers(self, fact: Any, line: Line, verdict: str) -> None:
+        """A decision answers the question now open, in time, as it allows; and no question if none is open."""
+        question = line.question
+        assert fact.asked == (question.id if question else None), "a decision answers the question now open"
+        if question is None:
+            return
+        if question.allowed is not None:
+            assert verdict in question.allowed or (verdict == "reject" and self._late(fact, question))
+        assert verdict == "reject" or not self._late(fact, question), "silence is never approval"
+        self.decided.add(question.id)
+        line.question = None
+
+    @staticmethod
+    def _late(fact: Any, question: f.Asked) -> bool:
+        return question.until is not None and fact.at > question.until
+
+    def _approved(self, fact: f.Approved, place: Place, line: Line) -> None:
+        question, edit = line.question, bool(fact.args) or fact.tool is not None
+        assert line.outcome is None and not line.running
+        assert question is None or question.kind == "approval" or (question.kind == "doubt" and not edit)
+        self._answers(fact, line, "edit" if edit else "approve")
+        line.judged = line.may_run = True
+        line.args, line.tool = fact.args or line.args, fact.tool or line.tool
+        line.digest = fact.digest or line.digest
+        line.edited = line.edited or (edit and question is not None)
+
+    def _refused(self, fact: f.Refused, place: Place, line: Line) -> None:
+        assert not line.running, "what is running is not refused"
+        self._answers(fact, line, "reject")
+        line.judged, line.may_run = True, False
+        assert line.outcome is None, "a call has one outcome"
+        line.outcome = fact
+
+    def _told(self, fact: f.Told, place: Place, line: Line) -> None:
+        assert type(line.outcome) is f.Refused and not line.done
+        self._end(place, line, line.outcome)
+
+    def _answered(self, fact: f.Answered, place: Place, line: Line) -> None:
+        assert line.question is not None and line.question.kind == "input"
+        self._answers(fact, line, "respond")
+        line.may_run = True  # as it was when the body asked
+
+    def _started(self, fact: f.Started, place: Place, line: Line) -> None:
+        assert line.call.kind not in ("agent", "output")
+        self._may_start(fact.path, line)
+        assert fact.attempt not in line.starts, "an attempt has one winner"
+        assert fact.attempt == len(line.starts) + 1
+        if line.call.kind == "handoff":
+            self._alone(place, line)
+        line.starts.append(fact.attempt)
+        line.running = True
+
+    @staticmethod
+    def _alone(place: Place, line: Line) -> None:
+        assert line.turn not in place.handed, "of a turn's handoffs one is taken"
+        others = [one for one in place.open() if one is not line]
+        assert all(one.call.kind == "handoff" and one.may_run and not one.running for one in others)
+
+    def _stepped(self, fact: f.Stepped, place: Place, line: Line) -> None:
+        assert line.running and line.starts
+
+    def _finished(self, fact: f.Finished, place: Place, line: Line) -> None:
+        if line.question is not None:
+            assert line.question.kind != "input" and line.call.kind != "output"
+        else:
+            assert line.running, "an outcome comes from what ran, or from a person"
+        self._answers(fact, line, "respond")
+        self._end(place, line, fact)
+
+    def _witnessed(self, fact: f.Witnessed, place: Place, line: Line) -> None:
+        assert fact.attempt in line.starts
+
+    def _handedoff(self, fact: f.HandedOff, place: Place, line: Line) -> None:
+        assert line.call.kind == "handoff" and line.running
+        assert line.turn not in place.handed, "of a turn's handoffs one is taken"
+        others = [
+            one for one in place.lines.values() if one.turn == line.turn and one.call.kind not in ("handoff", "hook")
+        ]
+        assert all(one.done for one in others), "a handoff comes after the turn's other calls"
+        place.handed.add(line.turn)
+        self._end(place, line, fact)
+
+    def _end(self, place: Place, line: Line, outcome: Any) -> None:
+        assert not line.done and line.outcome in (None, outcome), "a call has one outcome"
+        line.outcome, line.done, line.running = outcome, True, False
+        if line.call.kind != "hook":
+            place.settled += 1

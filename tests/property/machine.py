@@ -1,0 +1,412 @@
+"""The core under random fire: a driver, people, and a hostile client write one journal together.
+
+The driver pays what is owed, in any order and with any outcome; people decide what is asked, in time or late; the
+client throws any fact with any ids at any time. After every fact the run is held against a naive account of the same
+journal (`ledger`), and against what must be true of every run.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, get_args
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+from msgspec import Raw
+
+from assent.core import facts as f
+from assent.core.rules import ANSWERS
+from assent.core.run import CallState, owed, questions, status
+from tests.core.support import FACTS, KINDS, Path, asked, finished, js, said, snapshot
+from tests.property.ledger import Line
+from tests.property.truth import Journalled, refuses
+
+DEPTH = 2
+ARGS = [f.NOTHING, Raw(b"{}"), Raw(b'{"x":1}'), Raw(b'""'), Raw(b"null"), Raw(b"[]")]
+TEXTS = ["", "ok", "é😀", "\x00"]
+PROPOSED = ["{}", "", " ", '{"x":1}', '{"x":', "[]"]
+PROVIDER_IDS = ["p1", "p1", "p2", None]
+
+
+def maybe(chance: Random, one_in: int) -> bool:
+    return chance.randrange(one_in) == 0
+
+
+# What a step does in detail is drawn from one number: hypothesis finds and shrinks the steps, and runs get long.
+CAST = ["drive"] * 5 + ["decide"] * 4 + ["meddle"] * 3 + ["throw_anything"] * 3 + ["fork"]
+seeds = st.integers(0, 2**32 - 1)
+
+
+class Machine(Journalled):
+    """Who writes the journal, and what must be true of it."""
+
+    @initialize(seed=seeds)
+    def begin(self, seed: int) -> None:
+        chance = Random(seed)
+        self.put(self.beginning(chance, (), live=maybe(chance, 6)))
+        if not maybe(chance, 8):
+            self.put(said("hi"))
+
+    # One rule for all: hypothesis leaves some rules out of each example, and a run without its driver gets nowhere.
+    @rule(who=st.sampled_from(CAST), seed=seeds)
+    def act(self, who: str, seed: int) -> None:
+        getattr(self, who)(Random(seed + len(self.journal)))
+
+    def beginning(self, chance: Random, path: Path, live: bool) -> f.Began:
+        return f.Began(
+            "agent",
+            chance.choice([1, 2, 4, 12, 12, 12]),
+            "" if path else "r1",
+            release=chance.choice(["each", "batch"]),
+            guards=chance.choice([(), (), ("g1",), ("g1", "g2"), ("", "g1"), ("g1", "g1")]),
+            live=live,
+            at=self.tick(),
+            path=path,
+        )
+
+    # -- the driver ------------------------------------------------------------------------------
+
+    def drive(self, chance: Random) -> None:
+        for _ in range(chance.randint(1, 12)):
+            due = owed(self.run)
+            if due:
+                kind = chance.choice(list(dict.fromkeys(map(type, due))))
+                self.pay(chance, chance.choice([effect for effect in due if type(effect) is kind]))
+        if not due and self.living():
+            self.wake(chance)
+
+    def wake(self, chance: Random) -> None:
+        """Give a run that has come to rest something to do."""
+        if self.run.cancelled is not None:
+            self.put(f.Resumed("ana"))
+        elif self.run.live:
+            self.speak(chance)
+        elif status(self.run) == "exhausted":
+            self.put(f.Limited(self.run.turns + chance.randint(1, 4)))
+        else:
+            self.steer(chance)
+
+    def pay(self, chance: Random, effect: Any) -> None:
+        self.effects[type(effect).__name__] += 1
+        getattr(self, "_" + type(effect).__name__.lower())(chance, effect)
+
+    def _askmodel(self, chance: Random, effect: f.AskModel) -> None:
+        if maybe(chance, 4):
+            self.put(f.Defined("agent", {"t": "fp"}, finishing=maybe(chance, 2), path=effect.path))
+        if maybe(chance, 5):
+            self.put(said("wait", path=effect.path))
+        self.put(self.reply(chance, effect.path, effect.saw))
+
+    def reply(self, chance: Random, path: Path, saw: int) -> f.Replied:
+        """A reply with up to four calls of all kinds; a provider may repeat its ids, or leave them out."""
+        kinds = ["tool", "tool", "handoff", "hosted", *(["agent"] if len(path) < DEPTH else [])]
+        number, items, calls = len(self.run.at(path).calls), [], []
+        for _ in range(chance.randint(0, 4)):
+            if maybe(chance, 4):
+                items.append({"type": "message", "role": "assistant", "content": chance.choice(TEXTS)})
+            number += 1
+            kind = chance.choice(kinds)
+            item = {"type": "function_call", "name": "t", "arguments": chance.choice(PROPOSED), "ours": f"c{number}"}
+            provider = chance.choice(PROVIDER_IDS)
+            calls.append(f.Call(f"c{number}", "t", len(items), kind))
+            items.append(item if provider is None else item | {"call_id": provider})
+        return f.Replied(js(items), saw, tuple(calls), at=self.tick(), path=path)
+
+    def _guard(self, chance: Random, effect: f.Guard) -> None:
+        self.put(f.Guarded("input", effect.name, tripped=maybe(chance, 8), path=effect.path))
+
+    def _judge(self, chance: Random, effect: f.Judge) -> None:
+        path, call = effect.path, effect.call or ""
+        if self.state(path, call).phase.name == "READY":  # another handoff was taken
+            options = [f.Refused(call, "runtime", path=path)] * 4 + [self.question(chance, path, call, "approval")]
+        else:
+            options = [
+                f.Approved(call, "rule", args=chance.choice(ARGS), at=self.tick(), path=path),
+                f.Approved(call, "rule", at=self.tick(), path=path),
+                f.Refused(call, "rule", at=self.tick(), path=path),
+                self.question(chance, path, call, "approval"),
+                self.question(chance, path, call, "approval"),
+                f.Guarded("tool_input", "g", call=call, path=path),
+            ]
+        self.put(chance.choice(options))
+
+    def question(self, chance: Random, path: Path, call: str, kind: f.QuestionKind, **more: Any) -> f.Asked:
+        allowed = None
+        if maybe(chance, 4):
+            mute = self.state(path, call).call.kind == "output"  # nobody answers in an output's place
+            possible = [verdict for verdict in ANSWERS[kind] if verdict != "respond" or not mute]
+            allowed = tuple(chance.sample(possible, chance.randint(1, len(possible))))
+        until = None if maybe(chance, 2) else self.now + chance.randint(-1, 12)
+        args = chance.choice(ARGS) if kind == "approval" else f.NOTHING
+        id = self.new_id("q")
+        return asked(call, id, kind, allowed=allowed, until=until, args=args, path=path, at=self.tick(), **more)
+
+    def _execute(self, chance: Random, effect: f.Execute) -> None:
+        path, call = effect.path, effect.call or ""
+        state = self.state(path, call)
+        if maybe(chance, 8):
+            self.put(f.Guarded("tool_input", "g", call=call, path=path))
+        if maybe(chance, 12):
+            return self.put(f.Refused(call, "guardrail", path=path))
+        if state.call.kind == "agent":
+            return self.delegate(chance, (*path, call))
+        self.put(f.Started(call, state.attempt + 1, at=self.tick(), path=path))
+        if not maybe(chance, 3):  # else the process dies here
+            self._settle(chance, effect)
+        return None
+
+    def delegate(self, chance: Random, path: Path) -> None:
+        self.put(self.beginning(chance, path, live=False))
+        if not maybe(chance, 8):
+            self.put(said("do this", path=path))
+
+    def _settle(self, chance: Random, effect: f.Settle | f.Execute) -> None:
+        path, call = effect.path, effect.call or ""
+        state = self.state(path, call)
+        options: list[Any] = [
+            finished(call, chance.choice(TEXTS), path=path),
+            finished(call, {"n": 1}, path=path),
+            finished(call, None, error="ValueError", path=path),
+            self.question(chance, path, call, "doubt"),
+            self.question(chance, path, call, "input"),
+            f.Stepped(call, chance.choice(["a", "b", ""]), js(1), path=path),
+            f.Guarded("tool_output", "g", call=call, path=path),
+            f.Witnessed(call, state.attempt, js("late"), path=path),
+        ]
+        retry = f.Started(call, state.attempt + 1, path=path)
+        if not refuses(self.run, retry):
+            options.append(retry)
+        if state.call.kind == "handoff":
+            history = chance.choice([f.NOTHING, js([]), js([{"role": "user", "content": "in short"}])])
+            options = [*options, *[f.HandedOff(call, "other", history, path=path)] * 6]
+        self.put(chance.choice(options))
+
+    def _tell(self, chance: Random, effect: f.Tell) -> None:
+        self.put(f.Told(effect.call or "", chance.choice(TEXTS), path=effect.path))
+
+    def _conclude(self, chance: Random, effect: f.Conclude) -> None:
+        path, call = effect.path, effect.call
+        place = self.run.at(path)
+        options: list[Any] = [f.Concluded(call=call, path=path), f.Concluded(js("out"), call=call, path=path)]
+        if call is None:
+            id = f"c{len(place.calls) + 1}"
+            output = f.Proposed(f.Call(id, "output", 0, "output"), chance.choice(ARGS[1:]), path=path)
+            options += [output, output]
+            if place.answering:
+                options += [f.Continued(path=path)] * 2
+        elif maybe(chance, 6):
+            options = [f.Refused(call, "guardrail", path=path)]
+        self.put(chance.choice(options))
+
+    def _return(self, chance: Random, effect: f.Return) -> None:
+        self.put(finished(effect.call or "", "from the branch", path=effect.path))
+
+    # -- people ----------------------------------------------------------------------------------
+
+    def decide(self, chance: Random) -> None:
+        for _ in range(chance.randint(1, 4)):
+            open = list(questions(self.run))
+            if open:
+                self.answer_one(chance, *chance.choice(open))
+
+    def answer_one(self, chance: Random, path: Path, state: CallState) -> None:
+        """A person answers an open question: accepted if it is in time and allowed, and else not."""
+        question = state.question
+        verdict = chance.choice(ANSWERS[question.kind])
+        fact = self.answer(chance, path, state, verdict)
+        late = question.until is not None and fact.at > question.until
+        counts = verdict == "reject" if late else verdict in state.allowed()
+        assert self.offer(fact) == counts
+        if counts:
+            assert not self.offer(fact), "a decision counts once"
+            assert self.run.decided[question.id] is fact
+
+    def answer(self, chance: Random, path: Path, state: CallState, verdict: str) -> Any:
+        question, call, where = state.question, state.call.id, {"at": self.tick(), "path": path}
+        assert question is not None
+        id = question.id
+        if verdict == "approve":
+            return f.Approved(call, "ana", id, digest=chance.choice([None, "d"]), **where)
+        if verdict == "edit":
+            tool = chance.choice([None, None, "u"])
+            args = chance.choice(ARGS[1:] if tool is None else ARGS)
+            return f.Approved(call, "ana", id, args, tool, "digest of the edit", **where)
+        if verdict == "reject":
+            return f.Refused(call, "ana", id, chance.choice([None, "", "no"]), **where)
+        if question.kind == "input":
+            return f.Answered(call, "ana", id, chance.choice(ARGS[1:]), **where)
+        return f.Finished(call, chance.choice(ARGS[1:]), "ana", id, **where)
+
+    # -- whoever else has a say -------------------------------------------------------------------
+
+    def meddle(self, chance: Random) -> None:
+        deeds = [self.ask_anew, self.make_void, self.accept_change, self.steer, self.steer, self.propose_hook]
+        deeds += [self.set_up, self.set_up, self.cancel, self.close, self.speak, self.speak, self.testify, self.testify]
+        for _ in range(chance.randint(1, 3)):
+            if self.living():
+                chance.choice(deeds)(chance)
+
+    def ask_anew(self, chance: Random) -> None:
+        """What was asked about has changed."""
+        if self.calls("ASKED"):
+            path, state = chance.choice(self.calls("ASKED"))
+            old = state.question
+            self.put(self.question(chance, path, state.call.id, old.kind, replaces=old.id))
+            assert not self.offer(f.Refused(state.call.id, "ana", old.id, at=self.tick(), path=path)), "it is not open"
+
+    def make_void(self, chance: Random) -> None:
+        """What was approved has changed."""
+        if self.calls("READY"):
+            path, state = chance.choice(self.calls("READY"))
+            self.put(self.question(chance, path, state.call.id, "approval"))
+
+    def accept_change(self, chance: Random) -> None:
+        if self.calls("NEW", "ASKED", "READY"):
+            path, state = chance.choice(self.calls("NEW", "ASKED", "READY"))
+            self.put(f.Redefined(state.call.id, "fp2", "ana", path=path))
+
+    def steer(self, chance: Random) -> None:
+        self.put(said(chance.choice(TEXTS), path=chance.choice(self.living()), at=self.tick()))
+
+    def propose_hook(self, chance: Random) -> None:
+        path = chance.choice(self.living())
+        id = f"c{len(self.run.at(path).calls) + 1}"
+        self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), path=path))
+
+    def set_up(self, chance: Random) -> None:
+        """What may be said of any run at any time."""
+        path = chance.choice(self.living())
+        options = [
+            f.Limited(chance.randint(1, 12), path=path),
+            f.Limited(chance.randint(6, 30), path=path),
+            f.Defined("agent", finishing=maybe(chance, 2), path=path),
+            f.Saved(len(self.run.at(path).entries), path=path),
+            f.Guarded("output", "g", path=path),
+            f.Granted(self.new_id("g"), "agent", "t", chance.choice(["approve", "reject"]), "ana"),
+            *(f.Revoked(grant, "ana") for grant in self.run.grants),
+        ]
+        self.put(chance.choice(options))
+
+    def cancel(self, chance: Random) -> None:
+        if self.run.cancelled is None and maybe(chance, 2):
+            self.put(f.Cancelled("ana"))
+
+    def close(self, chance: Random) -> None:
+        branches = [path for path in self.living() if path]
+        if branches and not maybe(chance, 3):
+            self.put(f.Closed("gave up", path=chance.choice(branches)))
+        elif maybe(chance, 12):
+            self.put(f.Closed("over"))
+
+    def speak(self, chance: Random) -> None:
+        """In a live run the model speaks unasked."""
+        live = [path for path in self.living() if self.run.at(path).live]
+        if live:
+            path = chance.choice(live)
+            run = self.run.at(path)
+            self.put(self.reply(chance, path, chance.choice([run.said, run.said - len(run.unheard)])))
+
+    def testify(self, chance: Random) -> None:
+        """A late result, of any attempt there was, anywhere: evidence is always welcome."""
+        tried: dict[str, list[tuple[Path, Line]]] = {}
+        for path, place in self.ledger.places.items():
+            for line in place.lines.values():
+                if line.starts:
+                    tried.setdefault(self.state(path, line.call.id).phase.name, []).append((path, line))
+        if tried:
+            path, line = chance.choice(chance.choice(list(tried.values())))
+            self.put(f.Witnessed(line.call.id, chance.choice(line.starts), js("late"), path=path))
+
+    # -- a hostile client ------------------------------------------------------------------------
+
+    def throw_anything(self, chance: Random) -> None:
+        for _ in range(chance.randint(1, 4)):
+            self.offer(self.anything(chance))
+
+    def anything(self, chance: Random) -> Any:
+        """Any fact, with ids that are right, stale, of another place, or of nothing at all."""
+        kind = chance.choice(FACTS)
+        places = list(self.ledger.places)
+        path = chance.choice([*places, *places, ("nope",), ("",), (*places[-1], "c1")])
+        known = list(self.run.at(path).calls) if path in places else []
+        ids = [*known[-6:], *known[-6:], "c1", "", "nope"]
+        where = {"at": chance.randint(0, self.now + 2), "path": path}
+        return getattr(self, "_any_" + kind.__name__.lower(), self._any_other)(chance, kind, chance.choice(ids), where)
+
+    def asked_id(self, chance: Random, call: str, path: Path) -> str | None:
+        state = self.run.at(path).calls.get(call) if path in self.ledger.places else None
+        open = state.question.id if state and state.question else None
+        return chance.choice([open, open, None, None, "", "nope", *list(self.run.asked)[-4:]])
+
+    def _any_began(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        path = (*where["path"], call) if maybe(chance, 2) else where["path"]
+        if len(path) > DEPTH + 1:
+            path = ()
+        return f.Began("eve", chance.randint(-1, 3), chance.choice(["", "r2"]), live=maybe(chance, 3), path=path)
+
+    def _any_replied(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        ids = [chance.choice([call, "c1", "e1", "e2", ""]) for _ in range(chance.randint(0, 2))]
+        calls = [f.Call(id, "t", n, chance.choice(KINDS[:3])) for n, id in enumerate(ids)]
+        items = [{"type": "function_call", "name": "t", "arguments": "", "ours": one.id} for one in calls]
+        return f.Replied(js(items), chance.randint(-1, 6), tuple(calls), **where)
+
+    def _any_proposed(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        return f.Proposed(
+            f.Call(chance.choice([call, "e3", ""]), "t", 0, chance.choice(KINDS)), chance.choice(ARGS[1:]), **where
+        )
+
+    def _any_asked(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        allowed = chance.choice([None, ("approve",), ("edit", "reject"), ("respond",)])
+        id = chance.choice(["", "qe", f"qe{self.now}", *list(self.run.asked)[-3:]])
+        replaces = self.asked_id(chance, call, where["path"])
+        kind = chance.choice(get_args(f.QuestionKind))
+        return asked(
+            call, id, kind, allowed=allowed, args=chance.choice(ARGS), replaces=replaces, until=self.now, **where
+        )
+
+    def _any_guarded(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        at = chance.choice(["input", "output", "tool_input", "tool_output"])
+        return f.Guarded(at, chance.choice(["g1", "g2", ""]), call=chance.choice([None, call]), **where)
+
+    def _any_other(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        args, number = chance.choice(ARGS), chance.randint(-1, 4)
+        make: dict[type[f.Fact], Any] = {
+            f.Said: lambda: f.Said(chance.choice([js(""), js([])]), **where),
+            f.Defined: lambda: f.Defined("eve", finishing=maybe(chance, 2), **where),
+            f.Concluded: lambda: f.Concluded(args, chance.choice([None, call]), chance.choice([None, call]), **where),
+            f.Continued: lambda: f.Continued(**where),
+            f.Granted: lambda: f.Granted(chance.choice(["", "ge"]), "agent", "t", "approve", "eve", **where),
+            f.Revoked: lambda: f.Revoked(chance.choice(["", "ge"]), "eve", **where),
+            f.Limited: lambda: f.Limited(number, **where),
+            f.Cancelled: lambda: f.Cancelled("eve", **where),
+            f.Resumed: lambda: f.Resumed("eve", **where),
+            f.Saved: lambda: f.Saved(number, **where),
+            f.Closed: lambda: f.Closed("eve", **where) if where["path"] or maybe(chance, 8) else f.Continued(**where),
+            f.Told: lambda: f.Told(call, "", **where),
+            f.Redefined: lambda: f.Redefined(call, "", "eve", **where),
+            f.Started: lambda: f.Started(call, number, **where),
+            f.Stepped: lambda: f.Stepped(call, "", args or js(0), **where),
+            f.Witnessed: lambda: f.Witnessed(call, number, args or js(0), **where),
+            f.HandedOff: lambda: f.HandedOff(call, "eve", chance.choice([f.NOTHING, js([])]), **where),
+        }
+        if kind in make:
+            return make[kind]()
+        question = self.asked_id(chance, call, where["path"])
+        if kind is f.Approved:
+            return f.Approved(call, "eve", question, args, chance.choice([None, None, "u"]), **where)
+        if kind is f.Refused:
+            return f.Refused(call, "eve", question, **where)
+        if kind is f.Finished:
+            return f.Finished(call, args or js(0), "eve", question, **where)
+        assert kind is f.Answered, f"the client does not know {kind.__name__}"
+        return f.Answered(call, "eve", question or "", args or js(0), **where)
+
+    # -- copies ----------------------------------------------------------------------------------
+
+    def fork(self, chance: Random) -> None:
+        """Go on with the run or with its fork; what is left behind must stay as it is."""
+        if len(self.forks) < 4:
+            fork = self.run.fork()
+            assert snapshot(fork) == self.snapshots[-1]
+            kept, self.run = (self.run, fork) if maybe(chance, 2) else (fork, self.run)
+            self.forks.append((kept, self.snapshots[-1]))
