@@ -4,7 +4,7 @@ from .agent import Agent
 from .approval.decision import Approve, Decision, Edit, Reject, Respond
 from .context import RunContextWrapper, ToolContext
 from .core.facts import Usage
-from .errors import AssentError
+from .errors import AssentError, MaxTurnsExceeded
 from .item import (
     MessageOutputItem,
     OtherItem,
@@ -43,6 +43,7 @@ __all__ = [
     "Edit",
     "FunctionTool",
     "Grant",
+    "MaxTurnsExceeded",
     "MessageOutputItem",
     "Model",
     "ModelRequest",

@@ -47,7 +47,7 @@ def call(id: str, kind: f.CallKind = "tool", item: int = 0) -> f.Call:
     return f.Call(id, {"tool": "send", "agent": "ask_child"}.get(kind, kind), item, kind)
 
 
-def replied(saw: int, *calls: str | f.Call, text: str = "", **more: Any) -> f.Replied:
+def replied(saw: int | None, *calls: str | f.Call, text: str = "", **more: Any) -> f.Replied:
     """A reply with this text, if any, and calls: `"c1"` is one of a tool, `"c1:agent"` of another kind."""
     items: list[Any] = [{"type": "message", "role": "assistant", "content": text}] if text or not calls else []
     made = []

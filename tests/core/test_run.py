@@ -19,7 +19,6 @@ from tests.core.support import (
     began,
     branch,
     call,
-    fault,
     finished,
     js,
     legal,
@@ -258,17 +257,23 @@ def test_a_reply_without_calls_ends_the_talk_even_if_the_turn_before_had_some() 
 
 
 def test_the_usage_of_a_run_is_of_all_its_replies_and_counted_once() -> None:
-    run = play(began(), said(), replied(1, "c1", usage=f.Usage(1, 10, 5, 15)))
-    assert run.usage == f.Usage(1, 10, 5, 15)
-    more(run, *ran("c1"), replied(1, usage=f.Usage(1, 1, 1, 2)))
-    assert run.usage == run.usage == f.Usage(2, 11, 6, 17)
+    run = play(began(), said(), replied(1, "c1", usage=(1, 10, 5, 3)))
+    assert run.usage == f.Usage(1, 10, 5, 3)
+    more(run, *ran("c1"), replied(1, "c2"), *ran("c2"), replied(1, usage=(1, 1, 1, 0, 1)))
+    assert run.usage == run.usage == f.Usage(2, 11, 6, 3, 1)
+    assert run.usage.total_tokens == 17
+
+
+@pytest.mark.parametrize("usage", [f.Usage(), f.Usage(1), f.Usage(1, 0, 3), f.Usage(1, 2, 3, 4, 5)])
+def test_usage_is_recorded_without_loss(usage: f.Usage) -> None:
+    assert play(began(), said(), replied(1, usage=usage.numbers())).usage == usage
 
 
 def test_the_usage_of_a_fork_is_its_own() -> None:
-    run = play(began(), said(), replied(1, "c1", usage=f.Usage(1, 10, 5, 15)))
+    run = play(began(), said(), replied(1, "c1", usage=(1, 10, 5)))
     assert run.usage.requests == 1
     fork = run.fork()
-    more(fork, *ran("c1"), replied(1, usage=f.Usage(1, 1, 1, 2)))
+    more(fork, *ran("c1"), replied(1, usage=(1, 1, 1)))
     assert (fork.usage.requests, run.usage.requests) == (2, 1)
 
 
@@ -307,6 +312,14 @@ def test_a_reply_cannot_have_heard_what_was_not_said_or_less_than_the_one_before
     run = play(began(), said(), said(), replied(2, "c1"), *ran("c1"), said())
     assert not legal(run, replied(saw))
     assert legal(run, replied(2)) and legal(run, replied(3))
+
+
+def test_a_reply_that_does_not_say_what_it_heard_has_heard_everything() -> None:
+    run = play(began(), said("one"), said("two"), replied(None, text="ok"))
+    assert (duties(run), talk(run)) == (["Conclude"], ["user: one", "user: two", "assistant: ok"])
+    assert not legal(run, replied(None))
+    more(run, said("three"))
+    assert legal(run, replied(None))
 
 
 def test_of_two_replies_to_the_same_talk_the_second_is_refused() -> None:
@@ -383,6 +396,28 @@ def test_an_approval_as_it_is_keeps_the_arguments_and_the_digest_that_were_shown
     assert (bytes(state.args), state.digest, state.edited) == (b'{"x":1}', "digest of q1", False)
 
 
+def test_filled_in_defaults_are_kept_beside_the_proposed_arguments_and_are_no_edit() -> None:
+    run = play(began(), said(), replied(1, "c1", "c2"), asked("c1", "q1", fills=js({"n": 1})), approved("c1", "q1"))
+    more(run, approved("c2", fills=js({"n": 2})))
+    for id, fills in (("c1", b'{"n":1}'), ("c2", b'{"n":2}')):
+        state = run.calls[id]
+        assert (bytes(state.fills), bytes(state.args), state.edited) == (fills, b"", False)
+
+
+def test_the_tool_a_person_chose_is_known_as_it_was_defined() -> None:
+    run = play(began(), said(), replied(1, "c1"), asked("c1", "q1"))
+    more(run, approved("c1", "q1", tool="other", definition="fp of other"))
+    assert (run.calls["c1"].tool, run.calls["c1"].fingerprint) == ("other", "fp of other")
+
+
+def test_the_words_of_a_refusal_are_the_deciders_unless_others_are_settled() -> None:
+    grant = f.Granted("g1", "root", "send", "reject", "ana", message="never")
+    run = play(began(), said(), grant, replied(1, "c1", "c2", "c3", "c4"))
+    more(run, refused("c1", message="not now"), f.Told("c1"), refused("c2", message="x"), f.Told("c2", "y"))
+    more(run, f.Refused("c3", "grant:g1"), f.Revoked("g1", "ana"), f.Told("c3"), refused("c4"), f.Told("c4"))
+    assert talk(run)[5:] == ["c1: not now", "c2: y", "c3: never", "c4: "]
+
+
 def test_the_model_is_told_what_ran_instead_of_what_it_proposed() -> None:
     run = play(began(), said(), replied(1, "c1"), asked("c1", "q1"), approved("c1", "q1", args=js({"x": 2})))
     more(run, f.Started("c1"), finished("c1", "sent"))
@@ -396,7 +431,6 @@ def test_an_edit_is_remembered_when_the_call_is_run_again_after_a_doubt() -> Non
     assert 'send {"x":2}' in transcript(run)[-1]["output"]
 
 
-@fault("a question asked again takes the place of the edit, whose arguments still run, and the model is not told")
 def test_an_edit_is_remembered_when_the_call_is_asked_about_again() -> None:
     run = play(began(), said(), replied(1, "c1"), asked("c1", "q1"), approved("c1", "q1", args=js({"x": 2})))
     more(run, asked("c1", "q2", args=js({"x": 2})), approved("c1", "q2"), f.Started("c1"), finished("c1"))
@@ -1108,10 +1142,12 @@ def test_what_was_saved_is_not_taken_back() -> None:
         assert not legal(run, f.Saved(upto))
 
 
-def test_a_call_remembers_what_was_offered_when_it_was_made() -> None:
-    old, new = f.Defined("root", {"send": "fp1"}), f.Defined("root", {"send": "fp2"})
-    run = play(began(), said(), old, replied(1, "c1"), new)
-    assert (run.calls["c1"].definition, run.definition) == (old, new)
+def test_a_definition_holds_until_the_next() -> None:
+    old, new = f.Defined("root", finishing=True), f.Defined("root")
+    run = play(began(), said(), old, replied(1, "c1"), new, *ran("c1"))
+    assert (run.definition, duties(run)) == (new, ["Conclude"])
+    more(run, f.Continued(), replied(1, "c2"), *ran("c2"))
+    assert duties(run) == ["AskModel"]
 
 
 # -- forks -----------------------------------------------------------------------------------------

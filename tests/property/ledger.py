@@ -24,6 +24,7 @@ class Line:
     call: f.Call
     turn: int
     args: Raw = field(default_factory=lambda: f.NOTHING)
+    fills: Raw = field(default_factory=lambda: f.NOTHING)
     tool: str = ""
     digest: str | None = None
     judged: bool = False
@@ -34,6 +35,7 @@ class Line:
     outcome: Any = None
     done: bool = False
     edited: bool = False
+    told: str | None = None
     branch: Path | None = None
 
 
@@ -136,21 +138,22 @@ class Ledger:
         place.said += 1
 
     def _replied(self, fact: f.Replied, place: Place, line: None) -> None:
-        assert place.heard <= fact.saw <= place.said
+        saw = place.said if fact.saw is None else fact.saw
+        assert place.heard <= saw <= place.said
         if not place.began.live:
             assert not place.open(), "a turn waits for every outcome"
-            state = (fact.saw, place.settled)
+            state = (saw, place.settled)
             assert state not in place.replies, "each state of the talk has one reply"
             place.replies.add(state)
             assert place.turns < place.max_turns
-        place.heard = fact.saw
+        place.heard = saw
         place.turns += 1
         self._add(place, fact.calls)
 
     def _add(self, place: Place, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
         for call in calls:
             assert call.id and call.id not in place.lines, "a call's id is its own"
-            place.lines[call.id] = Line(call, place.turns, args, call.tool)
+            place.lines[call.id] = Line(call, place.turns, args, tool=call.tool)
 
     def _proposed(self, fact: f.Proposed, place: Place, line: None) -> None:
         assert fact.proposal.kind in ("output", "hook")
@@ -204,7 +207,8 @@ class Ledger:
         line.judged, line.may_run, line.question = True, False, fact
         if fact.kind == "approval":
             assert not line.running, "what is running is not asked about as if it were not"
-            line.digest, line.args = fact.digest, fact.args or line.args
+            line.digest = fact.digest
+            line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         else:
             assert line.starts, "only a body can ask, and only what was started can be in doubt"
         line.running = False
@@ -231,7 +235,8 @@ class Ledger:
         assert question is None or question.kind == "approval" or (question.kind == "doubt" and not edit)
         self._answers(fact, line, "edit" if edit else "approve")
         line.judged = line.may_run = True
-        line.args, line.tool = fact.args or line.args, fact.tool or line.tool
+        line.args, line.fills = fact.args or line.args, fact.fills or line.fills
+        line.tool = fact.tool or line.tool
         line.digest = fact.digest or line.digest
         line.edited = line.edited or (edit and question is not None)
 
@@ -244,6 +249,7 @@ class Ledger:
 
     def _told(self, fact: f.Told, place: Place, line: Line) -> None:
         assert type(line.outcome) is f.Refused and not line.done
+        line.told = fact.text if fact.text is not None else line.outcome.message or ""
         self._end(place, line, line.outcome)
 
     def _answered(self, fact: f.Answered, place: Place, line: Line) -> None:

@@ -79,6 +79,8 @@ class Machine(Journalled):
         """Give a run that has come to rest something to do."""
         if self.run.cancelled is not None:
             self.put(f.Resumed("ana"))
+        elif status(self.run) == "waiting":
+            self.decide(chance)
         elif self.run.live:
             self.speak(chance)
         elif status(self.run) == "exhausted":
@@ -92,7 +94,7 @@ class Machine(Journalled):
 
     def _askmodel(self, chance: Random, effect: f.AskModel) -> None:
         if maybe(chance, 4):
-            self.put(f.Defined("agent", {"t": "fp"}, finishing=maybe(chance, 2), path=effect.path))
+            self.put(f.Defined("agent", "digest", finishing=not maybe(chance, 3), path=effect.path))
         if maybe(chance, 5):
             self.put(said("wait", path=effect.path))
         self.put(self.reply(chance, effect.path, effect.saw))
@@ -110,7 +112,8 @@ class Machine(Journalled):
             provider = chance.choice(PROVIDER_IDS)
             calls.append(f.Call(f"c{number}", "t", len(items), kind))
             items.append(item if provider is None else item | {"call_id": provider})
-        return f.Replied(js(items), saw, tuple(calls), at=self.tick(), path=path)
+        unsaid = saw == self.run.at(path).said and maybe(chance, 2)
+        return f.Replied(js(items), None if unsaid else saw, tuple(calls), at=self.tick(), path=path)
 
     def _guard(self, chance: Random, effect: f.Guard) -> None:
         self.put(f.Guarded("input", effect.name, tripped=maybe(chance, 8), path=effect.path))
@@ -122,7 +125,7 @@ class Machine(Journalled):
         else:
             options = [
                 f.Approved(call, "rule", args=chance.choice(ARGS), at=self.tick(), path=path),
-                f.Approved(call, "rule", at=self.tick(), path=path),
+                f.Approved(call, "rule", fills=chance.choice(ARGS), at=self.tick(), path=path),
                 f.Refused(call, "rule", at=self.tick(), path=path),
                 self.question(chance, path, call, "approval"),
                 self.question(chance, path, call, "approval"),
@@ -138,8 +141,9 @@ class Machine(Journalled):
             allowed = tuple(chance.sample(possible, chance.randint(1, len(possible))))
         until = None if maybe(chance, 2) else self.now + chance.randint(-1, 12)
         args = chance.choice(ARGS) if kind == "approval" else f.NOTHING
-        id = self.new_id("q")
-        return asked(call, id, kind, allowed=allowed, until=until, args=args, path=path, at=self.tick(), **more)
+        fills = chance.choice(ARGS) if kind == "approval" else f.NOTHING
+        more |= {"allowed": allowed, "until": until, "args": args, "fills": fills, "path": path, "at": self.tick()}
+        return asked(call, self.new_id("q"), kind, **more)
 
     def _execute(self, chance: Random, effect: f.Execute) -> None:
         path, call = effect.path, effect.call or ""
@@ -182,7 +186,7 @@ class Machine(Journalled):
         self.put(chance.choice(options))
 
     def _tell(self, chance: Random, effect: f.Tell) -> None:
-        self.put(f.Told(effect.call or "", chance.choice(TEXTS), path=effect.path))
+        self.put(f.Told(effect.call or "", chance.choice([None, *TEXTS]), path=effect.path))
 
     def _conclude(self, chance: Random, effect: f.Conclude) -> None:
         path, call = effect.path, effect.call
@@ -220,6 +224,8 @@ class Machine(Journalled):
         if counts:
             assert not self.offer(fact), "a decision counts once"
             assert self.run.decided[question.id] is fact
+            if state.attempt and maybe(chance, 3):  # the body that was thought lost comes back
+                self.put(f.Witnessed(state.call.id, state.attempt, js("late"), path=path))
 
     def answer(self, chance: Random, path: Path, state: CallState, verdict: str) -> Any:
         question, call, where = state.question, state.call.id, {"at": self.tick(), "path": path}
@@ -241,7 +247,7 @@ class Machine(Journalled):
 
     def meddle(self, chance: Random) -> None:
         deeds = [self.ask_anew, self.make_void, self.accept_change, self.steer, self.steer, self.propose_hook]
-        deeds += [self.set_up, self.set_up, self.cancel, self.close, self.speak, self.speak, self.testify, self.testify]
+        deeds += [self.set_up, self.set_up, self.cancel, self.close, self.speak, self.speak, *[self.testify] * 4]
         for _ in range(chance.randint(1, 3)):
             if self.living():
                 chance.choice(deeds)(chance)
@@ -348,7 +354,7 @@ class Machine(Journalled):
         ids = [chance.choice([call, "c1", "e1", "e2", ""]) for _ in range(chance.randint(0, 2))]
         calls = [f.Call(id, "t", n, chance.choice(KINDS[:3])) for n, id in enumerate(ids)]
         items = [{"type": "function_call", "name": "t", "arguments": "", "ours": one.id} for one in calls]
-        return f.Replied(js(items), chance.randint(-1, 6), tuple(calls), **where)
+        return f.Replied(js(items), chance.choice([None, -1, *range(7)]), tuple(calls), **where)
 
     def _any_proposed(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
         return f.Proposed(

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from assent import Agent, FunctionTool, Outcome, RunResultBase, RunState, Tool, ToolCallOutputItem, function_tool
 from assent.testing import ScriptedModel
 
@@ -96,14 +98,12 @@ async def soon(work: Awaitable[R]) -> R:
 def refused(call: Callable[[], Any], error: type[Exception], state: RunState[Any]) -> Exception:
     """The error that a call on a state raises: of just this class, and the state is as it was."""
     before = state.to_string()
-    try:
+    with pytest.raises(error) as caught:
         call()
-    except error as raised:
-        assert type(raised) is error, f"expected {error.__name__} itself, got {type(raised).__name__}"
-        assert str(raised)
-        assert state.to_string() == before
-        return raised
-    raise AssertionError(f"{error.__name__} was not raised")
+    assert type(caught.value) is error, f"expected {error.__name__} itself, got {caught.value!r}"
+    assert str(caught.value)
+    assert state.to_string() == before
+    return caught.value
 
 
 def python(code: str, *options: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,7 @@
 """Bodies that ask and bodies with steps (SPEC B10a, H9)."""
 
 import asyncio
+import contextlib
 import datetime
 import enum
 import textwrap
@@ -229,6 +230,7 @@ class Colour(enum.Enum):
     RED = "red"
 
 
+ROME = {"city": "Rome", "days": 2}
 SCHEMAS: dict[str, tuple[Any, list[Any], list[Any], Any]] = {
     # what the body asks for, answers that do not fit, one that does, what the body gets
     "nothing": (None, [], [{"any": "thing"}], {"any": "thing"}),
@@ -238,11 +240,11 @@ SCHEMAS: dict[str, tuple[Any, list[Any], list[Any], Any]] = {
     "a choice": (Literal["a", "b"], ["c", None, 1], ["b"], "b"),
     "a list": (list[int], [["x"], {}, "1"], [[1, 2]], [1, 2]),
     "an enum": (Colour, ["blue", 1], ["red"], Colour.RED),
-    "a model": (Trip, [{}, {"city": "Rome", "days": 0}, {"city": 5, "days": 1}, "Rome"], [{"city": "Rome", "days": 2}], Trip(city="Rome", days=2)),
+    "a model": (Trip, [{}, {"city": "x", "days": 0}, {"city": 5, "days": 1}, "x"], [ROME], Trip(city="Rome", days=2)),
     "a dataclass": (Hotel, [{}, {"name": 5}], [{"name": "Ritz"}], Hotel("Ritz")),
     "a date": (datetime.date, ["tomorrow", 5, "2026-13-01"], ["2026-05-01"], datetime.date(2026, 5, 1)),
     "a JSON schema": ({"type": "object", "required": ["x"]}, [{}, "x", None], [{"x": 1}], {"x": 1}),
-    "a JSON schema that points into itself": ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, ["x"], [1], 1),
+    "a JSON schema with a reference": ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, ["x"], [1], 1),
     "a union": (int | None, ["x", 1.5], [None], None),
 }  # fmt: skip
 
@@ -349,31 +351,23 @@ async def test_an_answer_never_passes_for_another_even_if_the_body_catches_every
 
     async def wipe(ctx: ToolContext[Any]) -> str:
         question, schema = first()
-        try:
+        with contextlib.suppress(Exception):
             await ctx.ask(question, schema=schema)
-        except Exception:
-            pass
         effects.append("went on")
         await ctx.step("effect", lambda: effects.append("step"))
-        try:
+        with contextlib.suppress(Exception):
             await ctx.ask("B?")
-        except Exception:
-            pass
         effects.append("went on further")
         return "wiped"
 
     def wipe_sync(ctx: ToolContext[Any]) -> str:
         question, schema = first()
-        try:
+        with contextlib.suppress(Exception):
             ctx.ask_sync(question, schema=schema)
-        except Exception:
-            pass
         effects.append("went on")
         ctx.step_sync("effect", lambda: effects.append("step"))
-        try:
+        with contextlib.suppress(Exception):
             ctx.ask_sync("B?")
-        except Exception:
-            pass
         effects.append("went on further")
         return "wiped"
 

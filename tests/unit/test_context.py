@@ -307,10 +307,10 @@ async def test_a_context_that_cannot_be_saved_is_left_out_with_a_warning() -> No
     assert again.context is None
     item = again.get_interruptions()[0]
     again.approve(item)
-    for run in (Runner.run, Runner.run_streamed):
-        with pytest.raises(ContextMissing):
-            started: Any = run(agent, again)
-            await started
+    with pytest.raises(ContextMissing):
+        await Runner.run(agent, again)
+    with pytest.raises(ContextMissing):
+        Runner.run_streamed(agent, again)
     assert seen == []
     mine = Secret("new")
     await Runner.run(agent, again, context=mine)

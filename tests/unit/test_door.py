@@ -600,7 +600,7 @@ async def test_a_doubt_can_be_given_up() -> None:
 
 
 async def test_a_doubt_cannot_be_edited_nor_settled_for_always() -> None:
-    _, agent, result = await in_doubt(needs_approval=lambda ctx, params, call_id: False)
+    _, _, result = await in_doubt(needs_approval=lambda ctx, params, call_id: False)
     [item] = result.interruptions
     state = result.to_state()
     refused(lambda: state.edit(item, {"amount": 1}), InvalidDecision, state)

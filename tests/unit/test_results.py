@@ -162,7 +162,11 @@ async def test_an_output_is_the_python_object_where_it_ran_and_its_json_after_a_
 
 async def test_the_input_list_is_the_input_and_what_the_run_generated() -> None:
     send, _ = sending()
-    given = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "go"}]
+    given = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello"},
+        {"role": "user", "content": "go"},
+    ]
     agent = scripted(["thinking", call("send", {"to": "ann"})], "done", "and again", tools=[send])
     result = await Runner.run(agent, given)  # type: ignore[arg-type]
     items = result.to_input_list()

@@ -92,6 +92,17 @@ STEPS = {
 }
 
 
+ITEMS = [
+    "tool_call_item",
+    "tool_call_item",
+    "tool_call_output_item",
+    "tool_call_output_item",
+    "tool_call_item",
+    "tool_call_output_item",
+    "message_output_item",
+]
+
+
 def test_each_step_of_a_run_can_happen_in_a_process_of_its_own(tmp_path: Path) -> None:
     said = []
     for step in STEPS.values():
@@ -103,11 +114,8 @@ def test_each_step_of_a_run_can_happen_in_a_process_of_its_own(tmp_path: Path) -
         "1",
         'refund {"amount":50,"note":"sorry","order":2}',
         "['What shall I write?']",
-        "all done 3 3\n" + str(
-            ["tool_call_item", "tool_call_item", "tool_call_output_item", "tool_call_output_item"]
-            + ["tool_call_item", "tool_call_output_item", "message_output_item"]
-        ),
-    ]  # fmt: skip
+        "all done 3 3\n" + str(ITEMS),
+    ]
     assert (tmp_path / "log").read_text().splitlines() == [
         "refund 1 5 sorry",
         "refund 2 50 sorry",

@@ -119,7 +119,9 @@ DECISIONS: list[tuple[Any, str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("decision", "verdict", "names"), DECISIONS, ids=[each[1] for each in DECISIONS])
-async def test_a_resumed_run_streams_what_was_decided_and_goes_on(decision: Any, verdict: str, names: list[str]) -> None:
+async def test_a_resumed_run_streams_what_was_decided_and_goes_on(
+    decision: Any, verdict: str, names: list[str]
+) -> None:
     send, _ = sending(needs_approval=True)
     agent = scripted(call("send", {"to": "ann"}), "done now", tools=[send])
     first = Runner.run_streamed(agent, "go")
@@ -209,7 +211,9 @@ async def test_streamed_and_plain_runs_give_the_same_items() -> None:
 
     shown = [event.item for event in events if isinstance(event, RunItemStreamEvent)]
     for items in (shown, streamed.new_items):
-        assert [(item.type, item.raw_item) for item in items] == [(item.type, item.raw_item) for item in plain.new_items]
+        assert [(item.type, item.raw_item) for item in items] == [
+            (item.type, item.raw_item) for item in plain.new_items
+        ]
     assert streamed.final_output == plain.final_output
     assert streamed.to_input_list() == plain.to_input_list()
     assert [reply.output for reply in streamed.raw_responses] == [reply.output for reply in plain.raw_responses]
@@ -346,10 +350,14 @@ async def test_an_error_is_raised_at_the_end_of_the_stream_with_the_state() -> N
     send, sent = sending()
     agent = scripted(call("send", {"to": "ann"}), ConnectionError("gone"), "done", tools=[send])
     result = Runner.run_streamed(agent, "go")
-    seen = []
-    with pytest.raises(ConnectionError) as caught:
+    seen: list[str] = []
+
+    async def reader() -> None:
         async for event in result.stream_events():
-            seen.append(named(event))
+            seen.append(named(event))  # noqa: PERF401 - what came before the error counts
+
+    with pytest.raises(ConnectionError) as caught:
+        await reader()
     assert seen == ["agent_updated_stream_event", "tool_called", "tool_output"], "what happened before is shown"
     assert result.is_complete
     for state in (caught.value.state, result.to_state()):  # type: ignore[attr-defined]
@@ -434,7 +442,10 @@ async def test_a_stream_cancelled_before_it_began_ends_and_can_be_resumed() -> N
 
 
 async def test_a_stream_can_be_cancelled_by_its_reader_and_more_than_once() -> None:
+    thinking = asyncio.Event()
+
     async def think(request: Any) -> Any:
+        thinking.set()
         await asyncio.Event().wait()
 
     send, sent = sending()
@@ -445,6 +456,7 @@ async def test_a_stream_can_be_cancelled_by_its_reader_and_more_than_once() -> N
     async def reader() -> None:
         async for event in result.stream_events():
             if named(event) == "tool_output":
+                await thinking.wait()
                 result.cancel()
                 result.cancel()
 

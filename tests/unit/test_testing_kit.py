@@ -167,9 +167,15 @@ def test_a_model_has_a_name() -> None:
 
 async def test_a_person_sees_a_run_through() -> None:
     send, sent = sending(needs_approval=True)
-    steps = [[call("send", {"to": "a"}), call("send", {"to": "b"})], call("send", {"to": "c"}), call("send", {"to": "d"})]
+    steps = [
+        [call("send", {"to": "a"}), call("send", {"to": "b"})],
+        call("send", {"to": "c"}),
+        call("send", {"to": "d"}),
+    ]
     agent = scripted(*steps, "done", tools=[send])
-    person = ScriptedPerson([Approve(), Reject("no"), Edit({"to": "x"}), lambda item: Respond(item.arguments)], name="ann")
+    person = ScriptedPerson(
+        [Approve(), Reject("no"), Edit({"to": "x"}), lambda item: Respond(item.arguments)], name="ann"
+    )
     result = await person.see_through(agent, "go", context=5, max_turns=9, run_config=RunConfig(clock=FakeClock()))
     assert result.final_output == "done"
     assert sent == [("a", 1), ("x", 1)]

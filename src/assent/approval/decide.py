@@ -71,7 +71,10 @@ def settle(
         bound = action_digest(root, path, state, tool.name, tool.fingerprint, args)
         other = tool.name if tool.name != state.tool else None
         raw = Raw(canonical(args))
-        return f.Approved(state.call.id, by, asked.id, raw, other, bound, decision.note, at=at, path=path)
+        mark = tool.fingerprint if other else None
+        return f.Approved(
+            state.call.id, by, asked.id, raw, other, bound, decision.note, definition=mark, at=at, path=path
+        )
     value = responded(asked, decision)
     if asked.kind == "input":
         return f.Answered(state.call.id, by, asked.id, value, at=at, path=path)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ..agent import Agent
 from ..context import RunContextWrapper
@@ -20,7 +21,7 @@ from ..core.digest import BadJSON, canonical, described, parse_object, text, wor
 from ..core.run import CallState, Run
 from ..errors import InvalidArguments
 from ..tools.tool import Tool, qualified
-from .question import CANNOT_RUN, action_digest, item_of, new_id
+from .question import CANNOT_RUN, action_digest, fills, item_of, new_id
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -42,13 +43,13 @@ class Arguments(NamedTuple):
 
     value: dict[str, Any] | None
     problem: str | None = None
-    stored: Raw = f.NOTHING
-    """Set if they are not the proposed ones as they stand."""
+    args: Raw = f.NOTHING
+    fills: Raw = f.NOTHING
+    """One of the two is set if they are not the proposed ones as they stand: the defaults filled in, or all."""
 
 
 def read_arguments(tool: Tool, given: str) -> Arguments:
     """What rules judge, people see, digests cover and the tool gets."""
-    value: dict[str, Any] | None = None
     try:
         if not given.strip() and not tool.required:
             value = tool.canonical({})
@@ -56,36 +57,43 @@ def read_arguments(tool: Tool, given: str) -> Arguments:
             return Arguments(value, None, Raw(canonical(value)))
         proposed = parse_object(given)
         value = tool.canonical(proposed)
-        tool.bind(value)
     except BadJSON as error:
         return Arguments(None, f"the arguments are not a JSON object that can be read: {error}")
     except InvalidArguments as error:
-        return Arguments(value, f"the arguments do not fit the tool: {error}")
-    return Arguments(value, None, f.NOTHING if value == proposed else Raw(canonical(value)))
+        return Arguments(None, f"the arguments do not fit the tool: {error}")
+    problem = None
+    try:
+        tool.bind(value)
+    except InvalidArguments as error:
+        problem = f"the arguments do not fit the tool: {error}"
+    if value == proposed:
+        return Arguments(value, problem)
+    added = fills(proposed, value)
+    if added is None:
+        return Arguments(value, problem, Raw(canonical(value)))
+    return Arguments(value, problem, f.NOTHING, Raw(canonical(added)))
 
 
 async def judge(case: Case) -> Judgement:
     """Approve, refuse or ask: for any call, of any tool, by any rule."""
     tool, call = case.tool, case.state.call
     if tool is None:
-        return f.Refused(call.id, "runtime", why="tool_not_found", at=case.at, path=case.path)
+        return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
     args = read_arguments(tool, case.state.proposal.arguments)
     grant = grant_for(case.root, case.state.turn.agent, tool)
     if grant is not None and grant.verdict == "reject":
-        return f.Refused(
-            call.id, f"grant:{grant.id}", message=grant.message, why=f"given by {grant.by}", at=case.at, path=case.path
-        )
+        return f.Refused(call.id, f"grant:{grant.id}", why=f"given by {grant.by}", path=case.path)
     if tool.needs_approval is False:
         if args.problem is not None:
-            return f.Refused(call.id, "runtime", why=args.problem, at=case.at, path=case.path)
-        return f.Approved(call.id, "rule", args=args.stored, at=case.at, path=case.path)
+            return f.Refused(call.id, "runtime", why=args.problem, path=case.path)
+        return f.Approved(call.id, "rule", args=args.args, fills=args.fills, path=case.path)
     if args.problem is None and grant is not None:
         why = f"given by {grant.by}"
-        return f.Approved(call.id, f"grant:{grant.id}", args=args.stored, why=why, at=case.at, path=case.path)
+        return f.Approved(call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, path=case.path)
     why_ask = await _why_ask(case, tool, args)
     if why_ask is None:
         by = f"rule:{qualified(tool.needs_approval)}"
-        return f.Approved(call.id, by, args=args.stored, at=case.at, path=case.path)
+        return f.Approved(call.id, by, args=args.args, fills=args.fills, at=case.at, path=case.path)
     return await _ask(case, tool, args, why_ask)
 
 
@@ -132,16 +140,14 @@ def _unless_stopped(error: BaseException) -> None:
 
 async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
     shown: Any = {"raw": case.state.proposal.arguments} if args.value is None else args.value
-    stored = args.stored
-    if args.problem is not None and args.value is not None:
-        stored = Raw(canonical(args.value))
     asked = f.Asked(
         case.state.call.id,
         new_id("q"),
         why,
         action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown),
         allowed=CANNOT_RUN if args.problem is not None else None,
-        args=stored,
+        args=args.args,
+        fills=args.fills,
         at=case.at,
         path=case.path,
     )
@@ -152,7 +158,9 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
     approver = tool.on_approval
     by = f"code:{qualified(approver)}"
     try:
-        answer = approver(case.ctx, item_of(case.agent, case.path, case.state, asked))  # type: ignore[misc]
+        answer = approver(
+            case.ctx, item_of(case.agent, case.root.began.at if case.root.began else 0, case.path, case.state, asked)
+        )  # type: ignore[misc]
         if inspect.isawaitable(answer):
             answer = await answer
         approve = answer.get("approve") if isinstance(answer, Mapping) else None
@@ -168,17 +176,10 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
         return f.Refused(call, by, message=reason, why=asked.why, at=case.at, path=case.path)
     if args.problem is not None:
         return _because(asked, f"{by} approved what cannot run")
-    return f.Approved(call, by, args=args.stored, digest=asked.digest, why=reason, at=case.at, path=case.path)
+    return f.Approved(
+        call, by, args=args.args, fills=args.fills, digest=asked.digest, why=reason, at=case.at, path=case.path
+    )
 
 
 def _because(asked: f.Asked, what: str) -> f.Asked:
-    return f.Asked(
-        asked.call,
-        asked.id,
-        f"{asked.why} ({what})",
-        asked.digest,
-        allowed=asked.allowed,
-        args=asked.args,
-        at=asked.at,
-        path=asked.path,
-    )
+    return replace(asked, why=f"{asked.why} ({what})")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from msgspec import Raw
 from msgspec.json import decode
 
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, parse_object
-from ..core.rules import ANSWERS
 from ..core.run import CallState, Run
 from ..item import ToolApprovalItem
 
@@ -40,24 +38,50 @@ def action_digest(
     )
 
 
-def effective(state: CallState) -> dict[str, Any]:
-    """The arguments that will run, as data of the caller's own."""
-    return parse_object(bytes(state.args).decode() if state.args else state.proposal.arguments)
-
-
-def arguments_text(state: CallState, args: Raw) -> str:
-    """The canonical arguments as text; what the model wrote, if that cannot be parsed."""
+def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
+    """The arguments that will run, or that a question asks about, as data of the caller's own."""
+    args, fills = state.args, state.fills
+    if asked is not None:
+        args, fills = asked.args or args, asked.fills or fills
     if args:
-        return bytes(args).decode()
-    text = state.proposal.arguments
+        return parse_object(bytes(args).decode())
+    value = parse_object(state.proposal.arguments)
+    return _filled(value, parse_object(bytes(fills).decode())) if fills else value
+
+
+def _filled(value: dict[str, Any], fills: dict[str, Any]) -> dict[str, Any]:
+    for key, fill in fills.items():
+        if type(fill) is dict and type(value.get(key)) is dict:
+            _filled(value[key], fill)
+        else:
+            value[key] = fill
+    return value
+
+
+def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | None:
+    """What filling in defaults added to objects; None if it is not only that."""
+    added: dict[str, Any] = {}
+    for key, each in value.items():
+        if key not in proposed:
+            added[key] = each
+        elif proposed[key] != each:
+            inner = fills(proposed[key], each) if type(proposed[key]) is dict and type(each) is dict else None
+            if inner is None:
+                return None
+            added[key] = inner
+    return added
+
+
+def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
+    """The canonical arguments as text; what the model wrote, if that cannot be parsed."""
     try:
-        return canonical(parse_object(text)).decode()
+        return canonical(effective(state, asked)).decode()
     except BadJSON:
-        return text
+        return state.proposal.arguments
 
 
-def item_of(agent: Any, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
-    """A question as its user sees it."""
+def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
+    """A question as its user sees it; `began` is when the run began."""
     proposal, reply = state.proposal, state.turn.reply
     raw = decode(reply.items)[state.call.item] if type(reply) is f.Replied else {}
     return ToolApprovalItem(
@@ -66,13 +90,13 @@ def item_of(agent: Any, path: tuple[str, ...], state: CallState, asked: f.Asked)
         id=asked.id,
         digest=asked.digest,
         tool_name=state.tool,
-        arguments=arguments_text(state, asked.args or state.args),
+        arguments=arguments_text(state, asked),
         call_id=proposal.call_id or proposal.id,
         reason=asked.why,
-        allowed=ANSWERS[asked.kind] if asked.allowed is None else asked.allowed,
+        allowed=state.answers_to(asked.kind) if asked.allowed is None else asked.allowed,
         kind=asked.kind,
         path=path,
         question=decode(asked.prompt) if asked.prompt else None,
         schema=decode(asked.schema) if asked.schema else None,
-        at=asked.at,
+        at=began + asked.at,
     )

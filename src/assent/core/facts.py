@@ -4,8 +4,9 @@ A fact holds names, numbers and JSON, never a live object. JSON that Assent does
 (a provider's items, arguments, outputs) stays as the bytes it came as. New fields need defaults;
 a new meaning is a new fact; a field is never given another meaning.
 
-`at` is when it happened, in milliseconds since 1970. `path` is where: empty in the run itself,
-else the ids of the agent calls it happened under, outermost first.
+`at` is when it happened, in milliseconds since the run began (`Began` itself: since 1970); a fact
+that follows at once from the one before may leave it out. `path` is where: empty in the run
+itself, else the ids of the agent calls it happened under, outermost first.
 """
 
 from __future__ import annotations
@@ -23,33 +24,55 @@ Verdict = Literal["approve", "edit", "reject", "respond"]
 Release = Literal["each", "batch"]
 
 
-class Usage(Struct, array_like=True):
+class Usage(Struct):
     """What the model calls of a run have used."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    total_tokens: int = 0
     cached_tokens: int = 0
+    """Of the input tokens, those that the provider had kept."""
     reasoning_tokens: int = 0
+    """Of the output tokens, those that were reasoning."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
 
     def add(self, other: Usage) -> None:
         """Count another usage into this one."""
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
-        self.total_tokens += other.total_tokens
         self.cached_tokens += other.cached_tokens
         self.reasoning_tokens += other.reasoning_tokens
 
+    def numbers(self) -> tuple[int, ...]:
+        """The fields in their order, without the zeros at the end."""
+        every: tuple[int, ...] = (
+            self.requests,
+            self.input_tokens,
+            self.output_tokens,
+            self.cached_tokens,
+            self.reasoning_tokens,
+        )
+        while every and every[-1] == 0:
+            every = every[:-1]
+        return every
 
-class Call(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A call as it was proposed: our id, unique in its run, and which of the reply's items it is."""
+
+class Call(Struct, frozen=True, array_like=True, gc=False):
+    """A call as it was proposed."""
 
     id: str
+    """Our own id, unique in its run; the provider's is in the item."""
     tool: str
     item: int = 0
+    """Which of the reply's items it is."""
     kind: CallKind = "tool"
+    definition: str | None = None
+    """The fingerprint of the tool that was offered under this name; None if none was."""
 
 
 class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_field="fact", tag=str.lower):
@@ -89,10 +112,13 @@ class Said(Fact, frozen=True):
 
 
 class Defined(Fact, frozen=True):
-    """The agent is offered to the model like this from now on: each tool's name and fingerprint."""
+    """The agent is defined like this from now on."""
 
     agent: str
+    digest: str = ""
+    """Of the names and fingerprints of all its tools."""
     tools: dict[str, str] = {}
+    """The start of each tool's fingerprint, to say which has changed; left out where there are many."""
     model: str = ""
     instructions: str = ""
     """A digest of the text, or the name of the function that makes it."""
@@ -101,12 +127,12 @@ class Defined(Fact, frozen=True):
 
 
 class Replied(Fact, frozen=True):
-    """The model replied. `saw`: how many `Said` it had heard."""
+    """The model replied. `saw`: how many `Said` it had heard, if that was not all of them."""
 
     items: Raw
-    saw: int
+    saw: int | None = None
     calls: tuple[Call, ...] = ()
-    usage: Usage | None = None
+    usage: tuple[int, ...] = ()
     id: str | None = None
     note: str | None = None
 
@@ -198,8 +224,8 @@ class Closed(Fact, frozen=True):
 
 
 class Asked(Fact, frozen=True):
-    """A person is asked. `digest` is of what was shown; `args` are the canonical arguments, if they
-    are not the proposed ones; `allowed` is set where not every answer of its kind will do."""
+    """A person is asked. `digest` is of what was shown; `fills` are the defaults that were filled into the
+    proposed arguments, or `args` all of them; `allowed` is set where not every answer of its kind will do."""
 
     call: str
     id: str
@@ -212,10 +238,12 @@ class Asked(Fact, frozen=True):
     schema: Raw = NOTHING
     until: int | None = None
     replaces: str | None = None
+    fills: Raw = NOTHING
 
 
 class Approved(Fact, frozen=True):
-    """The call may run: as it is, or with other arguments (then `digest` is of those)."""
+    """The call may run: as it is, or with other arguments, or another tool as it is defined now (then
+    `digest` is of those)."""
 
     call: str
     by: str
@@ -224,6 +252,8 @@ class Approved(Fact, frozen=True):
     tool: str | None = None
     digest: str | None = None
     why: str | None = None
+    fills: Raw = NOTHING
+    definition: str | None = None
 
 
 class Refused(Fact, frozen=True):
@@ -237,10 +267,10 @@ class Refused(Fact, frozen=True):
 
 
 class Told(Fact, frozen=True):
-    """The text that tells the model of a refusal was settled."""
+    """The text that tells the model of a refusal was settled; it is in the refusal if it is not here."""
 
     call: str
-    text: str
+    text: str | None = None
 
 
 class Answered(Fact, frozen=True):

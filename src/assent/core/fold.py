@@ -102,12 +102,15 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
     if commit:
         if fact.asked is not None:
             root.decided[fact.asked] = fact
+            state.edited = state.edited or bool(fact.args or fact.tool)
         if fact.args:
             state.args = fact.args
+        if fact.fills:
+            state.fills = fact.fills
         if fact.digest is not None:
             state.digest = fact.digest
         if fact.tool is not None:
-            state.chosen = fact.tool
+            state.chosen, state.fingerprint = fact.tool, fact.definition
         if fact.asked is None or state.question is None or state.question.kind != "doubt":
             state.approval = fact  # what settles a doubt does not take an edit back
 
@@ -118,12 +121,15 @@ def _refused(root: Run, run: Run, state: CallState, fact: f.Refused, commit: boo
     if commit:
         if fact.asked is not None:
             root.decided[fact.asked] = fact
-        state.outcome = fact
+        state.outcome, state.told = fact, None
+        state.words = fact.message
+        if state.words is None and fact.by.startswith("grant:") and (grant := root.grants.get(fact.by[6:])):
+            state.words = grant.message
 
 
 def _told(root: Run, run: Run, state: CallState, fact: f.Told, commit: bool) -> None:
     if commit:
-        state.told = fact.text
+        state.told = fact.text if fact.text is not None else state.words or ""
         if state.call.kind == "output":  # the model hears why its output was refused, and goes on
             run.concluding, run.answering = False, True
 
@@ -145,7 +151,7 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
         state.question = fact
         if fact.kind == "approval":
             state.digest, state.approval = fact.digest, None
-            state.args = fact.args or state.args
+            state.args, state.fills = fact.args or state.args, fact.fills or state.fills
 
 
 def _answered(root: Run, run: Run, state: CallState, fact: f.Answered, commit: bool) -> None:
@@ -255,21 +261,22 @@ def _defined(root: Run, run: Run, state: None, fact: f.Defined, commit: bool) ->
 
 def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) -> None:
     heard = run.said - len(run.unheard)
-    if not heard <= fact.saw <= run.said:
-        raise _illegal(root, fact, f"it says it heard {fact.saw} inputs of {run.said}, of which {heard} were answered")
+    saw = run.said if fact.saw is None else fact.saw
+    if not heard <= saw <= run.said:
+        raise _illegal(root, fact, f"it says it heard {saw} inputs of {run.said}, of which {heard} were answered")
     if not run.live:
         if run.open:
             raise _illegal(root, fact, "calls of the turn before are open")
-        if fact.saw == heard and (run.concluding or not run.answering):
+        if saw == heard and (run.concluding or not run.answering):
             raise _illegal(root, fact, "there is nothing to reply to")
         if run.turns >= run.max_turns:
             raise _illegal(root, fact, f"its {run.max_turns} turns are used up")
     calls = fact.calls
     _fresh(root, run, fact, calls)
     if commit:
-        if fact.saw > heard:
-            run.entries += run.unheard[: fact.saw - heard]
-            del run.unheard[: fact.saw - heard]
+        if saw > heard:
+            run.entries += run.unheard[: saw - heard]
+            del run.unheard[: saw - heard]
         run.turns += 1
         run.concluded = None
         run.answering = calls != ()
@@ -288,7 +295,7 @@ def _fresh(root: Run, run: Run, fact: f.AnyFact, calls: tuple[f.Call, ...]) -> N
 
 def _add(run: Run, reply: f.Replied | f.Proposed, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
     states: list[CallState] = []
-    turn = Turn(reply, run.agent, run.definition, states, len(calls))
+    turn = Turn(reply, run.agent, states, len(calls))
     run.entries.append(turn)
     for call in calls:
         id = call.id

@@ -45,19 +45,25 @@ class CallState(Struct, eq=False):
     turn: Turn
     args: Raw = f.NOTHING
     """The arguments that will run, where they are not the proposed ones as they stand."""
+    fills: Raw = f.NOTHING
+    """The defaults to fill into the proposed arguments."""
     phase: Phase = NEW
     chosen: str | None = None
     """The tool a person chose instead."""
     digest: str | None = None
     """Of what was approved, where a person was asked."""
     fingerprint: str | None = None
-    """Of the tool as it was accepted after it changed."""
+    """Of the tool a person chose, or as it was accepted after it changed."""
     question: f.Asked | None = None
     approval: f.Approved | None = None
+    edited: bool = False
+    """Whether a person changed what runs."""
     attempt: int = 0
     answers: tuple[tuple[f.Asked, f.Answered], ...] = ()
     steps: tuple[f.Stepped, ...] = ()
     outcome: Outcome | None = None
+    words: str | None = None
+    """What whoever refused wants the model to be told."""
     told: str | None = None
     child: Run | None = None
     read: Proposal | None = None
@@ -80,17 +86,6 @@ class CallState(Struct, eq=False):
         """The tool that will run."""
         return self.chosen or self.call.tool
 
-    @property
-    def definition(self) -> f.Defined | None:
-        """How the agent was offered to the model that made the call."""
-        return self.turn.definition
-
-    @property
-    def edited(self) -> bool:
-        """Whether a person changed what runs."""
-        given = self.approval
-        return given is not None and given.asked is not None and bool(given.args or given.tool)
-
     def allowed(self) -> tuple[f.Verdict, ...]:
         """The verdicts that fit the question now open."""
         question = self.question
@@ -109,7 +104,6 @@ class Turn(Struct, eq=False):
 
     reply: f.Replied | f.Proposed
     agent: str
-    definition: f.Defined | None
     calls: list[CallState]
     left: int = 0
     """How many of its calls are not done."""
@@ -167,8 +161,8 @@ class Run:
     def usage(self) -> f.Usage:
         """What the run's own model calls have used; each reply is counted once, when first asked for."""
         for entry in self.entries[self.counted :]:
-            if type(entry) is Turn and type(entry.reply) is f.Replied and entry.reply.usage is not None:
-                self.used.add(entry.reply.usage)
+            if type(entry) is Turn and type(entry.reply) is f.Replied:
+                self.used.add(f.Usage(*entry.reply.usage))
         self.counted = len(self.entries)
         return self.used
 

@@ -54,7 +54,7 @@ class Body:
 
     def arguments(self) -> str:
         """The arguments that run, as canonical JSON text."""
-        return arguments_text(self._state, self._state.args)
+        return arguments_text(self._state)
 
     def key(self) -> str:
         """The idempotency key: of run, call and effective arguments, the same for every attempt."""

@@ -34,11 +34,12 @@ def record(
     """Check a decision and record it, with its grant if it has one; or raise, and record nothing."""
 
     def tool_of(state: CallState, name: str) -> Tool:
-        if state.definition is None or name not in state.definition.tools:
-            raise InvalidDecision(f"The agent was not offered a tool named {name!r}; choose one of its tools.")
-        if name not in tools:
+        tool = tools.get(name)
+        if tool is None and name == state.call.tool:
             raise DefinitionChanged(f"Tool {name!r} is gone; nothing was recorded.")
-        return tools[name]
+        if tool is None or tool.is_enabled is False:
+            raise InvalidDecision(f"The agent has no tool named {name!r}; choose one of its tools.")
+        return tool
 
     now, run = journal.now(), journal.run
     fact = settle(run, question_id, given, by=by, at=now, digest=digest, tool_of=tool_of)

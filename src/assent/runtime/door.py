@@ -71,8 +71,8 @@ def _check_digest(driver: Driver, path: tuple[str, ...], state: CallState, tool:
     if state.digest is None:
         return
     definitions = [tool.fingerprint]
-    if tool.fingerprint == state.fingerprint and state.definition is not None:  # changed, and accepted so
-        definitions.append(state.definition.tools.get(tool.name, ""))
+    if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
+        definitions.append(state.call.definition or "")
     run = driver.journal.run
     if state.digest not in [action_digest(run, path, state, tool.name, mark, args) for mark in definitions]:
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")

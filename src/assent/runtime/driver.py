@@ -9,11 +9,10 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, ClassVar
 
-from ..agent import Agent, by_name, instructions_mark
+from ..agent import Agent, by_name
 from ..approval.decision import Approve, Decision, Reject
 from ..approval.gate import Case, grant_for, judge
 from ..approval.question import new_id
@@ -23,12 +22,13 @@ from ..core.digest import digest
 from ..core.digest import text as clean_text
 from ..core.run import CallState, Run, owed
 from ..core.transcript import Item, transcript
-from ..errors import DefinitionChanged, ModelFailed, ToolNotFound, UsageError
+from ..errors import ModelFailed, ToolNotFound, UsageError
 from ..item import ToolApprovalItem
 from ..models.model import Model, ModelRequest, ModelResponse, ToolSpec
 from ..tools.tool import Tool
 from .config import RunConfig, ToolErrorFormatterArgs
 from .decider import Always, always, record
+from .definition import definition, resolve, same_definition
 from .door import enter
 from .journal import Journal
 from .value import output_json
@@ -60,6 +60,7 @@ class Driver:
         self.busy: dict[tuple[Path, str | None], asyncio.Task[None]] = {}
         self.failure: BaseException | None = None
         self.tools: dict[str, Tool] = by_name(agent.name, agent.tools)
+        self.defined: tuple[Any, ...] = ()
         self.offered: tuple[Tool, ...] | None = None
         self.specs: tuple[ToolSpec, ...] = ()
         self.loop = asyncio.get_running_loop()
@@ -100,7 +101,9 @@ class Driver:
                     return
                 await self._wait()
             elif len(todo) == 1 and not busy:
-                await self._PERFORM[type(todo[0])](self, todo[0])
+                work = self._PERFORM[type(todo[0])](self, todo[0])
+                # A body has a task of its own: what it does to its task is not done to the run's.
+                await (asyncio.create_task(work) if type(todo[0]) is f.Execute else work)
             else:
                 await self._perform(todo)
 
@@ -135,7 +138,7 @@ class Driver:
     async def _ask_model(self, effect: f.AskModel) -> None:
         run = self.journal.run.at(effect.path) if effect.path else self.journal.run
         model = self._model()
-        await self._offer(run, model, effect.path)
+        await self._offer(run, effect.path)
         told = self.agent.instructions
         if callable(told):
             made = told(self.ctx, self.agent)
@@ -150,18 +153,19 @@ class Driver:
             raise UsageError(f"Agent {self.agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
         return model
 
-    async def _offer(self, run: Run, model: Model, path: Path) -> None:
-        """Settle which tools the model is offered, and record the definition where it is a new one."""
-        enabled = tuple([tool for tool in self.agent.tools if tool.is_enabled is True or await self._enabled(tool)])
-        if enabled != self.offered or run.definition is None:
-            self.tools = by_name(self.agent.name, list(enabled))
+    async def _offer(self, run: Run, path: Path) -> None:
+        """Record the agent's definition where it is a new one, and settle which tools the model is offered."""
+        agent = self.agent
+        parts = (tuple(agent.tools), agent.instructions, agent.model)
+        if parts != self.defined or run.definition is None:
+            self.tools, self.defined = by_name(agent.name, agent.tools), parts
+            fact = definition(agent, self.tools, path)
+            if run.definition is None or not same_definition(run.definition, fact):
+                self.journal.add(fact)
+        enabled = tuple([tool for tool in agent.tools if tool.is_enabled is True or await self._enabled(tool)])
+        if enabled != self.offered:
             self.offered = enabled
             self.specs = tuple(tool.spec for tool in enabled)
-        elif run.definition.model == model.name:
-            return
-        defined = definition(self.agent, model, self.tools, at=self.journal.now(), path=path)
-        if run.definition is None or not same_definition(run.definition, defined):
-            self.journal.add(defined)
 
     async def _enabled(self, tool: Tool) -> bool:
         if type(tool.is_enabled) is bool:
@@ -173,12 +177,16 @@ class Driver:
     async def _reply(self, model: Model, request: ModelRequest) -> ModelResponse:
         reply: ModelResponse | None = None
         show = self.on_delta
-        async with aclosing(model.stream(request)) as events:  # type: ignore[type-var]
+        events = model.stream(request)
+        try:
             async for event in events:
                 if isinstance(event, ModelResponse):
                     reply = event
                 elif show is not None:
                     show(event)
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
@@ -193,15 +201,16 @@ class Driver:
                 name, arguments = item.get("name"), item.get("arguments")
                 if type(name) is not str or type(arguments) is not str:
                     raise ModelFailed(f"The model sent a call whose name or arguments are not text: {item!r:.200}")
-                tool = self.tools.get(name)
+                tool = next((tool for tool in self.offered or () if tool.name == name), None)
                 number += 1
-                calls.append(f.Call(f"c{number}", clean_text(name)[0], index, tool.kind if tool else "tool"))
+                id, name = f"c{number}", clean_text(name)[0]
+                calls.append(f.Call(id, name, index, tool.kind, tool.fingerprint) if tool else f.Call(id, name, index))
         items, note = output_json(reply.output)
         return f.Replied(
             items,
-            effect.saw,
+            None if effect.saw == run.said else effect.saw,
             tuple(calls),
-            reply.usage,
+            reply.usage.numbers(),
             clean_text(reply.response_id)[0] if reply.response_id else None,
             note,
             at=self.journal.now(),
@@ -257,10 +266,10 @@ class Driver:
     async def _tell(self, effect: f.Tell) -> None:
         state = self._state(effect)
         refused = state.outcome
-        text = refused.message if type(refused) is f.Refused else None
-        if text is None and type(refused) is f.Refused:
+        text = None
+        if state.words is None and isinstance(refused, f.Refused):
             text = await self._wording(state, refused)
-        self.journal.add(f.Told(state.call.id, text or "", at=self.journal.now(), path=effect.path))
+        self.journal.add(f.Told(state.call.id, text, path=effect.path))
 
     async def _wording(self, state: CallState, refused: f.Refused) -> str:
         kind, default = refusal(state, refused)
@@ -281,7 +290,7 @@ class Driver:
         return default
 
     async def _conclude(self, effect: f.Conclude) -> None:
-        self.journal.add(f.Concluded(at=self.journal.now(), path=effect.path))
+        self.journal.add(f.Concluded(path=effect.path))
 
     _PERFORM: ClassVar[dict[type[f.Effect], Callable[..., Any]]] = {
         f.AskModel: _ask_model,
@@ -331,39 +340,6 @@ class Driver:
         tool = self.tools.get(tool_name)
         grant = grant_for(self.journal.run, self.journal.run.agent, tool) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
-
-
-def resolve(state: CallState, name: str, tools: dict[str, Tool]) -> Tool | None:
-    """The tool a call was offered, among today's; `DefinitionChanged` if it is gone or another one."""
-    offered = state.definition.tools.get(name) if state.definition is not None else None
-    if offered is None:
-        return None
-    tool = tools.get(name)
-    if tool is None:
-        raise DefinitionChanged(f"Tool {name!r} is needed by call {state.call.id} and is gone; nothing ran.")
-    if tool.fingerprint != offered and tool.fingerprint != state.fingerprint:
-        raise DefinitionChanged(
-            f"Tool {name!r} is not what it was when call {state.call.id} was made; nothing ran. "
-            'Load the state with on_change="ask" or "accept", or bring the old definition back.'
-        )
-    return tool
-
-
-def definition(agent: Agent[Any], model: Model, tools: dict[str, Tool], **where: Any) -> f.Defined:
-    """The fact that says how an agent is offered to its model."""
-    marks = {name: tool.fingerprint for name, tool in tools.items()}
-    return f.Defined(agent.name, marks, model.name, instructions_mark(agent), **where)
-
-
-def same_definition(one: f.Defined, other: f.Defined) -> bool:
-    """Whether two definitions say the same."""
-    return (one.agent, one.tools, one.model, one.instructions, one.finishing) == (
-        other.agent,
-        other.tools,
-        other.model,
-        other.instructions,
-        other.finishing,
-    )
 
 
 def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:

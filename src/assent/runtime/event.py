@@ -94,4 +94,4 @@ def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
             yield RunItemStreamEvent("tool_output", output)
     if isinstance(fact, f.Asked):
         state = view.run.at(fact.path).calls[fact.call]
-        yield ApprovalRequestedEvent(item_of(view.agent, fact.path, state, fact))
+        yield ApprovalRequestedEvent(item_of(view.agent, view.began, fact.path, state, fact))

@@ -23,8 +23,10 @@ class Journal:
         self.listener: Callable[[AnyFact], None] | None = None
 
     def now(self) -> int:
-        """The time for a fact."""
-        return int(self.clock() * 1000)
+        """The time for a fact: milliseconds since the run began, or since 1970 for the fact that begins it."""
+        began = self.run.began
+        now = int(self.clock() * 1000)
+        return now if began is None else max(0, now - began.at)
 
     def add(self, fact: AnyFact) -> None:
         """Append one fact, or raise `IllegalFact` and change nothing."""

@@ -119,9 +119,9 @@ class RunResultBase:
 
     def release_agents(self, release_new_items: bool = True) -> None:
         """Let go of the agents, so that they can be freed while the result is kept; items keep the name."""
-        items = self.new_items if release_new_items else []
-        for item in [*items, *self.interruptions]:
-            item.agent = item.agent_name
+        for item in [*self.new_items, *self.interruptions]:
+            if release_new_items:
+                item.agent = item.agent_name
         self.to_state()._release()
         self._view.agent = self._driver.agent.name
         self._driver.agent = Agent(self._driver.agent.name)

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from typing_extensions import TypeVar
 
-from ..agent import Agent, by_name, instructions_mark
+from ..agent import Agent, by_name
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.gate import read_arguments
 from ..approval.question import CANNOT_RUN, action_digest, arguments_text, new_id
 from ..core import codec
 from ..core import facts as f
-from ..core.digest import BadJSON
+from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run, status
 from ..errors import (
@@ -35,12 +35,15 @@ from ..tools.tool import Tool
 from ..version import __version__
 from . import saved_context
 from .decider import Always, always, record
+from .definition import definition
 from .journal import Journal
 from .value import input_json
 from .view import Outputs, View
 
 T = TypeVar("T", default=Any)
 OnChange = Literal["refuse", "ask", "accept"]
+GONE: tuple[f.Verdict, ...] = ("respond", "reject")
+"""What is left to say about a call whose tool is gone."""
 
 
 class Grant(Struct, frozen=True):
@@ -104,7 +107,8 @@ class RunState(Generic[T]):
     def grants(self) -> list[Grant]:
         """The decisions that hold for later calls too."""
         return [
-            Grant(g.id, g.agent, g.tool, g.verdict, g.by, g.at, g.message) for g in self._journal.run.grants.values()
+            Grant(g.id, g.agent, g.tool, g.verdict, g.by, self._view().began + g.at, g.message)
+            for g in self._journal.run.grants.values()
         ]
 
     def _view(self) -> View:
@@ -286,9 +290,11 @@ class RunState(Generic[T]):
             warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(self.changes)}.", stacklevel=3)
 
     def _fit_call(self, state: CallState, tools: dict[str, Tool], on_change: OnChange) -> None:
-        offered = state.definition.tools.get(state.tool) if state.definition is not None else None
+        offered = state.call.definition if state.chosen is None else state.fingerprint
         tool = tools.get(state.tool)
         if offered is None or (tool is not None and tool.fingerprint in (offered, state.fingerprint)):
+            return
+        if tool is None and state.allowed() == GONE:  # it was asked about already, as what is gone
             return
         what = (
             f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
@@ -312,9 +318,11 @@ def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) 
     """A new question in place of the open one, or of the approval, that a changed tool made void."""
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
-    args = read_arguments(tool, arguments_text(state, state.args)) if tool is not None else None
-    allowed: tuple[f.Verdict, ...] | None = ("respond", "reject")
-    shown = old.digest if old is not None else ""
+    args = read_arguments(tool, arguments_text(state)) if tool is not None else None
+    allowed: tuple[f.Verdict, ...] | None = GONE
+    shown = (
+        old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
+    )
     if kind == "approval" and tool is not None and args is not None:
         allowed = None if args.problem is None else CANNOT_RUN
         what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
@@ -327,7 +335,7 @@ def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) 
         shown,
         kind,
         allowed,
-        args.stored if args is not None and kind == "approval" else f.NOTHING,
+        Raw(canonical(args.value)) if args is not None and args.value is not None and kind == "approval" else f.NOTHING,
         old.prompt if old is not None else f.NOTHING,
         old.schema if old is not None else f.NOTHING,
         replaces=old.id if old is not None else None,
@@ -337,17 +345,18 @@ def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) 
 
 def changes(run: Run, agent: Agent[Any], tools: dict[str, Tool]) -> list[str]:
     """What of an agent's definition is not as the run last knew it."""
-    was = run.definition
+    was, now = run.definition, definition(agent, tools)
     if was is None:
         return []
-    now = {name: tool.fingerprint for name, tool in tools.items()}
-    out = [f"tool {name!r} is gone" for name in was.tools if name not in now]
-    out += [f"tool {name!r} is new" for name in now if name not in was.tools]
-    out += [f"tool {name!r} has changed" for name in now if was.tools.get(name, now[name]) != now[name]]
-    if was.instructions != instructions_mark(agent):
+    out = [f"tool {name!r} is gone" for name in was.tools if name not in tools]
+    out += [f"tool {name!r} is new" for name in now.tools if was.tools and name not in was.tools]
+    out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if was.tools.get(name, mark) != mark]
+    if was.digest != now.digest and not out:
+        out.append("its tools have changed")
+    if was.instructions != now.instructions:
         out.append("its instructions have changed")
-    if agent.model is not None and was.model != agent.model.name:
-        out.append(f"its model is {agent.model.name!r} instead of {was.model!r}")
+    if was.model != now.model:
+        out.append(f"its model is {now.model!r} instead of {was.model!r}")
     return out
 
 

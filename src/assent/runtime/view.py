@@ -37,6 +37,11 @@ class View:
         self.agent = agent
         self.outputs = outputs
 
+    @property
+    def began(self) -> int:
+        """When the run began, in milliseconds since 1970."""
+        return self.run.began.at if self.run.began else 0
+
     def items(self) -> list[RunItem]:
         """Everything the run generated, and last what waits."""
         made = [item for entry in self.run.entries if type(entry) is Turn for item in self.turn_items(entry)]
@@ -72,14 +77,16 @@ class View:
     def interruptions(self) -> list[ToolApprovalItem]:
         """The open questions."""
         return [
-            item_of(self.agent, path, state, state.question) for path, state in questions(self.run) if state.question
+            item_of(self.agent, self.began, path, state, state.question)
+            for path, state in questions(self.run)
+            if state.question
         ]
 
     def responses(self) -> list[ModelResponse]:
         """The model's replies."""
         replies = (entry.reply for entry in self.run.entries if type(entry) is Turn)
         return [
-            ModelResponse(decode(reply.items), reply.usage or f.Usage(), reply.id)
+            ModelResponse(decode(reply.items), f.Usage(*reply.usage), reply.id)
             for reply in replies
             if type(reply) is f.Replied
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class ScriptedModel:
         self.name = name
         self.requests: list[ModelRequest] = []
         """What the model was asked, with the input as it was then."""
-        self._steps = iter(steps)
+        self._steps = iter(tuple(steps) if isinstance(steps, Sequence) else steps)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """The next step: its text word by word, then the response."""
@@ -70,7 +70,7 @@ class ScriptedModel:
         """Ids are numbered by the length of the talk: another process that goes on does not repeat them."""
         parts = step if isinstance(step, list) else [step]
         output = [self._item(part, f"{number}_{n}") for n, part in enumerate(parts)]
-        usage = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
+        usage = Usage(requests=1, input_tokens=10, output_tokens=5)
         return ModelResponse(output, usage, f"resp_{number}")
 
     def _item(self, part: Any, id: str) -> Item:
@@ -101,8 +101,9 @@ class ScriptedModel:
 
 def _deltas(item: Item) -> Iterable[Item]:
     if item.get("type") == "message":
-        for part in item["content"]:
-            words = part["text"].split(" ")
+        content = item.get("content", "")
+        for part in [{"text": content}] if isinstance(content, str) else content:
+            words = part.get("text", "").split(" ")
             for n, word in enumerate(words):
                 text = word if n == len(words) - 1 else word + " "
                 yield {"type": "response.output_text.delta", "item_id": item.get("id"), "delta": text}

@@ -1,0 +1,435 @@
+"""A saved run and back: round trips, every way a file can be damaged, other versions, and journals of old.
+
+A golden journal is written once, by the version of the schema it is of, and folds for ever. If the file of today's
+schema is not there yet, write it with: ASSENT_WRITE=1 python -m pytest tests/core/test_codec.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from assent.core import codec
+from assent.core import facts as f
+from assent.core.codec import SCHEMA, UPGRADERS, Saved, decode, encode, replay
+from assent.core.run import Run, owed, questions, status
+from assent.core.transcript import transcript
+from assent.errors import UnknownSchema, UnreadableState
+from tests.core.support import (
+    FACTS,
+    answered,
+    approved,
+    asked,
+    began,
+    branch,
+    fault,
+    finished,
+    js,
+    play,
+    proposed,
+    refused,
+    replied,
+    said,
+    snapshot,
+    under,
+)
+
+JOURNALS = Path(__file__).parent.parent / "journals"
+TODAY = JOURNALS / f"v{SCHEMA}.json"
+
+
+# -- the golden journal ------------------------------------------------------------------------------
+
+
+def golden() -> Saved:
+    """A run in which every fact occurs, with every field set somewhere."""
+    grant = f.Granted("g1", "root", "lookup", "approve", "ana", "shop", "go on", at=2)
+    journal: list[Any] = [
+        f.Began(
+            "root",
+            5,
+            "run_1",
+            "1.0",
+            "each",
+            ("profanity",),
+            trace={"trace_id": "t1"},
+            conversation={"conversation_id": "v1"},
+            at=1_700_000_000_000,
+        ),
+        f.Said(js([{"role": "user", "content": "Refund order 7, é😀"}]), at=1),
+        f.Defined("root", "digest of tools", "scripted", "digest of text", at=2),
+        grant,
+        replied(
+            1, "c1", "c2", "c3", "c4", "p5:agent", "c6:hosted", text="At once.", usage=(1, 90, 40, 10, 5), id="resp_1"
+        ),
+        f.Guarded("input", "profanity", False, js({"score": 0}), at=3),
+        *_tool_calls(),
+        *under(("p5",), [branch(release="batch"), said("check it"), replied(1, "d1"), approved("d1"), f.Started("d1")]),
+        *under(("p5",), [finished("d1"), replied(1, text="fine"), f.Concluded()]),
+        finished("p5", "fine"),
+        f.Saved(2, at=60),
+        said("and mail me", by="user", at=61),
+        replied(2, "h1:handoff", "h2:handoff"),
+        approved("h1"),
+        approved("h2"),
+        f.Started("h1"),
+        f.HandedOff("h1", "root/mailer", js([{"role": "user", "content": "in short"}]), at=62),
+        f.Refused("h2", "runtime", why="another handoff was taken", at=62),
+        f.Told("h2"),
+        f.Defined("root/mailer", finishing=True, at=63),
+        replied(2, "c7"),
+        approved("c7"),
+        f.Started("c7"),
+        finished("c7", [1, 2.5, None, {"x": "y"}]),
+        f.Continued(at=70),
+        f.Cancelled("ana", "lunch", at=71),
+        f.Resumed("ana", at=72),
+        f.Limited(9, at=73),
+        proposed("k1", "hook", {"before": "model"}),
+        asked("k1", "q7", until=90, at=74),
+        approved("k1", "q7", at=80),
+        f.Started("k1"),
+        finished("k1", True),
+        replied(None, text="Done.", note="2 characters were replaced"),
+        proposed("o1", "output", "Done."),
+        asked("o1", "q8", allowed=("approve", "reject")),
+        approved("o1", "q8", at=85),
+        f.Guarded("output", "tone", output=js("calm"), at=86),
+        f.Concluded(js("Done."), call="o1", at=87),
+        f.Revoked("g1", "ana", at=88),
+        said("one more"),
+        replied(3, "c8", "c9"),
+        asked("c8", "q9", why="Every call of send needs approval.", at=90),
+        approved("c9"),
+        f.Started("c9"),
+        f.Closed("the process was stopped", "Cancelled", at=95),
+        f.Witnessed("c9", 1, js({"late": True}), at=99),
+    ]
+    return Saved(SCHEMA, "0.1.0", journal, js({"customer": 7}), "mapping")
+
+
+def _tool_calls() -> list[Any]:
+    """A call let pass, one edited, one in doubt, one that asks, one that a provider runs."""
+    return [
+        f.Guarded("tool_input", "limits", call="c1"),
+        f.Approved("c1", "grant:g1", args=js({"n": 1}), why="given by ana", fills=js({"m": 2})),
+        f.Started("c1"),
+        f.Stepped("c1", "reserve", js({"id": 3})),
+        f.Guarded("tool_output", "limits", call="c1"),
+        f.Finished("c1", js("ok"), note="1 character was replaced"),
+        f.Redefined("c2", "fingerprint", "ana", at=10),
+        asked("c2", "q1", args=js({"amount": 50}), prompt=js("?"), until=100, fills=js({"n": 0})),
+        asked("c2", "q2", replaces="q1", allowed=("approve", "edit"), args=js({"amount": 50})),
+        f.Approved("c2", "ana", "q2", js({}), "refund_all", "digest of the edit", "trust me", definition="fp", at=20),
+        f.Started("c2"),
+        asked("c2", "q3", "doubt"),
+        approved("c2", "q3"),
+        f.Started("c2", 2),
+        finished("c2", "failed", error="ValueError"),
+        approved("c3"),
+        f.Started("c3"),
+        asked("c3", "q4", "input", prompt=js("which?"), schema=js({"type": "string"})),
+        answered("c3", "q4", "the blue one"),
+        f.Started("c3", 2),
+        asked("c3", "q5", "doubt"),
+        finished("c3", "sent", by="ana", asked="q5"),
+        asked("c4", "q6"),
+        refused("c4", "q6", message="too much", why="over the limit", at=30),
+        f.Told("c4", "It was refused: too much."),
+        approved("p5"),
+        approved("c6"),
+        f.Started("c6"),
+        finished("c6"),
+    ]
+
+
+def test_the_golden_journal_of_this_schema_is_there() -> None:
+    if not TODAY.exists() and os.environ.get("ASSENT_WRITE"):
+        TODAY.write_bytes(encode(golden()))
+    assert TODAY.exists(), f"{TODAY.name} is missing; write it with ASSENT_WRITE=1, once, and never again"
+
+
+def test_the_golden_journals_hold_every_fact_there_is() -> None:
+    found = {type(fact) for path in JOURNALS.glob("*.json") for fact in decode(path.read_bytes()).journal}
+    assert found == set(FACTS), "a new fact needs a golden journal of its own, beside those that are there"
+
+
+@pytest.mark.parametrize("path", sorted(JOURNALS.glob("*.json")), ids=lambda path: path.name)
+def test_golden_journals_fold_for_ever(path: Path) -> None:
+    saved = decode(path.read_bytes())
+    run = replay(saved.journal)
+    assert run.seq == len(saved.journal)
+    assert transcript(run) is not None
+    if json.loads(path.read_bytes())["schema"] == SCHEMA:
+        assert encode(saved) == path.read_bytes()
+
+
+def test_today_the_golden_run_is_written_as_it_was() -> None:
+    assert encode(golden()) == TODAY.read_bytes()
+
+
+def test_the_golden_run_is_what_it_was() -> None:
+    saved = decode(TODAY.read_bytes())
+    run = replay(saved.journal)
+    assert (saved.schema, saved.assent, bytes(saved.context), saved.context_kind) == (
+        1,
+        "0.1.0",
+        b'{"customer":7}',
+        "mapping",
+    )
+    assert (run.id, run.agent, status(run), run.turns, run.max_turns) == ("run_1", "root/mailer", "closed", 5, 9)
+    assert (owed(run), list(questions(run))) == ([], [])
+    assert run.usage == f.Usage(1, 90, 40, 10, 5)
+    assert list(run.calls) == ["c1", "c2", "c3", "c4", "p5", "c6", "h1", "h2", "c7", "k1", "o1", "c8", "c9"]
+    assert list(run.open) == ["c8", "c9"]
+    assert list(run.asked) == [f"q{n}" for n in range(1, 10)]
+    assert set(run.asked) - set(run.decided) == {"q9"}
+    edited = run.calls["c2"]
+    assert (bytes(edited.args), edited.tool, edited.digest) == (b"{}", "refund_all", "digest of the edit")
+    assert (edited.edited, edited.attempt) == (True, 2)
+    assert [bytes(answer.value) for _, answer in run.calls["c3"].answers] == [b'"the blue one"']
+    assert [step.name for step in run.calls["c1"].steps] == ["reserve"]
+    assert run.at(("p5",)).concluded == f.Concluded(path=("p5",))
+    assert transcript(run)[:2] == [
+        {"role": "user", "content": "in short"},
+        {"type": "function_call", "name": "send", "arguments": "{}", "call_id": "call_c7"},
+    ]
+
+
+# -- round trips -------------------------------------------------------------------------------------
+
+
+def test_a_saved_run_comes_back_as_it_was() -> None:
+    saved = golden()
+    again = decode(encode(saved))
+    assert again == saved
+    assert encode(again) == encode(saved)
+    assert decode(encode(saved).decode()) == saved
+
+
+def test_every_prefix_of_a_journal_comes_back_as_the_same_run() -> None:
+    journal = golden().journal
+    run = Run()
+    for position, fact in enumerate(journal, 1):
+        codec.fold(run, fact)
+        again = replay(decode(encode(Saved(SCHEMA, "x", journal[:position]))).journal)
+        assert snapshot(again) == snapshot(run)
+
+
+@pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
+def test_a_fact_comes_back_as_it_was(kind: type[f.Fact]) -> None:
+    every = [fact for fact in golden().journal if type(fact) is kind]
+    assert decode(encode(Saved(SCHEMA, "x", every))).journal == every
+
+
+def test_what_is_not_set_is_not_written() -> None:
+    [line] = json.loads(encode(Saved(SCHEMA, "x", [approved("c1")])))["journal"]
+    assert line == {"fact": "approved", "call": "c1", "by": "rule"}
+
+
+def test_json_that_assent_does_not_read_is_kept_to_the_letter() -> None:
+    odd = b'[ {"type": "x", "unknown": 1.50, "big": 123456789012345678901234567890, "n": 1e2} ]'
+    saved = Saved(SCHEMA, "x", [f.Replied(msgspec.Raw(odd), 1)])
+    [reply] = decode(encode(saved)).journal
+    assert bytes(reply.items) == odd
+
+
+def test_fields_of_a_later_assent_are_not_in_the_way() -> None:
+    data = json.loads(encode(golden()))
+    data["later"] = 1
+    data["journal"][0]["later"] = {"x": 1}
+    assert replay(decode(json.dumps(data)).journal).id == "run_1"
+
+
+# -- damage ------------------------------------------------------------------------------------------
+
+
+def test_a_text_that_is_cut_off_anywhere_is_refused() -> None:
+    data = encode(golden())
+    for end in range(len(data)):
+        with pytest.raises(UnreadableState, match=r"^This is not the whole text of a saved run: .+\.$"):
+            decode(data[:end])
+
+
+NO_VERSION = ["{}", "[]", "null", "1", '"text"', '{"schema": "1"}', '{"schema": null}', '{"schema": 1.5}']
+NO_VERSION += ['{"schema": true}', '[{"schema": 1}]', '{"journal": []}', "[" * 100_000]
+
+
+@pytest.mark.parametrize("other", NO_VERSION, ids=lambda text: text[:20])
+def test_other_json_is_refused_as_what_it_is(other: str) -> None:
+    with pytest.raises(UnreadableState, match="not a saved run: it has no schema version"):
+        decode(other)
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        "{}",
+        "[1]",
+        "[{}]",
+        '[{"fact": "exploded"}]',
+        '[{"fact": "began"}]',
+        '[{"fact": "started", "call": 1}]',
+        '[{"fact": "asked", "call": "c", "id": "q", "why": "", "digest": "", "kind": "x"}]',
+        '[{"fact": "said", "items": "x", "path": "p1"}]',
+    ],
+)
+def test_a_saved_run_with_parts_missing_or_wrong_is_refused_with_where(journal: str) -> None:
+    with pytest.raises(UnreadableState, match=r"^This saved run is damaged: .+ - at `\$\.journal.*`\.$"):
+        decode(f'{{"schema": {SCHEMA}, "assent": "x", "journal": {journal}}}')
+
+
+def test_a_saved_run_without_its_journal_is_refused() -> None:
+    with pytest.raises(UnreadableState, match=r"damaged: .+journal"):
+        decode(f'{{"schema": {SCHEMA}, "assent": "x"}}')
+
+
+def test_nesting_without_end_is_refused() -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(UnreadableState):
+        decode(f'{{"schema": {SCHEMA}, "assent": "x", "journal": [{{"fact": "said", "items": {deep}}}]}}')
+
+
+@pytest.mark.parametrize("text", ["", " ", "hello", "{", "\ud800", '{"schema": "\ud800"}', "\x00"])
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(UnreadableState, match="not the whole text of a saved run"):
+        decode(text)
+
+
+@pytest.mark.parametrize("data", [b"\xff", b'{"schema": 1, "assent": "\xff", "journal": []}', b"\xef\xbb\xbf{}"])
+def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
+    with pytest.raises(UnreadableState):
+        decode(data)
+
+
+@fault("bytes that are no UTF-8 pass inside JSON that is kept as it is, and break the transcript later")
+def test_bytes_that_are_no_text_are_refused_inside_what_is_kept_as_it_is() -> None:
+    data = encode(Saved(SCHEMA, "x", [began(), said("hallo")])).replace(b"hallo", b"h\xffllo")
+    with pytest.raises(UnreadableState):
+        decode(data)
+
+
+@pytest.mark.parametrize("first", [f.Closed("x"), said(), approved("c1"), branch("p1")], ids=lambda f: type(f).__name__)
+def test_a_journal_that_does_not_begin_with_its_beginning_is_refused(first: Any) -> None:
+    with pytest.raises(UnreadableState, match=r"^This saved run is damaged: .+ cannot follow fact 0 of this journal"):
+        replay([first, began()])
+
+
+def test_an_empty_journal_is_refused() -> None:
+    with pytest.raises(UnreadableState, match="its journal is empty"):
+        replay([])
+
+
+def test_facts_out_of_order_are_refused_with_which_and_why() -> None:
+    journal = [began(), said(), replied(1, "c1"), approved("c1"), f.Started("c1"), finished("c1")]
+    journal[3], journal[4] = journal[4], journal[3]
+    with pytest.raises(
+        UnreadableState, match=r"damaged: Started cannot follow fact 3 of this journal: call 'c1' is NEW"
+    ):
+        replay(journal)
+
+
+def test_a_journal_with_a_fact_taken_out_or_doubled_never_breaks_in_another_way() -> None:
+    journal = golden().journal
+    refused = 0
+    for position in range(len(journal)):
+        for damaged in (journal[:position] + journal[position + 1 :], [*journal[: position + 1], *journal[position:]]):
+            try:
+                transcript(replay(damaged))
+            except UnreadableState:
+                refused += 1
+    assert refused > len(journal)
+
+
+golden_text = encode(golden()).decode()
+
+
+@given(st.integers(0, len(golden_text) - 1), st.sampled_from([*'0129"{}[],:\\ax -', "é", "null", '"fact":', ""]))
+@example(0, "[")
+def test_a_text_with_a_character_changed_is_refused_or_is_a_run(position: int, other: str) -> None:
+    damaged = golden_text[:position] + other + golden_text[position + 1 :]
+    try:
+        run = replay(decode(damaged).journal)
+    except UnreadableState as error:
+        message = str(error)
+        assert message.startswith(("This saved run", "This is")) and message.endswith(".")
+    else:
+        assert run.seq == len(golden().journal) and status(run)
+
+
+# -- versions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [SCHEMA + 1, SCHEMA + 100, 0, -1, 2**70])
+def test_a_version_that_nobody_here_knows_is_refused_with_what_to_do(version: int) -> None:
+    data = json.loads(encode(golden())) | {"schema": version}
+    with pytest.raises(
+        UnknownSchema, match=rf"has schema version {version}; this Assent reads versions up to {SCHEMA}\. "
+    ):
+        decode(json.dumps(data))
+
+
+def test_a_newer_version_is_refused_even_if_its_facts_are_strange() -> None:
+    with pytest.raises(UnknownSchema):
+        decode(json.dumps({"schema": SCHEMA + 1, "journal": [{"fact": "teleported"}], "new": {}}))
+    with pytest.raises(UnknownSchema):
+        decode(json.dumps({"schema": SCHEMA + 1}))
+
+
+@fault("bytes that are no UTF-8, or a number out of range, in a run of another version are not refused as unreadable")
+@pytest.mark.parametrize("odd", [b'"\xff"', b"1e999"], ids=["no text", "no number"])
+def test_a_newer_version_is_refused_whatever_is_in_it(odd: bytes) -> None:
+    with pytest.raises(UnreadableState):
+        decode(b'{"schema": 99, "assent": "x", "journal": [{"fact": "said", "items": ' + odd + b"}]}")
+
+
+def test_an_unknown_schema_is_a_state_that_cannot_be_read() -> None:
+    assert issubclass(UnknownSchema, UnreadableState)
+
+
+def older() -> str:
+    """The golden run as an older Assent might have written it: its facts were called events."""
+    data = json.loads(encode(golden()))
+    return json.dumps({"schema": SCHEMA - 1, "assent": "0.0.9", "events": data["journal"]})
+
+
+def upgrade(data: dict[str, Any]) -> dict[str, Any]:
+    return {"schema": SCHEMA, "assent": data["assent"], "journal": data["events"]}
+
+
+@fault("`msgspec.convert` makes no Raw of plain data, so no journal with input passes an upgrader")
+def test_an_older_version_is_taken_up_by_its_upgrader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(UPGRADERS, SCHEMA - 1, upgrade)
+    saved = decode(older())
+    assert (saved.schema, saved.assent) == (SCHEMA, "0.0.9")
+    assert snapshot(replay(saved.journal)) == snapshot(play(*golden().journal))
+
+
+@fault("`msgspec.convert` makes no Raw of plain data, so no journal with input passes an upgrader")
+def test_upgraders_are_applied_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    monkeypatch.setitem(UPGRADERS, SCHEMA - 1, lambda data: steps.append(2) or upgrade(data))
+    monkeypatch.setitem(UPGRADERS, SCHEMA - 2, lambda data: steps.append(1) or data | {"schema": SCHEMA - 1})
+    data = json.loads(older()) | {"schema": SCHEMA - 2}
+    assert replay(decode(json.dumps(data)).journal).id == "run_1"
+    assert steps == [1, 2]
+
+
+def test_an_older_version_without_its_upgrader_is_refused() -> None:
+    with pytest.raises(UnknownSchema):
+        decode(older())
+
+
+def test_what_an_upgrader_makes_of_a_damaged_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        UPGRADERS, SCHEMA - 1, lambda data: data | {"schema": SCHEMA, "journal": [{"fact": "exploded"}]}
+    )
+    with pytest.raises(UnreadableState, match="damaged"):
+        decode(json.dumps({"schema": SCHEMA - 1, "assent": "0.0.9"}))
