@@ -4,6 +4,7 @@ SPEC A1, A3, D4.
 """
 
 import asyncio
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable
@@ -437,6 +438,39 @@ async def test_a_changed_tool_whose_body_asks_is_refused_or_asked_about_again() 
     loaded.respond(item, "May")
     result = await Runner.run(after, await reloaded_quietly(after, loaded))
     assert told(result) == ["2 May"]
+
+
+async def test_a_tool_that_is_gone_while_its_body_asks_is_refused_or_asked_about_again() -> None:
+    @function_tool
+    async def book(ctx: ToolContext[Any]) -> str:
+        return str(await ctx.ask("when?"))
+
+    agent = scripted(call("book"), "done", tools=[book])
+    text = (await Runner.run(agent, "go")).to_state().to_string()
+    after = agent.clone(tools=[])
+    with pytest.raises(DefinitionChanged, match="book"):
+        await RunState.from_string(after, text)
+    with pytest.warns(UserWarning, match="book"):
+        state = await RunState.from_string(after, text, on_change="ask")
+    [item] = state.get_interruptions()
+    assert "gone" in item.reason
+    state.reject(item)
+    result = await Runner.run(after, await reloaded_quietly(after, state))
+    assert outcomes(result)[0].status == "rejected"
+    assert result.final_output == "done"
+
+
+@pytest.mark.parametrize("enabled", [False, lambda ctx, agent: False], ids=["never", "not now"])
+async def test_a_person_cannot_choose_a_tool_that_was_not_offered(enabled: Any) -> None:
+    send, _ = sending(needs_approval=True)
+    off, did = sending(name_override="off", is_enabled=enabled)
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send, off])
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    with contextlib.suppress(InvalidDecision):
+        state.edit(result.interruptions[0], {"to": "bob"}, tool="off")
+        await Runner.run(agent, state)
+    assert did == []
 
 
 async def test_a_changed_tool_in_doubt_is_not_run_again_without_a_word() -> None:

@@ -1055,6 +1055,7 @@ async def test_a_call_id_can_be_any_text(id: str) -> None:
     result = await Runner.run(agent, state)
     assert sent == [("ann", 1)]
     assert result.final_output == "done"
+    assert [item["call_id"] for item in heard(agent)[1:]] == [id, id], "the output names the call that it is of"
 
 
 # -- states are used once --------------------------------------------------------------------------

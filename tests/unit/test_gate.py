@@ -772,6 +772,27 @@ async def test_a_grant_that_was_revoked_holds_no_more() -> None:
     assert len(result.interruptions) == 1
 
 
+@pytest.mark.parametrize("id", ["", None, 5, [], {}, "\ud800"])
+async def test_only_a_grant_of_the_run_can_be_revoked(id: Any) -> None:
+    send, _ = sending(needs_approval=True)
+    state = (await Runner.run(scripted(call("send", {"to": "ann"}), tools=[send]), "go")).to_state()
+    refused(lambda: state.revoke(id), GrantNotFound, state)
+
+
+async def test_what_a_grant_said_stays_said_when_it_is_revoked() -> None:
+    send, _ = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "ann"}), call("send", {"to": "bob"}), "done", "again", tools=[send])
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    state.reject(result.interruptions[0], always_reject=True, rejection_message="never")
+    state = (await Runner.run(agent, state)).to_state()
+    state.revoke(state.grants()[0].id)
+    state.add_input("more")
+    result = await Runner.run(agent, await reloaded(agent, state))
+    assert told(result) == ["never", "never"]
+    assert outcomes(result)[1].reason == "never"
+
+
 @pytest.mark.parametrize("by", ["", None, 5, "\ud800"])
 async def test_whoever_revokes_a_grant_has_a_name(by: Any) -> None:
     send, _ = sending(needs_approval=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assent import Agent, RunConfig, Runner, RunResult, ToolCallItem, function_tool
-from assent.testing import ScriptedModel, call
+from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.support import scripted, sending
 
 Shape = Callable[[], Awaitable[RunResult]]
@@ -33,7 +33,8 @@ def turns(count: int, output: str = "ok", width: int = 1, **options: Any) -> Sha
             return output
 
         steps = ([call("look", {"n": n}) for _ in range(width)] for n in range(count))
-        return await Runner.run(scripted(*steps, "done", tools=[look]), "go", max_turns=count + 1)
+        config = RunConfig(clock=FakeClock())
+        return await Runner.run(scripted(*steps, "done", tools=[look]), "go", max_turns=count + 1, run_config=config)
 
     return run
 
@@ -111,6 +112,14 @@ async def _large_arguments_nobody_is_asked_about() -> RunResult:
         return "kept"
 
     return await Runner.run(scripted(call("keep", {"text": BIG}), "done", tools=[keep]), "go")
+
+
+async def _a_large_default() -> RunResult:
+    @function_tool
+    async def ask(what: str, style: str = "x" * 2_000) -> str:
+        return "ok"
+
+    return await Runner.run(scripted(*[call("ask", {"what": "y"})] * 9, "done", tools=[ask]), "go")
 
 
 async def _many_tools() -> RunResult:
@@ -195,6 +204,7 @@ SHAPES: dict[str, Shape] = {
     "large arguments and a default, waiting": large_arguments(None),
     "large arguments and a default, rejected": large_arguments(lambda state, item: state.reject(item)),
     "large arguments and a default, nobody asked": _large_arguments_nobody_is_asked_about,
+    "a large default": _a_large_default,
     "a hundred tools": _many_tools,
     "tools that come and go": _tools_that_come_and_go,
     "a long talk": _a_long_talk,

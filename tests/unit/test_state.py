@@ -332,7 +332,7 @@ def test_streaming_without_a_loop_does_not_spend_the_state() -> None:
     result = asyncio.run(Runner.run(agent, "go"))
     state = result.to_state()
     state.approve(result.interruptions[0])
-    with pytest.raises(RuntimeError):
+    with pytest.raises(UsageError, match="loop"):
         Runner.run_streamed(agent, state)
     asyncio.run(Runner.run(agent, state))
     assert sent == [("ann", 1)]

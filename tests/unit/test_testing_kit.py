@@ -4,10 +4,22 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, Edit, ModelRequest, ModelResponse, Reject, Respond, RunConfig, Runner, Usage
+from assent import (
+    Agent,
+    Approve,
+    Edit,
+    ModelRequest,
+    ModelResponse,
+    Reject,
+    Respond,
+    RunConfig,
+    Runner,
+    RunState,
+    Usage,
+)
 from assent.errors import AssentError, ScriptExhausted, UsageError
 from assent.testing import FakeClock, ScriptedCall, ScriptedModel, ScriptedPerson, call
-from tests.unit.support import asked, outcomes, scripted, sending, told
+from tests.unit.support import asked, outcomes, reloaded, scripted, sending, told
 
 # -- the model -------------------------------------------------------------------------------------
 
@@ -222,10 +234,16 @@ async def test_the_clock_stands_still_until_it_is_told_to_go() -> None:
     assert result.interruptions[0].at == 1_000_000
     clock.advance(60.5)
     state = result.to_state()
-    state.approve(result.interruptions[0], always_approve=False)
+    state.approve(result.interruptions[0])
     result = await Runner.run(agent, state, run_config=config)
     assert result.interruptions[0].at == 1_060_500
-    assert {fact["at"] for fact in result.to_state().to_json()["journal"]} == {1_000_000, 1_060_500}
+    clock.advance(1)
+    state = result.to_state()
+    state.reject(result.interruptions[0], always_reject=True)
+    assert state.grants()[0].at == 1_061_500
+    loaded = await reloaded(agent, state)
+    assert loaded.grants() == state.grants()
+    assert RunState.peek(result.to_state().to_string()).waiting == []
 
 
 def test_a_clock_begins_somewhere() -> None:

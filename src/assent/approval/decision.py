@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..core.digest import BadJSON, described, holds, plain
+from ..core.digest import BadJSON, described, holds, plain, worded
 from ..errors import InvalidArguments, InvalidDecision
 
 
@@ -50,9 +50,10 @@ def decision_from(data: Any) -> Decision:
         return _checked(data)  # type: ignore[arg-type]
     try:
         return _checked(msgspec.convert(data, Decision))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidDecision(
-            f"This is not a decision: {error}. Give Approve(), Edit(arguments), Reject(message) or Respond(output), "
+            f"This is not a decision: {worded(error)}. "
+            "Give Approve(), Edit(arguments), Reject(message) or Respond(output), "
             'or their JSON, such as {"type": "approve"}.'
         ) from None
 

@@ -42,6 +42,24 @@ def _float(text: str) -> float:
     return value
 
 
+DEPTH = 200
+"""How deep JSON may be nested: far deeper than anyone can read, and far from what a stack can hold."""
+
+
+def _shallow(value: Any) -> None:
+    level = [value]
+    for _ in range(DEPTH):
+        level = [
+            inner
+            for each in level
+            if type(each) in (dict, list)
+            for inner in (each.values() if type(each) is dict else each)
+        ]
+        if not level:
+            return
+    raise BadJSON("it is nested too deeply")
+
+
 _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
 
 
@@ -51,6 +69,8 @@ def parse(text: str) -> Any:
         value = _decoder.decode(text)
         if "\\u" in text or not text.isascii():
             _encode(value)
+        if text.count("[") + text.count("{") > DEPTH:
+            _shallow(value)
         return value
     except BadJSON:
         raise
@@ -123,11 +143,14 @@ def plain(value: Any) -> Any:
     try:
         copy = _plain(value)
         _encode(copy)
+        _shallow(copy)
         return copy
     except RecursionError:
         raise BadJSON("it is nested too deeply, or holds itself") from None
     except UnicodeEncodeError:
         raise BadJSON("it holds half of a surrogate pair, which UTF-8 cannot carry") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise error if isinstance(error, BadJSON) else BadJSON(str(error)) from None
 
 
 def _plain(value: Any) -> Any:
@@ -142,8 +165,10 @@ def _plain(value: Any) -> Any:
         return {key: _plain(value[key]) for key in value}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, str | bool | int | float):  # a subclass, such as an enum's member
-        return _plain(next(base for base in (str, bool, int, float) if isinstance(value, base))(value))
+    if isinstance(value, str):  # a subclass, such as an enum's member, is what it holds
+        return str.__str__(value)
+    if isinstance(value, int | float):
+        return _plain(int(value) if isinstance(value, int) else float(value))
     raise BadJSON(f"a value of type {kind.__name__} is not JSON")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import threading
 from collections.abc import Coroutine
@@ -10,7 +11,20 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+
+
+class _Kept:
+    """A thread's loop for its blocking calls, closed when the thread ends."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+
+    def __del__(self) -> None:
+        self.runner.close()
+
+
 _own = threading.local()
+atexit.register(_own.__dict__.clear)
 
 
 def block(work: Coroutine[Any, Any, R]) -> R:
@@ -22,13 +36,14 @@ def block(work: Coroutine[Any, Any, R]) -> R:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        runner: asyncio.Runner | None = getattr(_own, "runner", None)
-        if runner is None:
-            runner = _own.runner = asyncio.Runner()
+        kept: _Kept | None = getattr(_own, "kept", None)
+        if kept is None:
+            kept = _own.kept = _Kept()
         try:
-            return runner.run(work)
+            return kept.runner.run(work, context=contextvars.copy_context())
         except KeyboardInterrupt as stop:  # stands in for the cancellation, which has the run's state
-            stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]
+            if not hasattr(stop, "state"):
+                stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]
             raise
     return _in_thread(work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from ..agent import Agent
@@ -73,6 +74,10 @@ class Runner:
         run_config: RunConfig | None = None,
     ) -> RunResultStreaming:
         """`run`, at once: read `stream_events()` of the result. Needs a running event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError("run_streamed needs a running event loop; call it in an async function.") from None
         driver, tail = _prepare(starting_agent, input, context, max_turns, run_config)
         result = RunResultStreaming(driver, tail)
         result._start(_drive(driver))

@@ -266,6 +266,8 @@ class RunState(Generic[T]):
     @staticmethod
     def peek(text: str | bytes) -> Peek:
         """What a saved run is and what it waits for, without any agent."""
+        if not isinstance(text, str | bytes):
+            raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
         waiting = _read(lambda: View(run, run.agent, {}).interruptions())

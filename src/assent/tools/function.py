@@ -18,8 +18,8 @@ from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error
 if TYPE_CHECKING:
     from .schema import FunctionSchema
 
-THREADS = 128
-"""How many sync bodies run at once in a process. A thread is made only when one is needed."""
+THREADS = 10_000
+"""As good as no limit, for a body may hold its thread while it runs another agent. One is made only when needed."""
 
 
 @functools.cache
