@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .core.facts import QuestionKind, Verdict
+from .core.transcript import content_text
 
 
 class RunItem(Struct):
@@ -35,8 +36,7 @@ class MessageOutputItem(RunItem):
     @property
     def text(self) -> str:
         """The message's text."""
-        content = self.raw_item.get("content", "")
-        return content if type(content) is str else "".join(part.get("text", "") for part in content)
+        return content_text(self.raw_item.get("content"))
 
 
 class ReasoningItem(RunItem):

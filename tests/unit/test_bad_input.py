@@ -7,14 +7,23 @@ import contextlib
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import Agent, ModelResponse, Runner, RunState, ToolApprovalItem, ToolContext, function_tool
+from assent import (
+    Agent,
+    MessageOutputItem,
+    ModelResponse,
+    Runner,
+    RunState,
+    ToolApprovalItem,
+    ToolContext,
+    function_tool,
+)
 from assent.errors import (
     AlreadyDecided,
     AssentError,
@@ -22,6 +31,7 @@ from assent.errors import (
     InvalidArguments,
     InvalidDecision,
     InvalidInput,
+    ModelFailed,
     QuestionNotFound,
     RunFinished,
     StateSpent,
@@ -569,3 +579,71 @@ async def test_a_rule_that_raises() -> None:
     state.approve(result.interruptions[0])
     assert (await Runner.run(agent, state)).final_output == "done"
     assert sent == [("ann", 1)]
+
+
+# -- replies that are not what a provider should send ----------------------------------------------
+
+
+class Says:
+    """A model that gives these replies, unseen."""
+
+    name = "scripted"
+
+    def __init__(self, *replies: list[Any]) -> None:
+        self.replies = list(replies)
+
+    async def stream(self, request: Any) -> AsyncIterator[ModelResponse]:
+        yield ModelResponse(self.replies.pop(0))
+
+
+FINE = [{"type": "message", "role": "assistant", "content": "fine"}]
+CALL: dict[str, Any] = {"type": "function_call", "call_id": "x", "name": "send", "arguments": '{"to": "ann"}'}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {**CALL, "call_id": 5},
+        {**CALL, "call_id": ["x"]},
+        {**CALL, "id": 5},
+        {**CALL, "name": None},
+        {**CALL, "arguments": {"to": "ann"}},
+        {**CALL, "arguments": None},
+        {"type": ["function_call"]},
+        {"type": {}},
+        "text",
+        None,
+        ["function_call"],
+    ],
+    ids=str,
+)
+async def test_a_reply_that_cannot_be_read_is_the_models_failure_and_is_not_kept(item: Any) -> None:
+    send, sent = sending()
+    agent = Agent("agent", tools=[send], model=Says([item], FINE))
+    with pytest.raises(ModelFailed) as caught:
+        await Runner.run(agent, "go")
+    result = await Runner.run(agent, await reloaded(agent, caught.value.state))
+    assert result.final_output == "fine"
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "",
+        [],
+        [{"type": "output_text", "text": None}],
+        [{"type": "output_text"}],
+        [{"type": "refusal", "refusal": "no"}],
+    ],
+    ids=str,
+)
+async def test_a_message_without_text_has_none(content: Any) -> None:
+    agent: Agent[Any] = Agent("agent", model=Says([{"type": "message", "role": "assistant", "content": content}]))
+    result = await Runner.run(agent, "go")
+    assert result.final_output == ""
+    [item] = result.new_items
+    assert isinstance(item, MessageOutputItem)
+    assert item.text == ""
+    assert (await reloaded(agent, result.to_state())).status == "done"

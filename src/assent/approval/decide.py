@@ -98,7 +98,9 @@ def responded(asked: f.Asked, decision: Decision) -> Raw:
 
 def granted(state: CallState, tool: Tool, verdict: Any, by: str, message: str | None, at: int) -> f.Granted:
     """The fact that a decision holds for later calls too."""
-    return f.Granted(new_id("g"), state.turn.agent, tool.name, verdict, by, tool.server, message, at=at)
+    return f.Granted(
+        new_id("g"), state.turn.agent, tool.name, verdict, by, tool.server, message, tool.fingerprint, at=at
+    )
 
 
 def _same_again(

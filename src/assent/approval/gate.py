@@ -86,7 +86,7 @@ async def judge(case: Case) -> Judgement:
     if tool.needs_approval is False:
         if args.problem is not None:
             return f.Refused(call.id, "runtime", why=args.problem, path=case.path)
-        return f.Approved(call.id, "rule", args=args.args, fills=args.fills, path=case.path)
+        return f.Approved(call.id, "rule", args=args.args, path=case.path)  # the door fills in the defaults
     if args.problem is None and grant is not None:
         why = f"given by {grant.by}"
         return f.Approved(call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, path=case.path)
@@ -104,7 +104,8 @@ def grant_for(root: Run, agent: str, tool: Tool) -> f.Granted | None:
         if grant.tool == tool.name and grant.agent == agent and grant.server == tool.server:
             if grant.verdict == "reject":
                 return grant
-            found = found or grant
+            if grant.definition in (None, tool.fingerprint):  # a changed tool is not what was approved for always
+                found = found or grant
     return found
 
 

@@ -91,7 +91,7 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         digest=asked.digest,
         tool_name=state.tool,
         arguments=arguments_text(state, asked),
-        call_id=proposal.call_id or proposal.id,
+        call_id=proposal.id if proposal.call_id is None else proposal.call_id,
         reason=asked.why,
         allowed=state.answers_to(asked.kind) if asked.allowed is None else asked.allowed,
         kind=asked.kind,

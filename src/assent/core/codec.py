@@ -51,15 +51,15 @@ def encode(saved: Saved) -> bytes:
 def decode(data: bytes | str) -> Saved:
     """A saved run from its JSON text; `UnreadableState` says what is wrong with it."""
     try:
+        if isinstance(data, bytes):
+            data = data.decode()  # what is kept as it is, is not looked into otherwise
         saved = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError, UnicodeDecodeError, RecursionError) as error:
         version = _version(data, error)
         if version == SCHEMA:
             raise UnreadableState(f"This saved run is damaged: {error}.") from None
-        return _upgrade(msgspec.json.decode(data), version)
-    if saved.schema != SCHEMA:
-        return _upgrade(msgspec.json.decode(data), saved.schema)
-    return saved
+        return _upgrade(data, version)
+    return saved if saved.schema == SCHEMA else _upgrade(data, saved.schema)
 
 
 def _version(data: bytes | str, error: Exception) -> int:
@@ -71,18 +71,19 @@ def _version(data: bytes | str, error: Exception) -> int:
         raise UnreadableState(f"This is not the whole text of a saved run: {error}.") from None
 
 
-def _upgrade(data: dict[str, Any], version: int) -> Saved:
-    while version in UPGRADERS:
-        data = UPGRADERS[version](data)
-        version += 1
-    if version != SCHEMA:
+def _upgrade(text: bytes | str, version: int) -> Saved:
+    if version != SCHEMA and version not in UPGRADERS:
         raise UnknownSchema(
             f"This saved run has schema version {version}; this Assent reads versions up to {SCHEMA}. "
             "Load it with the version of Assent that wrote it, or a newer one."
         )
     try:
-        return msgspec.convert(data, Saved)
-    except msgspec.ValidationError as error:
+        data: dict[str, Any] = msgspec.json.decode(text)
+        while version in UPGRADERS:
+            data = UPGRADERS[version](data)
+            version += 1
+        return _decoder.decode(_encoder.encode(data))
+    except msgspec.DecodeError as error:
         raise UnreadableState(f"This saved run is damaged: {error}.") from None
 
 

@@ -179,6 +179,8 @@ class Granted(Fact, frozen=True):
     by: str
     server: str | None = None
     message: str | None = None
+    definition: str | None = None
+    """The tool's fingerprint: what is approved for always is the tool as it is."""
 
 
 class Revoked(Fact, frozen=True):

@@ -270,10 +270,15 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
         elif phase is REFUSED:
             out.append(f.Tell(id, path))
         elif phase is DELEGATED and state.child is not None:
-            if status(state.child) in ENDED:
+            before = len(out)
+            _owed(state.child, (*path, id), mine, out)
+            if len(out) == before and _ended(state.child):
                 out.append(f.Return(id, path))
-            else:
-                _owed(state.child, (*path, id), mine, out)
+
+
+def _ended(run: Run) -> bool:
+    """Whether a branch that owes nothing is over: closed, concluded, or out of turns."""
+    return run.closed is not None or (not run.open and (run.concluded is not None or awaits_model(run)))
 
 
 def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool) -> f.AnyEffect | None:

@@ -71,7 +71,13 @@ def turn_items(turn: Turn) -> list[Item]:
 
 def output_item(state: CallState, text: str) -> Item:
     """The item that gives the model a call's output."""
-    return {"type": "function_call_output", "call_id": state.proposal.call_id or state.call.id, "output": text}
+    return {"type": "function_call_output", "call_id": provider_id(state), "output": text}
+
+
+def provider_id(state: CallState) -> str:
+    """The provider's id of a call; ours where it gave none."""
+    given = state.proposal.call_id
+    return state.call.id if given is None else given
 
 
 def output_text(state: CallState) -> str | None:
@@ -94,11 +100,14 @@ def value_text(value: Raw) -> str:
     return decode(data, type=str) if data.startswith(b'"') else data.decode()
 
 
+def content_text(content: Any) -> str:
+    """The text of a message's content: text, parts with text, or nothing."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text") or "" for part in content or ())
+
+
 def reply_text(reply: f.Replied) -> str:
     """The text of a reply's messages."""
-    parts: list[str] = []
-    for item in decode(reply.items):
-        if item.get("type", "message") == "message":
-            content = item.get("content", "")
-            parts += [content] if type(content) is str else [part.get("text", "") for part in content]
-    return "".join(parts)
+    messages = (item for item in decode(reply.items) if item.get("type", "message") == "message")
+    return "".join(content_text(item.get("content")) for item in messages)

@@ -18,7 +18,7 @@ from msgspec import Raw
 from msgspec.json import decode
 
 from ..approval.answer import schema_of, typed
-from ..approval.question import arguments_text, new_id
+from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, holds, plain
 from ..core.run import CallState
@@ -35,10 +35,11 @@ class Paused(BaseException):
 class Body:
     """One entry of one call's body."""
 
-    __slots__ = ("_asks", "_journal", "_loop", "_path", "_state", "_steps", "_thread", "mismatch", "pending")
+    __slots__ = ("_args", "_asks", "_journal", "_loop", "_path", "_state", "_steps", "_thread", "mismatch", "pending")
 
-    def __init__(self, journal: Journal, path: tuple[str, ...], state: CallState) -> None:
+    def __init__(self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any]) -> None:
         self._journal = journal
+        self._args = args
         self._path = path
         self._state = state
         self._loop = asyncio.get_running_loop()
@@ -54,7 +55,7 @@ class Body:
 
     def arguments(self) -> str:
         """The arguments that run, as canonical JSON text."""
-        return arguments_text(self._state)
+        return canonical(self._args).decode()
 
     def key(self) -> str:
         """The idempotency key: of run, call and effective arguments, the same for every attempt."""

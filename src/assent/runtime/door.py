@@ -15,6 +15,7 @@ from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, worded
 from ..core.run import CallState
+from ..core.transcript import provider_id
 from ..errors import DefinitionChanged, DigestMismatch, InvalidArguments
 from ..tools.tool import Tool, default_tool_error_function
 from .asking import Body
@@ -31,22 +32,24 @@ async def enter(driver: Driver, path: tuple[str, ...], state: CallState) -> None
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:
-        args = effective(state)
+        args = tool.canonical(effective(state))
         bound = tool.bind(args)
+        if state.chosen is not None and not await driver.enabled(tool):
+            raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
             f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
         )
         return
     _check_digest(driver, path, state, tool, args)
-    body = Body(journal, path, state)
+    body = Body(journal, path, state, args)
     ctx: ToolContext[Any] = ToolContext(
         driver.ctx.context,
         driver,
         body,
         driver.agent,
         tool.name,
-        state.proposal.call_id or call,
+        provider_id(state),
     )
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
     try:
@@ -73,8 +76,9 @@ def _check_digest(driver: Driver, path: tuple[str, ...], state: CallState, tool:
     definitions = [tool.fingerprint]
     if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
         definitions.append(state.call.definition or "")
-    run = driver.journal.run
-    if state.digest not in [action_digest(run, path, state, tool.name, mark, args) for mark in definitions]:
+    run, shown = driver.journal.run, effective(state)
+    same = state.digest in [action_digest(run, path, state, tool.name, mark, shown) for mark in definitions]
+    if not same or (len(definitions) == 1 and args != shown):
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")
 
 

@@ -12,17 +12,19 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, ClassVar
 
+import msgspec
+
 from ..agent import Agent, by_name
 from ..approval.decision import Approve, Decision, Reject
 from ..approval.gate import Case, grant_for, judge
 from ..approval.question import new_id
 from ..context import RunContextWrapper
 from ..core import facts as f
-from ..core.digest import digest
+from ..core.digest import described, digest
 from ..core.digest import text as clean_text
 from ..core.run import CallState, Run, owed
-from ..core.transcript import Item, transcript
-from ..errors import ModelFailed, ToolNotFound, UsageError
+from ..core.transcript import Item, provider_id, transcript
+from ..errors import ModelFailed, ToolNotFound, UnreadableState, UsageError
 from ..item import ToolApprovalItem
 from ..models.model import Model, ModelRequest, ModelResponse, ToolSpec
 from ..tools.tool import Tool
@@ -143,9 +145,15 @@ class Driver:
         if callable(told):
             made = told(self.ctx, self.agent)
             told = await made if inspect.isawaitable(made) else made
-        request = ModelRequest(told, transcript(run), self.specs)
+        request = ModelRequest(told, self._heard(run), self.specs)
         reply = await self._reply(model, request)
         self.journal.add(self._replied(run, reply, effect))
+
+    def _heard(self, run: Run) -> list[Item]:
+        try:
+            return transcript(run)
+        except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 
     def _model(self) -> Model:
         model = self.config.model or self.agent.model
@@ -162,12 +170,13 @@ class Driver:
             fact = definition(agent, self.tools, path)
             if run.definition is None or not same_definition(run.definition, fact):
                 self.journal.add(fact)
-        enabled = tuple([tool for tool in agent.tools if tool.is_enabled is True or await self._enabled(tool)])
+        enabled = tuple([tool for tool in agent.tools if tool.is_enabled is True or await self.enabled(tool)])
         if enabled != self.offered:
             self.offered = enabled
             self.specs = tuple(tool.spec for tool in enabled)
 
-    async def _enabled(self, tool: Tool) -> bool:
+    async def enabled(self, tool: Tool) -> bool:
+        """Whether the model is offered the tool now."""
         if type(tool.is_enabled) is bool:
             return tool.is_enabled
         answer = tool.is_enabled(self.ctx, self.agent)
@@ -195,12 +204,8 @@ class Driver:
         calls: list[f.Call] = []
         number = len(run.calls)
         for index, item in enumerate(reply.output):
-            if not isinstance(item, dict):
-                raise ModelFailed(f"The model's output is a list of items (dicts), got {item!r:.80}.")
-            if item.get("type") == "function_call":
-                name, arguments = item.get("name"), item.get("arguments")
-                if type(name) is not str or type(arguments) is not str:
-                    raise ModelFailed(f"The model sent a call whose name or arguments are not text: {item!r:.200}")
+            name = called(item)
+            if name is not None:
                 tool = next((tool for tool in self.offered or () if tool.name == name), None)
                 number += 1
                 id, name = f"c{number}", clean_text(name)[0]
@@ -276,7 +281,7 @@ class Driver:
         formatter = self.config.tool_error_formatter
         if formatter is None:
             return default
-        call_id = state.proposal.call_id or state.call.id
+        call_id = provider_id(state)
         try:
             text = formatter(ToolErrorFormatterArgs(kind, state.tool, call_id, default, refused.by, self.ctx))
             text = await text if inspect.isawaitable(text) else text
@@ -340,6 +345,19 @@ class Driver:
         tool = self.tools.get(tool_name)
         grant = grant_for(self.journal.run, self.journal.run.agent, tool) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
+
+
+def called(item: Any) -> str | None:
+    """The name a reply's item calls, if it is a call; `ModelFailed` if it is not what an item should be."""
+    if not isinstance(item, dict) or type(item.get("type", "")) is not str:
+        raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
+    if item.get("type") != "function_call":
+        return None
+    name, *rest = (item.get(key) for key in ("name", "arguments"))
+    ids = [each for each in (item.get("call_id"), item.get("id")) if each is not None]
+    if not isinstance(name, str) or not all(type(each) is str for each in (*rest, *ids)):
+        raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
+    return name
 
 
 def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:

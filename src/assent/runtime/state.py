@@ -25,6 +25,7 @@ from ..errors import (
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
+    InvalidInput,
     RunFinished,
     StateSpent,
     UnreadableState,
@@ -161,7 +162,7 @@ class RunState(Generic[T]):
         """Take a grant back: later calls are judged without it."""
         self._usable()
         checked_name(by)
-        if grant_id not in self._journal.run.grants:
+        if type(grant_id) is not str or grant_id not in self._journal.run.grants:
             raise GrantNotFound(f"This run has no grant {grant_id!r:.80}; see state.grants().")
         self._journal.add(f.Revoked(grant_id, by, at=self._journal.now()))
 
@@ -172,6 +173,8 @@ class RunState(Generic[T]):
         """
         self._usable()
         items = input_json(input)
+        if input == []:
+            raise InvalidInput("There is nothing in this input; give text, or items.")
         try:
             self._journal.add(f.Said(items, at=self._journal.now()))
         except IllegalFact:
@@ -296,7 +299,8 @@ class RunState(Generic[T]):
         tool = tools.get(state.tool)
         if offered is None or (tool is not None and tool.fingerprint in (offered, state.fingerprint)):
             return
-        if tool is None and state.allowed() == GONE:  # it was asked about already, as what is gone
+        kind = state.question.kind if state.question is not None else None
+        if tool is None and kind == "approval" and state.allowed() == GONE:  # it was asked about already, as gone
             return
         what = (
             f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."

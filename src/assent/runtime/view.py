@@ -121,7 +121,7 @@ def outcome_of(state: CallState) -> Outcome:
     """How a call ended, structured."""
     end = state.outcome
     if type(end) is f.Refused:
-        return Outcome("rejected" if end.by != "runtime" else "refused", end.by, end.message or end.why)
+        return Outcome("rejected" if end.by != "runtime" else "refused", end.by, state.words or end.why)
     if type(end) is f.Finished:
         if end.asked is not None:
             return Outcome("responded", end.by)

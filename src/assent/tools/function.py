@@ -141,6 +141,8 @@ def function_tool(
             context_types=(RunContextWrapper, ToolContext),
         )
         awaits = is_async(function)
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise InvalidDefinition(f"Tool {schema.name!r} is a generator; a tool returns one value.")
         if timeout is not None and not awaits:
             raise InvalidDefinition(
                 f"Tool {schema.name!r}: timeout is for async functions only; a thread cannot be stopped. "
@@ -157,6 +159,7 @@ def function_tool(
             timeout=timeout,
             failure_error_function=failure_error_function,
             strict_json_schema=strict_mode,
+            defaults=schema.defaults,
             version=version,
             function=function,
             schema=schema,

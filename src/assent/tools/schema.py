@@ -48,6 +48,11 @@ class FunctionSchema:
     _validate: Callable[[bytes], BaseModel] = field(repr=False, compare=False)
     _call: _Call = field(repr=False, compare=False)
 
+    @property
+    def defaults(self) -> Json:
+        """The defaults of the parameters, as JSON."""
+        return self._defaults
+
     def canonical(self, args: Json) -> Json:
         """A copy of `args` with the schema's defaults filled in at every depth; nothing present is changed."""
         try:

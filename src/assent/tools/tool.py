@@ -49,6 +49,8 @@ class Tool:
     timeout: float | None = None
     failure_error_function: FailureText | None = default_tool_error_function
     strict_json_schema: bool = True
+    defaults: dict[str, Any] = field(default_factory=dict)
+    """The parameters' defaults, where the schema does not say them."""
     version: str | None = None
     server: str | None = None
     kind: CallKind = "tool"
@@ -62,6 +64,7 @@ class Tool:
             "name": self.name,
             "description": self.description,
             "schema": self.params_json_schema,
+            "defaults": self.defaults,
             "server": self.server,
             "version": self.version,
             "rule": self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval),
