@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
-import pytest
 from msgspec import Raw
 
 from assent.core import facts as f
@@ -173,8 +172,3 @@ def _plain_call(state: CallState, turn_of: dict[int, int]) -> dict[str, Any]:
 
 def phase_of(run: Run, call: str, path: Path = ()) -> str:
     return run.at(path).calls[call].phase.name
-
-
-def fault(what: str) -> pytest.MarkDecorator:
-    """Marks a test of what the core must do and does not yet. It is strict: once the core does, the mark must go."""
-    return pytest.mark.xfail(strict=True, reason=f"a fault of the core, reported: {what}")
