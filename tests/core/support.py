@@ -120,7 +120,7 @@ def legal(run: Run, fact: Any) -> bool:
     return verdict
 
 
-CACHES = {"talk", "read", "counted", "used"}
+CACHES = {"talk", "read", "parts", "counted", "used"}
 
 
 def snapshot(run: Run) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def operations(work: Callable[..., Any], *args: Any) -> int:
         sys.setprofile(profiling)
         sys.settrace(tracing)
         gc.enable()
+        gc.enable()
     return count
 
 

@@ -82,8 +82,8 @@ def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
 
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
     """A question as its user sees it; `began` is when the run began."""
-    proposal, reply = state.proposal, state.turn.reply
-    raw = decode(reply.items)[state.call.item] if type(reply) is f.Replied else {}
+    proposal, items = state.proposal, state.turn.items
+    raw = decode(items[state.call.item]) if items else {}
     return ToolApprovalItem(
         agent=agent,
         raw_item=raw,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
@@ -76,10 +76,8 @@ class CallState(Struct, eq=False):
             if isinstance(reply, f.Proposed):
                 self.read = Proposal(reply.proposal.tool, bytes(reply.args).decode())
             else:
-                items = _items(reply.items)
-                for state in self.turn.calls:
-                    state.read = _proposal(items[state.call.item])
-        return cast(Proposal, self.read)
+                self.read = _proposal(self.turn.items[self.call.item])
+        return self.read
 
     @property
     def tool(self) -> str:
@@ -108,6 +106,14 @@ class Turn(Struct, eq=False):
     left: int = 0
     """How many of its calls are not done."""
     handed: bool = False
+    parts: list[Raw] | None = None
+
+    @property
+    def items(self) -> list[Raw]:
+        """The reply's items, each as it came."""
+        if self.parts is None:
+            self.parts = [] if isinstance(self.reply, f.Proposed) else _items(self.reply.items)
+        return self.parts
 
 
 Entry = f.Said | Turn | f.HandedOff
