@@ -428,7 +428,11 @@ def test_a_version_that_no_chain_of_upgraders_takes_up_to_today_is_refused(monke
         decode(json.dumps({"schema": SCHEMA - 3, "assent": "0.0.1", "journal": []}))
 
 
-@pytest.mark.parametrize("odd", [b'"\xff"', b"1e999"], ids=["no text", "no number"])
+@pytest.mark.parametrize(
+    "odd",
+    [b'"\xff"', b"1e999"],
+    ids=["no text", "no number"],
+)
 def test_an_older_version_that_is_damaged_is_refused(odd: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(UPGRADERS, SCHEMA - 1, upgrade)
     data = b'{"schema": %d, "assent": "0.0.9", "events": [{"fact": "said", "items": %s}]}' % (SCHEMA - 1, odd)

@@ -390,6 +390,17 @@ def test_another_tools_name_and_empty_arguments_are_what_will_run() -> None:
     assert state.edited
 
 
+def test_it_is_known_who_let_a_call_pass_and_a_void_approval_is_nobodys() -> None:
+    run = play(began(), said(), replied(1, "c1"), approved("c1"))
+    assert run.calls["c1"].approval == approved("c1")
+    more(run, asked("c1", "q1"))
+    assert run.calls["c1"].approval is None
+    more(run, approved("c1", "q1"))
+    assert run.calls["c1"].approval == approved("c1", "q1")
+    more(run, f.Started("c1"), asked("c1", "q2", "doubt"), approved("c1", "q2"))
+    assert run.calls["c1"].approval == approved("c1", "q1"), "what settles a doubt is not what let the call pass"
+
+
 def test_an_approval_as_it_is_keeps_the_arguments_and_the_digest_that_were_shown() -> None:
     run = play(began(), said(), replied(1, "c1"), asked("c1", "q1", args=js({"x": 1})), approved("c1", "q1"))
     state = run.calls["c1"]
@@ -826,7 +837,9 @@ def test_new_input_while_an_output_waits_is_heard_after_it() -> None:
     more(run, f.Concluded(call="o1"))
     assert duties(run) == ["AskModel"]
     assert talk(run) == ["user: sum up", "assistant: 42", "user: one more thing"]
-    more(run, replied(2), f.Concluded())
+    more(run, replied(2))
+    assert run.concluded is None
+    more(run, f.Concluded())
     assert status(run) == "done"
 
 

@@ -36,6 +36,7 @@ class Line:
     done: bool = False
     edited: bool = False
     told: str | None = None
+    approval: f.Approved | None = None
     branch: Path | None = None
 
 
@@ -207,7 +208,7 @@ class Ledger:
         line.judged, line.may_run, line.question = True, False, fact
         if fact.kind == "approval":
             assert not line.running, "what is running is not asked about as if it were not"
-            line.digest = fact.digest
+            line.digest, line.approval = fact.digest, None
             line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         else:
             assert line.starts, "only a body can ask, and only what was started can be in doubt"
@@ -239,6 +240,8 @@ class Ledger:
         line.tool = fact.tool or line.tool
         line.digest = fact.digest or line.digest
         line.edited = line.edited or (edit and question is not None)
+        if question is None or question.kind != "doubt":
+            line.approval = fact
 
     def _refused(self, fact: f.Refused, place: Place, line: Line) -> None:
         assert not line.running, "what is running is not refused"

@@ -186,7 +186,7 @@ class Journalled(RuleBasedStateMachine):
                 self.agrees(run.calls[id], line)
 
     def agrees(self, state: CallState, line: Line) -> None:
-        assert state.outcome is line.outcome
+        assert (state.outcome, state.approval) == (line.outcome, line.approval)
         assert state.attempt == len(line.starts)
         assert (state.phase.name == "DONE") == line.done
         assert state.phase.name not in ("READY", "RUNNING", "DELEGATED") or line.may_run

@@ -7,6 +7,7 @@ older one is taken up to today's by the upgraders, one version at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -72,18 +73,18 @@ def _version(data: bytes | str, error: Exception) -> int:
 
 
 def _upgrade(text: bytes | str, version: int) -> Saved:
-    if version != SCHEMA and version not in UPGRADERS:
+    path = list(takewhile(UPGRADERS.__contains__, range(version, SCHEMA)))
+    if version > SCHEMA or len(path) < SCHEMA - version:
         raise UnknownSchema(
             f"This saved run has schema version {version}; this Assent reads versions up to {SCHEMA}. "
             "Load it with the version of Assent that wrote it, or a newer one."
         )
     try:
         data: dict[str, Any] = msgspec.json.decode(text)
-        while version in UPGRADERS:
-            data = UPGRADERS[version](data)
-            version += 1
+        for step in path:
+            data = UPGRADERS[step](data)
         return _decoder.decode(_encoder.encode(data))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableState(f"This saved run is damaged: {error}.") from None
 
 
