@@ -11,7 +11,7 @@ SUITABLE := import sys; assert sys.version_info >= (3, 11)$(if $(UV),,; import e
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { command -v $$p; break; }; done)
 
-.PHONY: demo test check format clean
+.PHONY: demo test check format bench bench-smoke clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/shop.py
@@ -28,6 +28,14 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# One environment a peer, made by the command itself; ARGS=--list says what there is.
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Only sees that it works: tiny sizes, no peers, no judgement of times.
+bench-smoke: $(STAMP)
+	$(BIN)/python -m benchmarks --smoke
 
 clean:
 	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

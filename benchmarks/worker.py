@@ -1,0 +1,61 @@
+"""A peer in its own process: reads orders as lines of JSON, executes them, answers in lines of JSON.
+
+    {"scenario": "turns", "params": {"n": 10}, "inner": 3}
+
+`inner` is how often the scenario is executed; the answer has the mean of each phase. Runs in every peer's environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+from .clock import Clock
+from .conversation import forget
+from .drivers.driver import SCENARIOS, Driver
+
+
+async def execute(driver: Driver, scenario: str, params: dict[str, Any], inner: int) -> dict[str, Any]:
+    """One repetition, as the answer to an order."""
+    clock = Clock()
+    gc.collect()
+    for _ in range(inner):
+        forget()
+        await getattr(driver, scenario)(clock, **params)
+    return {
+        "wall": {phase: spent / inner for phase, spent in clock.wall.items()},
+        "cpu": {phase: spent / inner for phase, spent in clock.cpu.items()},
+        "metrics": clock.metrics,
+        "inner": inner,
+    }
+
+
+async def work(name: str, options: dict[str, str], distributions: list[str]) -> None:
+    """Serve orders until they end."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a peer prints is not an answer
+
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    Clock.calibrate()
+    driver: Driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
+    versions = {distribution: importlib.metadata.version(distribution) for distribution in distributions}
+    say({"scenarios": [each for each in SCENARIOS if each not in driver.lacks], "versions": versions})
+    while line := sys.stdin.readline():
+        try:
+            say(await execute(driver, **json.loads(line)))
+        except Exception as error:
+            say({"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
+
+
+if __name__ == "__main__":
+    asyncio.run(work(**json.loads(sys.argv[1])))

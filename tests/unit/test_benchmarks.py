@@ -1,0 +1,230 @@
+"""The benchmark: everything in it executes, its checks bite, and its arithmetic is right. No times are judged here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import report
+from benchmarks.__main__ import main, options
+from benchmarks.cases import CASES, GROUPS, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
+from benchmarks.clock import Clock
+from benchmarks.conversation import body, forget
+from benchmarks.drivers.assent import Driver
+from benchmarks.environments import clean
+from benchmarks.peers import ALL, PEERS, RIVALS
+from benchmarks.plot import COLOURS, plot
+from benchmarks.summary import Summary, compare, ratio
+
+ROOT = Path(__file__).parent.parent.parent
+CPU = Measure("", "cpu", WHOLE)
+
+
+def record(case: str, peer: str, repetition: int = 0, metrics: dict[str, float] | None = None, **phases: float) -> Any:
+    cpu = dict(phases)
+    wall = {phase: spent * 2 for phase, spent in phases.items()}
+    return {
+        "case": case, "peer": peer, "repetition": repetition, "cpu": cpu, "wall": wall, "metrics": metrics or {}
+    }  # fmt: skip
+
+
+# -- the smoke run ---------------------------------------------------------------------------------
+
+
+def test_the_smoke_run_executes_everything() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--smoke"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    for group in {case.group for case in SMOKE}:
+        assert f"## {GROUPS[group]}" in done.stdout
+    for case in SMOKE:
+        assert f"{case.name}: " in done.stdout
+
+
+def test_the_smoke_run_has_every_scenario() -> None:
+    assert {case.scenario for case in SMOKE} == {case.scenario for case in CASES} == set(MEASURES)
+
+
+async def test_a_driver_that_does_less_fails() -> None:
+    class Lazy(Driver):
+        def calls(self, turn: int, tool: str = "lookup", count: int = 1) -> Any:
+            return super().calls(turn, tool, count - 1)
+
+    forget()
+    with pytest.raises(AssertionError):
+        await Lazy().fanout(Clock(), k=3)
+
+
+async def test_a_driver_that_runs_a_call_before_it_is_approved_fails() -> None:
+    class Hasty(Driver):
+        async def begin(self, agent: Any) -> Any:
+            body("wire", "Lisbon", 1, "at once")
+            return await super().begin(agent)
+
+    forget()
+    with pytest.raises(AssertionError, match="before it was approved"):
+        await Hasty().pause(Clock(), prior=0)
+
+
+# -- the arithmetic --------------------------------------------------------------------------------
+
+
+def test_the_median_is_of_the_counted_repetitions() -> None:
+    counted = [record("turns-1", "assent", number, run=spent) for number, spent in enumerate([30, 10, 20])]
+    summary = Summary([record("turns-1", "assent", -1, run=9000), *counted])
+    assert summary.values("turns-1", CPU) == {"assent": 20}
+    assert summary.values("turns-1", Measure("", "wall", "run")) == {"assent": 40}
+
+
+def test_the_whole_is_the_sum_of_a_repetitions_phases() -> None:
+    summary = Summary([record("pause-0", "lean", number, load=1 + number, resume=10) for number in range(3)])
+    assert summary.values("pause-0", CPU) == {"lean": 12}
+    assert summary.values("pause-0", Measure("", "cpu", "load")) == {"lean": 2}
+
+
+def test_metrics_have_medians_too() -> None:
+    summary = Summary([record("pause-0", "lean", metrics={"state_bytes": size}) for size in (5, 7, 600)])
+    assert summary.values("pause-0", Measure("", "metric", "state_bytes")) == {"lean": 7}
+
+
+def test_the_fastest_peer_is_neither_assent_nor_a_yardstick() -> None:
+    found = compare({"floor": 1, "lean": 4, "assent": 10, "pydantic-ai": 50, "openai-agents": 200})
+    assert (found.fastest, found.rival) == ("pydantic-ai", 50)
+    assert found.to_rival == pytest.approx(0.2)
+    assert found.to_yardstick == pytest.approx(2.5)
+    assert {"assent", "floor", "lean"}.isdisjoint(RIVALS)
+
+
+def test_what_was_not_measured_has_no_ratio() -> None:
+    found = compare({"langgraph": 5, "lean": 4})
+    assert (found.subject, found.fastest, found.to_rival, found.to_yardstick) == (None, "langgraph", None, None)
+    alone = compare({"assent": 5})
+    assert (alone.fastest, alone.rival, alone.to_rival, alone.yardstick) == (None, None, None, None)
+
+
+def test_nothing_is_divided_by_nothing() -> None:
+    assert ratio(5, 0) is None
+    assert ratio(0, 5) == 0
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def test_a_table_shows_assent_the_fastest_peer_and_the_lean_loop() -> None:
+    records = [
+        record("turns-1", "assent", run=150_000),
+        record("turns-1", "lean", run=50_000),
+        record("turns-1", "openai-agents", run=6_000_000),
+        record("turns-1", "langgraph", run=7_500_000),
+    ]
+    table = report.tables(Summary(records), chosen(CASES, ["turns-1"]))
+    assert "| 1 turn | 150 µs | openai-agents, 6.00 ms | 0.025 | 50.0 µs | 3.0 |" in table
+
+
+def test_a_scenario_that_assent_lacks_is_a_dash() -> None:
+    records = [record("nested", "lean", run=1000), record("nested", "pydantic-ai", run=2000)]
+    table = report.tables(Summary(records), chosen(CASES, ["nested"]))
+    assert "| inside an agent that is a tool | - | pydantic-ai, 2.00 µs | - | 1.00 µs | - |" in table
+
+
+def test_the_details_show_every_peer_with_wall_time() -> None:
+    records = [record("turns-1", "assent", run=1_000), record("turns-1", "langgraph", run=2_000)]
+    details = report.details(Summary(records), chosen(CASES, ["turns"]))
+    assert "| case | assent | langgraph |" in details
+    assert "| 1 turn | 1.00 µs / 2.00 µs | 2.00 µs / 4.00 µs |" in details
+    assert "| 400 turns | - | - |" in details
+
+
+def test_the_page_says_who_was_left_out() -> None:
+    page = report.page(Summary([]), [], {"assent": "0.1"}, {"langgraph-postgres": "Traceback\nno server"}, "plot.svg")
+    assert "- langgraph-postgres: no server" in page
+    assert "assent 0.1" in page
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 ns"), (999, "999 ns"), (999.9, "1.00 µs"), (12_345, "12.3 µs"), (4.56e6, "4.56 ms"), (1.2e10, "12.0 s")],
+)
+def test_times_have_three_digits(number: float, text: str) -> None:
+    assert report.time(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(None, "-"), (0.0042, "0.0042"), (0.06, "0.060"), (0.5, "0.50"), (0.999, "1.0"), (4.24, "4.2"), (1234, "1200")],
+)
+def test_ratios_have_two_digits(number: float | None, text: str) -> None:
+    assert report.times(number) == text
+
+
+def test_the_plot_has_a_line_a_peer_and_is_well_formed() -> None:
+    records = [
+        record(name, peer, run=spent * factor)
+        for name, factor in [("turns-1", 1), ("turns-10", 9), ("import", 1000)]
+        for peer, spent in [("assent", 100), ("lean", 30), ("langgraph", 5000)]
+    ]
+    picture = ElementTree.fromstring(plot(Summary(records), CASES))
+    space = {"svg": "http://www.w3.org/2000/svg"}
+    lines = [title.text for title in picture.iterfind(".//svg:g/svg:title", space)]
+    assert sorted(lines) == ["assent", "assent", "langgraph", "langgraph", "lean", "lean"]  # two panels
+
+
+# -- the tables of the benchmark itself ------------------------------------------------------------
+
+
+def test_every_peer_has_a_driver_and_a_colour() -> None:
+    for peer in ALL:
+        assert (ROOT / "benchmarks" / "drivers" / f"{peer.driver}.py").exists()
+    assert set(COLOURS) == set(PEERS)
+
+
+def test_cases_are_named_once_and_grouped() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+    assert {case.group for case in CASES} == set(GROUPS)
+
+
+def test_cases_are_chosen_by_name_or_group() -> None:
+    assert [case.name for case in chosen(CASES, ["stream", "turns-1"])] == [
+        "turns-1", "deltas-100", "deltas-1000", "deltas-4000"
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="no such case or group: turn"):
+        chosen(CASES, ["turn"])
+
+
+def test_a_scale_leaves_at_least_one_repetition() -> None:
+    assert {case.repetitions for case in scaled(CASES, 0.001)} == {1}
+
+
+def test_quick_leaves_the_largest_out_unless_they_are_asked_for() -> None:
+    assert "turns-400" not in [case.name for case in options(["--quick"]).cases]
+    assert [case.name for case in options(["--quick", "--cases", "turns-400"]).cases] == ["turns-400"]
+
+
+@pytest.mark.parametrize("arguments", [["--cases", "turn"], ["--peers", "nobody"]])
+def test_an_unknown_name_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(arguments)
+    assert "no such" in capsys.readouterr().err
+
+
+def test_the_list_names_cases_and_peers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(peer in listed for peer in PEERS)
+    assert all(f"{case.name}: " in listed for case in CASES)
+
+
+def test_bytecode_is_written_where_imports_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")  # would leave the drivers' checks out
+    assert {"PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE"}.isdisjoint(clean())
