@@ -7,6 +7,7 @@ from .core.facts import Usage
 from .errors import (
     AlreadyDecided,
     AssentError,
+    BadSignature,
     Conflict,
     ContextMissing,
     DefinitionChanged,
@@ -56,6 +57,7 @@ from .runtime.event import (
 )
 from .runtime.result import RunResult, RunResultBase, RunResultStreaming
 from .runtime.runner import Runner
+from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
 from .tools.function import FunctionTool, function_tool, tool
 from .tools.tool import Tool, default_tool_error_function
@@ -69,6 +71,7 @@ __all__ = [
     "ApprovalRequestedEvent",
     "Approve",
     "AssentError",
+    "BadSignature",
     "Conflict",
     "ContextMissing",
     "Decision",
@@ -113,6 +116,7 @@ __all__ = [
     "RunUnfinished",
     "Runner",
     "ScriptExhausted",
+    "SigningKey",
     "StateSpent",
     "StreamEvent",
     "Tool",

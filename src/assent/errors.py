@@ -7,7 +7,8 @@
     │   ├── InvalidArguments     arguments that do not fit the tool's schema
     │   ├── InvalidDecision      a decision that does not fit the question
     │   ├── UnreadableState      a saved run that is damaged, or is something else
-    │   │   └── UnknownSchema    a saved run of a schema version this Assent cannot read
+    │   │   ├── UnknownSchema    a saved run of a schema version this Assent cannot read
+    │   │   └── BadSignature     a saved run that is not as it was signed
     │   ├── ContextMissing       a context that was not saved, or cannot be
     │   ├── RunUnfinished        something asked of a run before its stream has ended
     │   ├── ReplayMismatch       a tool body that asked other questions when entered again
@@ -85,6 +86,10 @@ class UnreadableState(UsageError):
 
 class UnknownSchema(UnreadableState):
     """The saved run has a schema version that this version of Assent cannot read."""
+
+
+class BadSignature(UnreadableState):
+    """The saved run is not as it was signed, or was not signed with a key that is known."""
 
 
 class ContextMissing(UsageError):

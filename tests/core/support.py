@@ -161,7 +161,7 @@ def _plain_run_field(name: str, value: Any, turn_of: dict[int, int]) -> Any:
 def _plain_entry(entry: Entry) -> Any:
     if type(entry) is not Turn:
         return entry
-    fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
+    fields = {name: getattr(entry, name) for name in entry.__struct_fields__ if name not in CACHES}
     return fields | {"calls": [state.call.id for state in entry.calls]}
 
 

@@ -25,7 +25,7 @@ DEPTH = 2
 ARGS = [f.NOTHING, Raw(b"{}"), Raw(b'{"x":1}'), Raw(b'""'), Raw(b"null"), Raw(b"[]")]
 TEXTS = ["", "ok", "é😀", "\x00"]
 PROPOSED = ["{}", "", " ", '{"x":1}', '{"x":', "[]"]
-PROVIDER_IDS = ["p1", "p1", "p2", None]
+PROVIDER_IDS = ["p1", "p1", "p2", "", None]
 
 
 def maybe(chance: Random, one_in: int) -> bool:

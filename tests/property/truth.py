@@ -210,7 +210,7 @@ class Journalled(RuleBasedStateMachine):
                 if item.get("type") == "function_call":
                     assert not answered or not waiting
                     answered = False
-                    waiting.append(item.get("call_id") or item["ours"])
+                    waiting.append(item.get("call_id", item["ours"]))
                 elif item.get("type") == "function_call_output":
                     assert waiting and item["call_id"] == waiting.pop(0), "outputs come in the order of the calls, once"
                     answered = True

@@ -24,6 +24,13 @@ UPGRADERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """From a version: what makes a saved run of it, as plain JSON, one of the next version."""
 
 
+class Signature(Struct):
+    """Which key signed a saved run, and the authentication code."""
+
+    key: str
+    code: str
+
+
 class Saved(Struct, omit_defaults=True):
     """A saved run: which format, which Assent wrote it, the journal, and the user's context."""
 
@@ -32,6 +39,7 @@ class Saved(Struct, omit_defaults=True):
     journal: list[AnyFact]
     context: Raw = NOTHING
     context_kind: str | None = None
+    signature: Signature | None = None
 
 
 class _Head(Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, Literal
 
 import msgspec
@@ -38,6 +38,7 @@ from . import saved_context
 from .decider import Always, always, record
 from .definition import definition
 from .journal import Journal
+from .signature import SigningKey, sign, verify
 from .value import input_json
 from .view import Outputs, View
 
@@ -196,15 +197,19 @@ class RunState(Generic[T]):
         context_serializer: Callable[[Any], Any] | None = None,
         strict_context: bool = False,
         include_tracing_api_key: bool = False,
+        key: SigningKey | None = None,
     ) -> str:
         """The run as JSON text, to keep anywhere for any time.
 
         A context that is a mapping, a dataclass or a pydantic model is saved with it; any other
         needs `context_serializer`, or is left out with a warning (with `strict_context`: an error).
+        With `key` it is signed, so that `from_string(..., keys=[...])` refuses what was changed.
         """
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         saved = codec.Saved(codec.SCHEMA, __version__, self._journal.facts, context, kind)
+        if key is not None:
+            sign(saved, key)
         return codec.encode(saved).decode()
 
     def to_json(
@@ -213,12 +218,14 @@ class RunState(Generic[T]):
         context_serializer: Callable[[Any], Any] | None = None,
         strict_context: bool = False,
         include_tracing_api_key: bool = False,
+        key: SigningKey | None = None,
     ) -> dict[str, Any]:
         """The run as a JSON object; see `to_string`."""
         text = self.to_string(
             context_serializer=context_serializer,
             strict_context=strict_context,
             include_tracing_api_key=include_tracing_api_key,
+            key=key,
         )
         data: dict[str, Any] = msgspec.json.decode(text)
         return data
@@ -233,12 +240,16 @@ class RunState(Generic[T]):
         context_deserializer: Callable[[Any], Any] | None = None,
         strict_context: bool = False,
         on_change: OnChange = "refuse",
+        keys: Iterable[SigningKey] | None = None,
     ) -> RunState[T]:
         """A saved run again, in any process that has the agent's code.
 
         If a tool that a waiting call needs has changed or is gone, `on_change` says what becomes of
         it: "refuse" raises `DefinitionChanged`, "ask" puts the call to a person again, whatever was
         decided before, and "accept" goes on with the tool as it is now.
+
+        With `keys` only a run that one of them has signed is loaded; give the old keys beside the
+        new one until the runs signed with them are done.
         """
         if not isinstance(text, str | bytes):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}; for a dict use from_json.")
@@ -246,6 +257,8 @@ class RunState(Generic[T]):
             raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
         if on_change not in ("refuse", "ask", "accept"):
             raise UsageError(f'on_change is "refuse", "ask" or "accept", got {on_change!r:.80}.')
+        if keys is not None:
+            verify(text, keys)
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
         context = saved_context.load(

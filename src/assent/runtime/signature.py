@@ -1,0 +1,67 @@
+"""Signatures of saved runs: who holds the secret wrote this, and nobody has changed it since."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from ..core import codec
+from ..core.digest import canonical
+from ..errors import BadSignature, UsageError
+
+SHORTEST = 16
+"""A shorter secret could be guessed."""
+
+
+class SigningKey(Struct, frozen=True, repr_omit_defaults=True):
+    """A secret for signing saved runs, and the id that says which one it is."""
+
+    id: str
+    secret: bytes
+
+    def __post_init__(self) -> None:
+        if type(self.id) is not str or not self.id:
+            raise UsageError("A signing key needs an id, as text.")
+        if type(self.secret) is not bytes or len(self.secret) < SHORTEST:
+            raise UsageError(f"The secret of signing key {self.id!r} must be at least {SHORTEST} random bytes.")
+
+    def __repr__(self) -> str:
+        return f"<SigningKey {self.id!r}>"
+
+
+def sign(saved: codec.Saved, key: SigningKey) -> None:
+    """Put the key's signature on a saved run."""
+    if not isinstance(key, SigningKey):
+        raise UsageError(f"A state is signed with a SigningKey, got a {type(key).__name__}.")
+    saved.signature = None
+    saved.signature = codec.Signature(key.id, _code(codec.encode(saved), key))
+
+
+def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
+    """Raise `BadSignature` unless one of the keys has signed just this."""
+    known = {}
+    for key in keys:
+        if not isinstance(key, SigningKey):
+            raise UsageError(f"`keys` are SigningKeys, got a {type(key).__name__}.")
+        known[key.id] = key
+    try:
+        data = msgspec.json.decode(text)
+        given = msgspec.convert(data.pop("signature"), codec.Signature)
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, AttributeError, TypeError, RecursionError):
+        raise BadSignature("This saved run has no signature; it may have been stripped of it.") from None
+    signer = known.get(given.key)
+    if signer is None:
+        raise BadSignature(
+            f"This saved run was signed with the key {given.key!r:.80}, which is not among the keys given."
+        )
+    code = _code(msgspec.json.encode(data), signer)
+    if not hmac.compare_digest(code.encode(), given.code.encode()):
+        raise BadSignature(f"This saved run is not what was signed with the key {given.key!r:.80}.")
+
+
+def _code(text: bytes, key: SigningKey) -> str:
+    """Over canonical JSON: a database may order keys and space them as it likes."""
+    return hmac.new(key.secret, canonical(msgspec.json.decode(text)), "sha256").hexdigest()
