@@ -20,13 +20,12 @@ from tests.core.support import answered, approved, asked, began, branch, finishe
 
 
 def operations(work: Callable[..., Any], *args: Any) -> int:
-    """How many bytecode instructions and calls into C the work takes."""
+    """How many lines, each as often as it runs, and calls into C the work takes."""
     count = 0
 
     def trace(frame: FrameType, kind: str, _: Any) -> Any:
         nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += kind == "opcode"
+        count += kind in ("call", "line")
         return trace
 
     def profile(frame: FrameType, kind: str, _: Any) -> None:
@@ -42,7 +41,6 @@ def operations(work: Callable[..., Any], *args: Any) -> int:
     finally:
         sys.setprofile(profiling)
         sys.settrace(tracing)
-        gc.enable()
         gc.enable()
     return count
 
@@ -91,7 +89,7 @@ def driven(turns: int) -> Run:
 
 def test_a_turn_takes_the_same_work_at_turn_5_and_at_turn_400() -> None:
     early, late = driven(4), driven(399)
-    assert operations(drive, early, turn(4)) == operations(drive, late, turn(399)) > 1000
+    assert operations(drive, early, turn(4)) == operations(drive, late, turn(399)) > 100
 
 
 def test_a_turn_of_a_branch_takes_the_same_work_at_turn_5_and_at_turn_400() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 from typing import ClassVar, get_args
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from assent.core.rules import ROWS
 from assent.core.run import Status
@@ -14,7 +14,12 @@ from tests.core.support import EFFECTS, FACTS
 from tests.property.machine import CAST, Machine
 
 TestCore = Machine.TestCase
-TestCore.settings = settings(max_examples=120, stateful_step_count=50, suppress_health_check=list(HealthCheck))
+TestCore.settings = settings(
+    max_examples=120,
+    stateful_step_count=50,
+    suppress_health_check=list(HealthCheck),
+    phases=set(Phase) - {Phase.explain},  # a run is explained by its journal, and sooner
+)
 
 
 class Counted(Machine):
