@@ -27,12 +27,14 @@ Judgement = f.Approved | f.Refused | f.Asked
 
 
 class Case(NamedTuple):
-    """A call before the gate. `tool` is what was offered under the call's name, if anything was."""
+    """A call before the gate. `tool` is what was offered under the call's name, if anything was, and `args` the
+    proposed arguments as that tool reads them."""
 
     root: Run
     path: tuple[str, ...]
     state: CallState
     tool: Tool | None
+    args: Arguments | None
     agent: Agent[Any]
     ctx: RunContextWrapper[Any]
     at: int
@@ -46,6 +48,8 @@ class Arguments(NamedTuple):
     args: Raw = f.NOTHING
     fills: Raw = f.NOTHING
     """One of the two is set if they are not the proposed ones as they stand: the defaults filled in, or all."""
+    bound: Any = None
+    """The value as the tool's body takes it, if it can."""
 
 
 def read_arguments(tool: Tool, given: str) -> Arguments:
@@ -53,33 +57,32 @@ def read_arguments(tool: Tool, given: str) -> Arguments:
     try:
         if not given.strip() and not tool.required:
             value = tool.canonical({})
-            tool.bind(value)
-            return Arguments(value, None, Raw(canonical(value)))
+            return Arguments(value, None, Raw(canonical(value)), bound=tool.bind(value))
         proposed = parse_object(given)
         value = tool.canonical(proposed)
     except BadJSON as error:
         return Arguments(None, f"the arguments are not a JSON object that can be read: {error}")
     except InvalidArguments as error:
         return Arguments(None, f"the arguments do not fit the tool: {error}")
-    problem = None
+    problem = bound = None
     try:
-        tool.bind(value)
+        bound = tool.bind(value)
     except InvalidArguments as error:
         problem = f"the arguments do not fit the tool: {error}"
     if value == proposed:
-        return Arguments(value, problem)
+        return Arguments(value, problem, bound=bound)
     added = fills(proposed, value)
     if added is None:
-        return Arguments(value, problem, Raw(canonical(value)))
-    return Arguments(value, problem, f.NOTHING, Raw(canonical(added)))
+        return Arguments(value, problem, Raw(canonical(value)), bound=bound)
+    return Arguments(value, problem, f.NOTHING, Raw(canonical(added)), bound)
 
 
 async def judge(case: Case) -> Judgement:
     """Approve, refuse or ask: for any call, of any tool, by any rule."""
     tool, call = case.tool, case.state.call
-    if tool is None:
+    args = case.args
+    if tool is None or args is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
-    args = read_arguments(tool, case.state.proposal.arguments)
     grant = grant_for(case.root, case.state.turn.agent, tool)
     if grant is not None and grant.verdict == "reject":
         return f.Refused(call.id, f"grant:{grant.id}", why=f"given by {grant.by}", path=case.path)

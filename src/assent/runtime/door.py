@@ -31,9 +31,13 @@ async def enter(driver: Driver, path: tuple[str, ...], state: CallState) -> None
     tool = driver.tool_for(state, state.tool)
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
+    read = driver.read.pop((path, call), None)
     try:
-        args = tool.canonical(effective(state))
-        bound = tool.bind(args)
+        if read is not None and read.value is not None:
+            args, bound = read.value, read.bound
+        else:
+            args = tool.canonical(effective(state))
+            bound = tool.bind(args)
         if state.chosen is not None and not await driver.enabled(tool):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:

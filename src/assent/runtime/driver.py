@@ -16,7 +16,7 @@ import msgspec
 
 from ..agent import Agent, by_name
 from ..approval.decision import Approve, Decision, Reject
-from ..approval.gate import Case, grant_for, judge
+from ..approval.gate import Arguments, Case, Judgement, grant_for, judge, read_arguments
 from ..approval.question import new_id
 from ..context import RunContextWrapper
 from ..core import facts as f
@@ -62,6 +62,8 @@ class Driver:
         self.busy: dict[tuple[Path, str | None], asyncio.Task[None]] = {}
         self.failure: BaseException | None = None
         self.tools: dict[str, Tool] = by_name(agent.name, agent.tools)
+        self.read: dict[tuple[Path, str], Arguments] = {}
+        """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
         self.defined: tuple[Any, ...] = ()
         self.offered: tuple[Tool, ...] | None = None
         self.specs: tuple[ToolSpec, ...] = ()
@@ -223,27 +225,33 @@ class Driver:
         )
 
     async def _judge(self, effect: f.Judge) -> None:
-        self._judged([await judge(self._case(effect))])
+        case = self._case(effect)
+        self._judged([(case, await judge(case))])
 
     async def _judge_all(self, effects: list[f.Judge]) -> None:
         cases = [self._case(effect) for effect in effects]
         if any(case.tool is not None and type(case.tool.needs_approval) is not bool for case in cases):
-            self._judged(list(await asyncio.gather(*map(judge, cases))))  # rules may take their time
+            verdicts = await asyncio.gather(*map(judge, cases))  # rules may take their time
         else:
-            self._judged([await judge(case) for case in cases])
+            verdicts = [await judge(case) for case in cases]
+        self._judged(list(zip(cases, verdicts, strict=True)))
 
     def _case(self, effect: f.Judge) -> Case:
         root = self.journal.run
         state = self._state(effect)
         tool = self.tool_for(state, state.tool)
-        return Case(root, effect.path, state, tool, self.agent, self.ctx, self.journal.now())
+        args = read_arguments(tool, state.proposal.arguments) if tool is not None else None
+        return Case(root, effect.path, state, tool, args, self.agent, self.ctx, self.journal.now())
 
-    def _judged(self, facts: list[f.Approved | f.Refused | f.Asked]) -> None:
-        self.journal.append(facts)
+    def _judged(self, judged: list[tuple[Case, Judgement]]) -> None:
+        self.journal.append([fact for _, fact in judged])
+        for case, fact in judged:
+            if type(fact) is f.Approved and fact.digest is None and case.args is not None:
+                self.read[fact.path, fact.call] = case.args
         if self.config.tool_not_found == "raise":
-            for fact in facts:
+            for case, fact in judged:
                 if type(fact) is f.Refused and fact.why == "tool_not_found":
-                    name = self.journal.run.at(fact.path).calls[fact.call].tool
+                    name = case.state.tool
                     raise ToolNotFound(
                         f"The model called the tool {name!r}, which agent {self.agent.name!r} does not have."
                     )
