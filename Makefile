@@ -1,8 +1,10 @@
-# make demo, make test, make check: each makes its own environment in .venv and needs nothing but Python 3.11+.
+# make demo, make test, make check, make docs: each makes its own environment and needs nothing but Python 3.11+.
 # With another interpreter: make clean test PYTHON=/path/to/python3
 
 BIN := .venv/bin
 STAMP := .venv/stamp
+DOCS := .venv-docs/bin
+DOCS_STAMP := .venv-docs/stamp
 UV := $(shell command -v uv 2>/dev/null)
 
 # Asked by running it, since a name on the PATH may be a stub. Without uv the environment needs ensurepip,
@@ -11,7 +13,7 @@ SUITABLE := import sys; assert sys.version_info >= (3, 11)$(if $(UV),,; import e
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { command -v $$p; break; }; done)
 
-.PHONY: demo test check format bench bench-smoke clean
+.PHONY: demo test check format docs bench bench-smoke clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/shop.py
@@ -29,6 +31,12 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Built without the network, once the environment is there. A link that leads nowhere is an error.
+docs: $(DOCS_STAMP)
+	@rm -rf site
+	@$(DOCS)/zensical build --clean --strict
+	@$(DOCS)/python tests/docs/site.py site
+
 # One environment a peer, made by the command itself; ARGS=--list says what there is.
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -38,25 +46,31 @@ bench-smoke: $(STAMP)
 	$(BIN)/python -m benchmarks --smoke
 
 clean:
-	rm -rf .venv dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-docs dist site .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests examples -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment does not survive being moved: one that was made elsewhere is made anew.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
 endif
+ifneq ($(shell cat $(DOCS_STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(DOCS_STAMP)
+endif
 
-$(STAMP): pyproject.toml
+$(STAMP): EXTRA := dev
+$(DOCS_STAMP): EXTRA := docs
+
+$(STAMP) $(DOCS_STAMP): pyproject.toml
 	@python="$(PYTHON)"; "$${python:-false}" -c '$(SUITABLE)' 2>/dev/null || { \
 		echo "Assent needs Python 3.11 or newer$(if $(UV),, with the venv module)," \
 			"and found $${python:-none}. Name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "Making .venv with $(PYTHON)"
-	@rm -rf .venv
+	@echo "Making $(@D) with $(PYTHON)"
+	@rm -rf $(@D)
 ifdef UV
-	@uv venv --quiet --python "$(PYTHON)" .venv
-	@uv pip install --quiet --python $(BIN)/python --editable '.[dev]'
+	@uv venv --quiet --python "$(PYTHON)" $(@D)
+	@uv pip install --quiet --python $(@D)/bin/python --editable '.[$(EXTRA)]'
 else
-	@"$(PYTHON)" -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@"$(PYTHON)" -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRA)]'
 endif
 	@echo "$(CURDIR)" >$@

@@ -1,7 +1,8 @@
 """What the documentation shows is run as it is shown.
 
 A page is one story: its ```python blocks run in order and share their names, in an empty directory. `await` may stand
-at the top level. An ```output block is what the block before it prints. A ```python no-run block must only compile.
+at the top level. An ```output block is what the block before it prints. A ```python no-run block must only compile; one
+with a title="name.py" is written to that file, and a ```sh block that is followed by its output is typed in a shell.
 """
 
 from __future__ import annotations
@@ -9,30 +10,35 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import CodeType, ModuleType
+from typing import Literal
 
 import pytest
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
-PAGES = [README, *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 
 
 @dataclass
 class Block:
-    """A ```python block of a page, and what it prints if the page says so."""
+    """A block of a page that does something, and what it prints if the page says so."""
 
     page: Path
     line: int
     source: str
-    runs: bool
+    kind: Literal["run", "compile", "write", "shell"]
+    file: str = ""
     output: str | None = None
 
     def compile(self) -> CodeType:
@@ -42,23 +48,39 @@ class Block:
         return compile(padded, str(self.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
+def block_of(page: Path, line: int, source: str, info: str) -> Block | None:
+    """What a fence with this info is to do; None if nothing."""
+    language, *flags = info.split() or [""]
+    if language == "sh":
+        return Block(page, line, source, "shell")
+    if language != "python":
+        return None
+    if not flags:
+        return Block(page, line, source, "run")
+    if flags == ["no-run"]:
+        return Block(page, line, source, "compile")
+    title = re.fullmatch(r'title="([\w.]+\.py)"', " ".join(flags))
+    assert title, f"{page}:{line}: a python block is run, marked no-run, or has the title of a file; not {flags}"
+    return Block(page, line, source, "write", title[1])
+
+
 def blocks(page: Path) -> list[Block]:
-    """The python blocks of a page, each with the output that follows it."""
+    """The blocks of a page that do something, each with the output that follows it."""
     found: list[Block] = []
     fences = [token for token in MarkdownIt().parse(page.read_text("utf-8")) if token.type == "fence" and token.map]
-    previous = ""
+    previous = None
     for fence in fences:
         [line, _] = fence.map
-        where = f"{page.relative_to(ROOT)}:{line + 1}"
-        language, *flags = fence.info.split() or [""]
-        if language == "python":
-            assert flags in ([], ["no-run"]), f"{where}: a python block is run, or marked no-run; not {flags}"
-            found.append(Block(page, line + 1, fence.content, runs=not flags))
-        elif language == "output":
-            assert previous == "python" and found[-1].runs, f"{where}: no python block before this output"
-            found[-1].output = fence.content
-        previous = language
-    return found
+        block = block_of(page, line + 1, fence.content, fence.info)
+        if block is not None:
+            found.append(block)
+        elif fence.info == "output":
+            prints = previous is not None and previous.kind in ("run", "shell")
+            assert prints, f"{page.relative_to(ROOT)}:{line + 1}: no block that runs before this output"
+            previous.output = fence.content
+        previous = block
+    # A command that the page shows no output of is for the reader alone: it may install something, or never end.
+    return [block for block in found if block.kind != "shell" or block.output is not None]
 
 
 def lines(text: str) -> list[str]:
@@ -66,8 +88,33 @@ def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
+def in_a_shell(commands: str) -> str:
+    """What commands print when they are typed in the page's directory; `python` is the one that runs the tests."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["bash", "-e", "-c", commands],
+        env=os.environ | {"PATH": path, "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
 def test_readme_shows_an_example() -> None:
-    assert any(block.runs for block in blocks(README))
+    assert any(block.kind == "run" for block in blocks(README))
+
+
+def test_a_page_may_write_files_and_run_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    fences = [('python title="a.py"', "print(1)"), ("sh", "python a.py"), ("output", "1"), ("sh", "rm -rf ."), ("", "")]
+    page.write_text("\n\n".join(f"```{info}\n{text}\n```" for info, text in fences), "utf-8")
+    write, run = blocks(page)
+    assert (write.kind, write.file, write.source) == ("write", "a.py", "print(1)\n")
+    assert (run.kind, run.source, run.output) == ("shell", "python a.py\n", "1\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -79,14 +126,18 @@ def test_page_does_what_it_shows(
     monkeypatch.chdir(tmp_path)
     with asyncio.Runner() as loop:
         for block in blocks(page):
-            code = block.compile()
-            if not block.runs:
-                continue
             capsys.readouterr()
-            # A block without `await` runs outside the loop, as a script would: it may start a loop itself.
-            awaitable = eval(code, story.__dict__)
-            if inspect.iscoroutine(awaitable):
-                loop.run(awaitable)
+            if block.kind == "shell":
+                print(in_a_shell(block.source))
+            elif block.kind == "write":
+                Path(block.file).write_text(block.source, "utf-8")
+            elif block.kind == "compile":
+                block.compile()
+            else:
+                # A block without `await` runs outside the loop, as a script would: it may start a loop itself.
+                awaitable = eval(block.compile(), story.__dict__)
+                if inspect.iscoroutine(awaitable):
+                    loop.run(awaitable)
             if block.output is not None:
                 assert lines(capsys.readouterr().out) == lines(block.output), f"printed by {page}:{block.line}"
 

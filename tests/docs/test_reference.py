@@ -1,0 +1,83 @@
+"""Every public name is documented: it has a docstring, and it is on one page of the reference.
+
+The source is read and not imported, as the site reads it: an attribute's docstring, such as that of `Decision`, is
+there only in the source.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import griffe
+import pytest
+
+import assent
+import assent.errors
+import assent.testing
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted(ROOT.glob("docs/reference/*.md"))
+ERRORS = ROOT / "docs" / "reference" / "errors.md"
+SOURCE = Path(assent.__file__).parent.parent
+
+NAMES = [f"assent.{name}" for name in assent.__all__]
+NAMES += [f"assent.testing.{name}" for name in assent.testing.__all__]
+
+
+@functools.cache
+def package() -> griffe.Object:
+    """The package as its source says it."""
+    loaded = griffe.load("assent", search_paths=[SOURCE], submodules=True)
+    assert isinstance(loaded, griffe.Object)
+    return loaded
+
+
+def source_of(name: str) -> griffe.Object:
+    """What a public name stands for."""
+    found = package()[name.removeprefix("assent.")]
+    return found.final_target if isinstance(found, griffe.Alias) else found
+
+
+def shown(page: Path) -> list[str]:
+    """The names that a page of the reference shows."""
+    text = page.read_text("utf-8")
+    if page == ERRORS:
+        return [f"assent.{name}" for name in re.findall(r"^###? (\w+)$", text, re.MULTILINE)]
+    return re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE)
+
+
+def members(thing: griffe.Object) -> Iterator[griffe.Object]:
+    """The public methods and properties of a class, its parents' too."""
+    for name, member in thing.all_members.items():
+        each = member.final_target if isinstance(member, griffe.Alias) else member
+        if not name.startswith("_") and (each.is_function or each.has_labels("property")):
+            yield each
+
+
+def test_every_public_name_is_on_one_page_of_the_reference() -> None:
+    pages = Counter(name for page in PAGES for name in shown(page))
+    assert [name for name in NAMES if pages[name] != 1] == [], "add them to a page of docs/reference/"
+
+
+def test_the_reference_shows_nothing_else() -> None:
+    for page in PAGES:
+        there = set(shown(page)) if page != ERRORS else set(shown(page)) & set(NAMES)
+        assert there <= set(NAMES), page.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    thing = source_of(name)
+    assert thing.docstring, f"{name} ({thing.path}) has no docstring"
+    assert not thing.docstring.value.startswith(" ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_method_and_property_has_a_docstring(name: str) -> None:
+    thing = source_of(name)
+    if thing.is_class:
+        assert [each.path for each in members(thing) if not each.docstring] == []
