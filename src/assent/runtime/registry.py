@@ -1,0 +1,189 @@
+"""The versions of each agent that a process can run, and which of them a saved run goes on with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ..agent import Agent, by_name
+from ..core import codec
+from ..core import facts as f
+from ..core.digest import holds
+from ..core.rules import REFUSED
+from ..core.run import CallState, Run
+from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
+from ..tools.tool import Tool
+from .definition import definition, same_definition
+from .signature import SigningKey, verify
+from .state import GONE, OnChange, RunState
+
+WITHOUT_TOOL: tuple[f.CallKind, ...] = ("handoff", "output", "hook")
+"""Calls of what is not among the agent's tools; `RunState` sees whether they still fit."""
+
+
+class AgentRegistry:
+    """Agents by name and version. New runs get the newest; a saved run the one it was made with."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, dict[str, Agent[Any]]] = {}
+
+    def __repr__(self) -> str:
+        return f"<AgentRegistry of {', '.join(map(repr, self._agents)) or 'nothing'}>"
+
+    def add(self, agent: Agent[Any], *, version: str) -> None:
+        """Add a version of an agent; the one added last is the newest."""
+        if not isinstance(agent, Agent):
+            raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
+        if type(version) is not str or not version.strip() or not holds(version):
+            raise UsageError(f"A version of agent {agent.name!r} is named with text, got {version!r:.80}.")
+        versions = self._agents.setdefault(agent.name, {})
+        if version in versions:
+            raise InvalidDefinition(f"Agent {agent.name!r} has a version {version!r} already; name this one otherwise.")
+        versions[version] = agent
+
+    def get(self, name: str, version: str | None = None) -> Agent[Any]:
+        """The newest version of an agent, or the one that is named."""
+        versions = self._versions(name)
+        if version is None:
+            return versions[next(reversed(versions))]
+        if type(version) is not str or version not in versions:
+            raise AgentNotFound(f"Agent {name!r} has no version {version!r:.80}; there are {_listed(versions)}.")
+        return versions[version]
+
+    def names(self) -> list[str]:
+        """The names of the agents, in the order they were first added."""
+        return list(self._agents)
+
+    def versions(self, name: str) -> list[str]:
+        """The versions of an agent, the newest last."""
+        return list(self._versions(name))
+
+    def route(self, run: str | bytes | dict[str, Any] | RunState[Any]) -> Agent[Any]:
+        """The version of its agent that a saved run was made with; the newest one if several are equal.
+
+        If none is, the newest whose tools fit the calls that are open, with a warning; if none does,
+        `DefinitionChanged`. A run that has not reached its model yet is for the newest. A state that
+        is loaded already is for the version that it was loaded with.
+
+        No signature is looked at; `load` does that.
+        """
+        if not isinstance(run, RunState):
+            saved = codec.decode(_text(run))
+            return self._choose(saved.journal, codec.replay(saved.journal), "refuse")
+        if any(agent is run._agent for agent in self._agents.get(run._agent.name, {}).values()):
+            return run._agent
+        return self._choose(run._journal.facts, run._journal.run, "refuse")
+
+    async def load(
+        self,
+        data: str | bytes | dict[str, Any],
+        *,
+        on_change: OnChange = "refuse",
+        keys: Iterable[SigningKey] | None = None,
+        **options: Any,
+    ) -> RunState[Any]:
+        """A saved run again, with the version of its agent that `route` gives.
+
+        If no version fits, "ask" and "accept" as `on_change` load it with the newest. The options
+        are those of `RunState.from_string`. With `keys`, the signature is verified before anything
+        else is read. To go on: `Runner.run(registry.route(state), state)`.
+        """
+        text = _text(data)
+        if keys is not None:
+            verify(text, keys)
+        journal = codec.decode(text).journal
+        agent = self._choose(journal, codec.replay(journal), on_change)
+        return await RunState.from_string(agent, text, on_change=on_change, **options)
+
+    def _versions(self, name: str) -> dict[str, Agent[Any]]:
+        versions = self._agents.get(name) if type(name) is str else None
+        if versions is None:
+            there = f"there are {_listed(self._agents)}" if self._agents else "nothing was added yet"
+            raise AgentNotFound(f"The registry has no agent {name!r:.80}; {there}.")
+        return versions
+
+    def _choose(self, journal: list[f.AnyFact], run: Run, on_change: OnChange) -> Agent[Any]:
+        name = run.began.agent if run.began else ""
+        versions = self._versions(name)
+        newest = self.get(name)
+        was = _defined(journal, name)
+        if was is None:
+            return newest
+        fitting: list[str] = []
+        misfits: list[CallState] = []
+        for version, agent in reversed(versions.items()):
+            # An agent may be changed after it was added, so it is looked at as it is now.
+            tools = by_name(agent.name, agent.tools)
+            misfit = _misfit(run, tools)
+            if misfit is not None:
+                misfits.append(misfit)
+            elif same_definition(was, definition(agent, tools)):
+                return agent
+            else:
+                fitting.append(version)
+        if fitting:
+            warnings.warn(
+                f"No version of agent {name!r} is defined as it was when this run was made; it goes on with "
+                f"{fitting[0]!r}, the newest whose tools fit its open calls.",
+                stacklevel=3,
+            )
+            return versions[fitting[0]]
+        if on_change == "refuse":
+            raise _unfit(newest, misfits[0], versions)
+        return newest
+
+
+def _text(data: str | bytes | dict[str, Any]) -> str | bytes:
+    if isinstance(data, str | bytes):
+        return data
+    if not isinstance(data, dict):
+        raise UnreadableState(f"A saved run is JSON text or a JSON object, got {type(data).__name__}.")
+    try:
+        return msgspec.json.encode(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnreadableState(f"This is not a saved run as JSON: {error}.") from None
+
+
+def _defined(journal: list[f.AnyFact], name: str) -> f.Defined | None:
+    """How the agent that began the run was last defined, whichever agent has the word now."""
+    for fact in reversed(journal):
+        if type(fact) is f.Defined and not fact.path and fact.agent == name:
+            return fact
+    return None
+
+
+def _misfit(run: Run, tools: dict[str, Tool]) -> CallState | None:
+    """An open call of the agent that began the run whose tool is not among these as it was last accepted.
+
+    The tool that was first offered does not do for a call that another one was accepted for since:
+    people were asked about that one.
+    """
+    began = run.began.agent if run.began else ""
+    for state in run.open.values():
+        if state.phase is REFUSED or state.turn.agent != began or state.call.kind in WITHOUT_TOOL:
+            continue
+        kind = state.question.kind if state.question is not None else None
+        if kind == "approval" and state.allowed() == GONE:  # nobody can let it run any more
+            continue
+        needed = state.fingerprint or state.call.definition
+        tool = tools.get(state.tool)
+        if needed is not None and (tool is None or tool.fingerprint != needed):
+            return state
+    return None
+
+
+def _unfit(newest: Agent[Any], state: CallState, versions: Iterable[str]) -> DefinitionChanged:
+    gone = all(tool.name != state.tool for tool in newest.tools)
+    return DefinitionChanged(
+        f"Tool {state.tool!r} {'is gone' if gone else 'has changed'} since call {state.call.id} was made, and no "
+        f"version of agent {newest.name!r} fits this run; there are {_listed(versions)}. Add the version it was made "
+        'with; or load the run with on_change="ask" to put the call to a person again, or with "accept" to go on with '
+        "what there is now, in the newest version."
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
