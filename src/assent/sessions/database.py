@@ -1,0 +1,246 @@
+"""One SQLite file of sessions: its connection, its tables, and what to say when it fails.
+
+The only module that knows `sqlite3`; it is imported with the first session that needs it. Everything here but `share`,
+`join` and `leave` blocks, and is called in the database's lane.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+from weakref import WeakSet, WeakValueDictionary
+
+from ..errors import SessionFailed
+from .lane import Lane
+
+R = TypeVar("R")
+
+MEMORY = ":memory:"
+APPLICATION = 0x41734E74
+"""Marks a file as one of ours ("AsNt"), so that nobody else's tables are ever touched."""
+VERSION = 1
+TABLES = (
+    # `run` and `position` say where in a run an item was generated; items that were just added have neither.
+    "CREATE TABLE assent_items"
+    " (seq INTEGER PRIMARY KEY, session TEXT NOT NULL, run TEXT, position INTEGER, item TEXT NOT NULL)",
+    # An index ends with the row's number, so this one has a session's items in their order.
+    "CREATE INDEX assent_items_of_session ON assent_items (session)",
+    "CREATE UNIQUE INDEX assent_items_of_run ON assent_items (session, run, position) WHERE run IS NOT NULL",
+    # Which file this is: a path may come to mean another one, and a disk gives its numbers again.
+    "CREATE TABLE assent_file (id BLOB NOT NULL)",
+    "INSERT INTO assent_file VALUES (randomblob(16))",
+    f"PRAGMA application_id={APPLICATION}",
+    f"PRAGMA user_version={VERSION}",
+)
+WHY = {
+    sqlite3.SQLITE_BUSY: "it is locked by another connection; nothing was changed. Try again, or give the session a "
+    "longer busy_timeout",
+    sqlite3.SQLITE_FULL: "there is no room for it; nothing was changed. Make room, and try again",
+    sqlite3.SQLITE_READONLY: "it may not be written; nothing was changed. See to the permissions of the file and of "
+    "its directory",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened. See that its directory exists and may be written",
+    sqlite3.SQLITE_NOTADB: "it is not an SQLite database; it was left as it is. Give another path",
+    sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a copy",
+    sqlite3.SQLITE_IOERR: "the disk fails. See to it, and try again",
+}
+"""What is wrong and what to do, by SQLite's primary result code."""
+
+
+class Unusable(Exception):
+    """The file is there, and is not one for sessions."""
+
+
+FAILURES = (sqlite3.Error, FileNotFoundError, Unusable)
+"""What `failure` has words for."""
+
+
+class Database:
+    """One file, or one database in memory, with one connection that is opened when it is needed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lane = Lane()
+        self._sessions: WeakSet[object] = WeakSet()
+        self._connection: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
+        self._file = b""
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.disconnect()
+
+    def join(self, session: object) -> None:
+        """Count this session among those that use the database."""
+        with _sharing:
+            self._sessions.add(session)
+
+    def leave(self, session: object) -> bool:
+        """Count it out; whether nobody uses the database any more."""
+        with _sharing:
+            self._sessions.discard(session)
+            return not self._sessions
+
+    def disconnect(self) -> None:
+        """Close the connection. What is in a file is found again by the next one."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._process != os.getpid():
+            _abandoned.append(connection)
+            return
+        with suppress(sqlite3.Error):
+            connection.close()
+
+    def use(self, work: Callable[[sqlite3.Connection], R], busy_timeout: float, known: bytes | None) -> tuple[R, bytes]:
+        """Do the work on a connection to the file, and say which file that was.
+
+        `known` is the file that was used before. Another one, or none, is `FileNotFoundError`: what was
+        stored is not there any more, and somebody must be told before a new file takes its place.
+        """
+        with self._kept_sound():
+            connection = self._connected(busy_timeout, known)
+            done = work(connection)
+            if self.path != MEMORY and _inode(self.path) != self._inode:
+                raise FileNotFoundError(self.path)  # it went away meanwhile, and the work with it
+            return done, self._file
+
+    @contextmanager
+    def _kept_sound(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            if self._connection is not None and self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+            if self.path != MEMORY:
+                self.disconnect()
+            raise
+
+    def _connected(self, busy_timeout: float, known: bytes | None) -> sqlite3.Connection:
+        if self.path != MEMORY:
+            inode = _inode(self.path)
+            if inode is None and known is not None:
+                raise FileNotFoundError(self.path)
+            if inode is None or inode != self._inode or self._process != os.getpid():
+                self.disconnect()
+        if self._connection is None:
+            self._process = os.getpid()
+            self._connection = _connect(self.path, busy_timeout)
+            self._inode = _inode(self.path)
+            [[self._file]] = self._connection.execute("SELECT id FROM assent_file")
+        if known is not None and known != self._file:
+            raise FileNotFoundError(self.path)
+        self._connection.execute(f"PRAGMA busy_timeout={int(busy_timeout * 1000)}")
+        return self._connection
+
+
+_shared: WeakValueDictionary[str, Database] = WeakValueDictionary()
+_sharing = threading.Lock()
+_abandoned: list[sqlite3.Connection] = []
+"""Connections that came with a fork. SQLite has them not used on this side, and not closed either."""
+
+
+def share(path: str) -> Database:
+    """The database of this file: one for all sessions in the process. In memory, each has its own."""
+    if path == MEMORY:
+        return Database(path)
+    with _sharing:
+        database = _shared.get(path)
+        if database is None:
+            database = _shared[path] = Database(path)
+        return database
+
+
+def _forked() -> None:
+    global _sharing
+    _sharing = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def failure(session_id: str, path: str, error: Exception) -> SessionFailed:
+    """What the user of a session is told."""
+    if isinstance(error, FileNotFoundError):
+        why = (
+            "the file was removed or replaced while it was in use, and what was stored in it is gone with it. Put it "
+            "back, or call again to go on with what is there"
+        )
+    elif isinstance(error, sqlite3.Error):
+        why = f"{WHY[code]} ({error})" if (code := _code(error)) in WHY else str(error)
+    else:
+        why = str(error)
+    return SessionFailed(f"Session {session_id!r} cannot use {path}: {why}.")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing. The right to write is had from the beginning, so that nobody writes in between."""
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+    connection.execute("COMMIT")  # left by an error, it is rolled back by whoever holds the connection
+
+
+def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
+    """A connection to a file that is ours, or is now."""
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(connection)
+            return connection
+        except BaseException as error:
+            connection.close()
+            # A change to WAL does not wait for a lock as all else does, so it is tried again.
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(0.005)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    connection.text_factory = bytes  # so that a damaged text is found with its row, and not before
+    if not _ours(connection):
+        connection.execute("PRAGMA journal_mode=WAL")
+        with transaction(connection):
+            if not _ours(connection):
+                for statement in TABLES:
+                    connection.execute(statement)
+    # What a run was told is stored it never stores again, so it must outlive a power cut; NORMAL would lose it.
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _ours(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are there; not if the file is empty, and `Unusable` if it is something else."""
+    [[application, version, things]] = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_application_id, pragma_user_version"
+    )
+    if (application, version) == (APPLICATION, VERSION):
+        return True
+    if application == APPLICATION:
+        raise Unusable(f"it has schema version {version}, and this Assent knows {VERSION}. Use the Assent that made it")
+    if application or version or things:
+        raise Unusable("it is a database of another program; it was left as it is. Give another path")
+    return False
+
+
+def _code(error: BaseException) -> int | None:
+    """SQLite's primary result code, if the error is SQLite's."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else int(code) & 0xFF
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Which file the path means now. It is told from one that is open by this, and from no other."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

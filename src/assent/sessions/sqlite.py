@@ -1,0 +1,206 @@
+"""A session in an SQLite file, or in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import msgspec
+
+from ..core.digest import BadJSON, described, holds, plain
+from ..core.transcript import Item
+from ..errors import InvalidInput, SessionFailed, UsageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from sqlite3 import Connection
+
+R = TypeVar("R")
+
+LATEST = "SELECT seq, item FROM assent_items WHERE session = ? ORDER BY seq DESC LIMIT ?"
+ADD = "INSERT INTO assent_items (session, item) VALUES (?, ?)"
+WRITE = (
+    "INSERT INTO assent_items (session, run, position, item) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (session, run, position) WHERE run IS NOT NULL DO NOTHING"
+)
+REMOVE = "DELETE FROM assent_items WHERE seq = ?"
+CLEAR = "DELETE FROM assent_items WHERE session = ?"
+LARGEST = 2**63 - 1
+"""The largest integer that SQLite knows."""
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class SQLiteSession:
+    """A conversation kept in an SQLite file, or in memory as long as this object lives.
+
+    Any number of sessions, threads, event loops and processes may use one file at once; sessions of
+    different ids do not see one another. Nothing is opened before the first use. A database that is
+    locked for longer than `busy_timeout` (in seconds), gone, or full raises `SessionFailed` and
+    nothing is stored; the same call works once the trouble is over.
+    """
+
+    def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, busy_timeout: float = 5.0) -> None:
+        self.session_id = _name(session_id, "A session's id")
+        """Which conversation this is."""
+        self._path = _path(db_path)
+        self._busy_timeout = _seconds(busy_timeout)
+        self._closed = False
+        self._file: bytes | None = None
+        from .database import share  # brings sqlite3
+
+        self._database = share(self._path)
+        self._database.join(self)
+
+    def __repr__(self) -> str:
+        return f"SQLiteSession({self.session_id!r}, {self._path!r})"
+
+    async def get_items(self, limit: int | None = None) -> list[Item]:
+        """The latest `limit` items, oldest first; all of them if there is no limit."""
+        count = -1 if limit is None else min(_number(limit, "A limit"), LARGEST)
+
+        def read(connection: Connection) -> list[Item]:
+            rows = connection.execute(LATEST, (self.session_id, count)).fetchall()
+            return [self._item(*row) for row in reversed(rows)]
+
+        return await self._do(read)
+
+    async def add_items(self, items: list[Item]) -> None:
+        """Add items at the end, in their order: all of them side by side, or none."""
+        await self._change(ADD, [(self.session_id, text) for text in _texts(items)])
+
+    async def write(self, run_id: str, position: int, items: list[Item]) -> None:
+        """Add what a run generated; what is stored of that run at these positions already is not stored again."""
+        run = _name(run_id, "A run's id")
+        texts = _texts(items)
+        if _number(position, "A position") > LARGEST - len(texts):
+            raise UsageError(f"There is no position {position}.")
+        await self._change(WRITE, [(self.session_id, run, position + n, text) for n, text in enumerate(texts)])
+
+    async def pop_item(self) -> Item | None:
+        """Remove the newest item and give it; None if there is none."""
+        from .database import transaction
+
+        def pop(connection: Connection) -> Item | None:
+            with transaction(connection):
+                row = connection.execute(LATEST, (self.session_id, 1)).fetchone()
+                item = row and self._item(*row)
+                if row:
+                    connection.execute(REMOVE, row[:1])
+            return item
+
+        return await self._do(pop)
+
+    async def clear_session(self) -> None:
+        """Remove all items of this session."""
+        await self._change(CLEAR, [(self.session_id,)])
+
+    def close(self) -> None:
+        """Let go of the database, when what was begun is done. A session in memory is lost. Closing twice is once."""
+        if (closing := self._closing()) is not None:
+            closing.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if (closing := self._closing()) is not None:
+            await asyncio.wrap_future(closing)
+
+    def _closing(self) -> Future[None] | None:
+        if self._closed:
+            return None
+        self._closed = True
+        return self._database.lane.submit(self._leave)
+
+    def _leave(self) -> None:
+        if self._database.leave(self):
+            self._database.disconnect()
+
+    async def _change(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        from .database import transaction
+
+        def change(connection: Connection) -> None:
+            with transaction(connection):
+                connection.executemany(statement, rows)
+
+        await self._do(change)
+
+    async def _do(self, work: Callable[[Connection], R]) -> R:
+        if self._closed:
+            raise SessionFailed(f"Session {self.session_id!r} was closed. Make a new one; a file is still there.")
+        return await asyncio.wrap_future(self._database.lane.submit(lambda: self._done(work)))
+
+    def _done(self, work: Callable[[Connection], R]) -> R:
+        from .database import FAILURES, failure
+
+        try:
+            done, self._file = self._database.use(work, self._busy_timeout, self._file)
+            return done
+        except FAILURES as error:
+            if isinstance(error, FileNotFoundError):
+                self._file = None  # its user is told, and may go on with what is there
+            raise failure(self.session_id, self._path, error) from error
+
+    def _item(self, seq: int, text: Any) -> Item:
+        try:
+            return _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
+            raise SessionFailed(
+                f"Session {self.session_id!r} has an item that is damaged: row {seq} of assent_items in {self._path} "
+                f"({error}). Mend or delete that row, or clear the session."
+            ) from None
+
+
+def _texts(items: Any) -> list[str]:
+    """The items as JSON text. They are the session's own from here on, whoever changes the list."""
+    if not isinstance(items, list | tuple) or not all(isinstance(item, dict) for item in items):
+        raise InvalidInput(f"A session takes a list of items (dicts), got {described(items)}. Nothing was stored.")
+    try:
+        return [_encode(plain(item)).decode() for item in items]
+    except BadJSON as error:
+        raise InvalidInput(f"An item cannot be stored: {error}. Nothing was stored.") from None
+
+
+def _name(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value or not holds(value):
+        raise UsageError(f"{what} is a text that is not empty, got {described(value)}.")
+    return value
+
+
+def _number(value: Any, what: str) -> int:
+    if type(value) is not int or value < 0:
+        raise UsageError(f"{what} is a whole number, 0 or more, got {described(value)}.")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
+        raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
+    return value
+
+
+def _path(given: Any) -> str:
+    """The path, whatever the working directory will be."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
+        raise UsageError(f"A session's db_path is a path or ':memory:', got {described(given)}.")
+    if path == ":memory:":
+        return path
+    if not path or "\0" in path:
+        raise UsageError(f"A session's db_path is a path or ':memory:', got {path!r}.")
+    path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a directory; a session's db_path names a file.")
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(f"There is no directory {os.path.dirname(path)} for the sessions; make it first.")
+    return path
