@@ -5,6 +5,7 @@ from .approval.decision import Approve, Decision, Edit, Reject, Respond
 from .context import RunContextWrapper, ToolContext
 from .core.facts import Usage
 from .errors import (
+    AgentNotFound,
     AlreadyDecided,
     AssentError,
     BadSignature,
@@ -19,6 +20,7 @@ from .errors import (
     InvalidDecision,
     InvalidDefinition,
     InvalidInput,
+    InvalidOutput,
     MaxTurnsExceeded,
     ModelFailed,
     NotFound,
@@ -28,6 +30,7 @@ from .errors import (
     RunFinished,
     RunUnfinished,
     ScriptExhausted,
+    SessionFailed,
     StateSpent,
     ToolNotFound,
     UnknownSchema,
@@ -46,6 +49,7 @@ from .item import (
     ToolCallOutputItem,
 )
 from .models.model import Model, ModelRequest, ModelResponse, ToolSpec
+from .output import AgentOutputSchema
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
     AgentUpdatedStreamEvent,
@@ -55,16 +59,22 @@ from .runtime.event import (
     RunItemStreamEvent,
     StreamEvent,
 )
+from .runtime.registry import AgentRegistry
 from .runtime.result import RunResult, RunResultBase, RunResultStreaming
 from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
+from .sessions.session import ExactSession, Session
+from .sessions.sqlite import SQLiteSession
 from .tools.function import FunctionTool, function_tool, tool
 from .tools.tool import Tool, default_tool_error_function
 from .version import __version__
 
 __all__ = [
     "Agent",
+    "AgentNotFound",
+    "AgentOutputSchema",
+    "AgentRegistry",
     "AgentUpdatedStreamEvent",
     "AlreadyDecided",
     "ApprovalDecidedEvent",
@@ -78,6 +88,7 @@ __all__ = [
     "DefinitionChanged",
     "DigestMismatch",
     "Edit",
+    "ExactSession",
     "Forbidden",
     "FunctionTool",
     "Grant",
@@ -87,6 +98,7 @@ __all__ = [
     "InvalidDecision",
     "InvalidDefinition",
     "InvalidInput",
+    "InvalidOutput",
     "MaxTurnsExceeded",
     "MessageOutputItem",
     "Model",
@@ -115,7 +127,10 @@ __all__ = [
     "RunState",
     "RunUnfinished",
     "Runner",
+    "SQLiteSession",
     "ScriptExhausted",
+    "Session",
+    "SessionFailed",
     "SigningKey",
     "StateSpent",
     "StreamEvent",

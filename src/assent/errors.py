@@ -24,11 +24,14 @@
     │   └── DefinitionChanged    a tool that is not what was asked about
     ├── Forbidden                who may not
     ├── NotFound                 what is not there
+    │   ├── AgentNotFound
     │   ├── QuestionNotFound
     │   ├── GrantNotFound
     │   └── ToolNotFound
     └── Upstream                 the outside world: a model, a server, a database
-        └── ModelFailed
+        ├── ModelFailed
+        ├── InvalidOutput        an output that does not fit the agent's output type
+        └── SessionFailed
 
 A pause, a refusal, an expiry and a tool's failure are facts in the journal, not exceptions.
 An error's first docstring line is its message when it is raised without one.
@@ -162,6 +165,10 @@ class NotFound(AssentError):
     status = 404
 
 
+class AgentNotFound(NotFound):
+    """The registry has no such agent, or no such version of it."""
+
+
 class QuestionNotFound(NotFound):
     """The run never asked such a question."""
 
@@ -182,3 +189,11 @@ class Upstream(AssentError):
 
 class ModelFailed(Upstream):
     """The model did not give a complete reply."""
+
+
+class InvalidOutput(Upstream):
+    """The model's output does not fit the agent's output type; give it another try with `state.add_input(...)`."""
+
+
+class SessionFailed(Upstream):
+    """The session could not be read or written."""

@@ -42,6 +42,7 @@ class Respond(_Decision, frozen=True):
 
 
 Decision = Approve | Edit | Reject | Respond
+"""What a person can say to a question."""
 
 
 def decision_from(data: Any) -> Decision:

@@ -63,6 +63,7 @@ StreamEvent = (
     | ApprovalRequestedEvent
     | ApprovalDecidedEvent
 )
+"""What `stream_events()` yields."""
 
 _NAMES: dict[type[RunItem], ItemName] = {
     MessageOutputItem: "message_output_created",

@@ -94,7 +94,12 @@ class RunState(Generic[T]):
 
     @property
     def status(self) -> str:
-        """Where the run stands: "waiting" for a person, "working", "done", ..."""
+        """Where the run stands.
+
+        "working": it has something to do, so resume it. "waiting": a person must answer first.
+        "done": it has its output. "exhausted": its turns are used up. "cancelled" and "closed": it
+        was stopped, for now or for good. "idle": there is nothing to do.
+        """
         return status(self._journal.run)
 
     @property

@@ -174,3 +174,4 @@ def function_tool(
 
 
 tool = function_tool
+"""Another name of `function_tool`."""

@@ -68,7 +68,7 @@ class FunctionSchema:
         try:
             model = self._validate(text)
         except ValidationError as error:
-            raise InvalidArguments(_problems(error)) from None
+            raise InvalidArguments(problems(error)) from None
         except Exception as error:  # a validator of the user's may raise anything
             raise InvalidArguments(f"arguments: {_short(f'{type(error).__name__}: {error}', _PROBLEM)}") from error
         return self._call.arguments(model.__dict__)
@@ -189,7 +189,7 @@ def _attempt(tool: str, parameters: Iterable[_Parameter]) -> tuple[type[BaseMode
     fields: dict[str, Any] = {each.field: _definition(each) for each in parameters}
     # The blank keeps the model's name apart from those of the user's own types among the schema's definitions.
     model = create_model(f"{tool} arguments", __config__=ConfigDict(extra="forbid"), **fields)
-    return model, model.model_json_schema(by_alias=True, schema_generator=_Generator)
+    return model, model.model_json_schema(by_alias=True, schema_generator=Generator)
 
 
 def _definition(parameter: _Parameter) -> Any:
@@ -212,7 +212,7 @@ def _admits_none(hint: Any) -> bool:
     return hint in (Any, object, None, NoneType)
 
 
-class _Generator(GenerateJsonSchema):
+class Generator(GenerateJsonSchema):
     """Pydantic's schema without the titles it makes up, and without defaults that JSON does not bring back."""
 
     _shared: Sequence[core_schema.CoreSchema] = ()
@@ -327,12 +327,13 @@ _TOTAL: Final = 500
 """Characters: the model must see what is wrong, and the wrong may be megabytes."""
 
 
-def _problems(error: ValidationError) -> str:
+def problems(error: ValidationError, whole: str = "arguments") -> str:
+    """What is wrong where, in a few hundred characters; `whole` is what a problem without a place is about."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     shown: list[str] = []
     room = _TOTAL - len("and 1000000 more")
     for each in found:
-        problem = _short(f"{_path(each['loc'])}: {each['msg']}", _PROBLEM)
+        problem = _short(f"{_path(each['loc']) or whole}: {each['msg']}", _PROBLEM)
         room -= len(problem) + len("; ")
         if room < 0:
             shown.append(f"and {len(found) - len(shown)} more")
@@ -343,7 +344,7 @@ def _problems(error: ValidationError) -> str:
 
 def _path(location: tuple[int | str, ...]) -> str:
     path = "".join(f"[{each}]" if type(each) is int else f".{each}" for each in location)
-    return path.removeprefix(".") or "arguments"
+    return path.removeprefix(".")
 
 
 def _short(text: str, limit: int) -> str:

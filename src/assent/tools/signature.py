@@ -59,7 +59,7 @@ class Signature:
         parameters = []
         for each in found[1:] if context else found:
             hint = _hint(each, names, name)
-            if _mentions(hint, context_types):
+            if mentions(hint, context_types):
                 raise InvalidDefinition(f"{where(name, each.name)} is a context; only the first can be, by itself.")
             parameters.append(Hinted(each.name, each.kind, hint, each.default))
         return cls(context, parameters)
@@ -109,8 +109,9 @@ def _is_one_of(hint: Any, types: tuple[type, ...]) -> bool:
     return inspect.isclass(hint) and issubclass(hint, types)
 
 
-def _mentions(hint: Any, types: tuple[type, ...]) -> bool:
-    return _is_one_of(hint, types) or any(_mentions(each, types) for each in get_args(hint))
+def mentions(hint: Any, types: tuple[type, ...]) -> bool:
+    """Whether one of these types is in a hint, at any depth."""
+    return _is_one_of(hint, types) or any(mentions(each, types) for each in get_args(hint))
 
 
 def where(tool: str, parameter: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,17 +15,20 @@ Json = dict[str, Any]
 class Tightening:
     """Makes a schema one that OpenAI's strict mode accepts: closed objects, everything required.
 
-    A keyword that strict mode does not know is left out: arguments are validated by the model in any case.
+    A keyword that strict mode does not know is left out: what the model sends is validated in any case.
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
 
     UNKNOWN: Final = frozenset({"default", "discriminator", "oneOf", "prefixItems", "uniqueItems", "writeOnly"})
     FORMATS: Final = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
     LOOKAROUND: Final = ("(?=", "(?!", "(?<=", "(?<!")
+    KINDS: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
-    def __init__(self, tool: str, schema: Json) -> None:
+    def __init__(self, tool: str, schema: Json, refusal: Callable[[tuple[str, ...]], str] | None = None) -> None:
+        """`refusal` words that what is under these properties may have any keys, if this is not about a tool."""
         self._tool = tool
         self._schema = schema
+        self._refusal = refusal or self._refusal_of_tool
         self._given: Json = schema.get("$defs", {})
         self._made: Json = {}
 
@@ -39,6 +43,9 @@ class Tightening:
         branches = schema.get("anyOf") or schema.get("oneOf")
         if branches:
             tight["anyOf"] = [self._tight(each, place) for each in branches]
+        kinds = {type(each) for each in schema.get("enum", ())}
+        if "type" not in schema and len(kinds) == 1 and kinds <= self.KINDS.keys():
+            tight["type"] = self.KINDS[kinds.pop()]  # which pydantic says, and msgspec leaves out
         if schema.get("type") == "array":
             tight["items"] = self._items(schema, place)
         return self._object(tight, place) if schema.get("type") == "object" else tight
@@ -52,12 +59,16 @@ class Tightening:
 
     def _object(self, schema: Json, place: _Place) -> Json:
         if "properties" not in schema or schema.get("additionalProperties"):
-            raise InvalidDefinition(
-                f"{where(self._tool, place.path[0])}: {'.'.join(place.path)} may have any keys, which a strict "
-                "schema cannot say; use strict_mode=False, or a type with named fields."
-            )
+            raise InvalidDefinition(self._refusal(place.path))
         properties = {name: self._tight(each, place.at(name)) for name, each in schema["properties"].items()}
         return {**schema, "properties": properties, "required": list(properties), "additionalProperties": False}
+
+    def _refusal_of_tool(self, path: tuple[str, ...]) -> str:
+        place = f"{where(self._tool, path[0])}: {'.'.join(path)}" if path else f"Tool {self._tool!r}: it"
+        return (
+            f"{place} may have any keys, which a strict schema cannot say; "
+            "use strict_mode=False, or a type with named fields."
+        )
 
     def _items(self, schema: Json, place: _Place) -> Json:
         """Strict mode has one schema for all items: of a tuple's, it is any that fits one of its places."""

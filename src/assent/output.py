@@ -1,0 +1,342 @@
+"""Output types: what a model is told to answer with, and its answer as an instance of it.
+
+    output_type ── json_schema ──► the model ── its text ── parse ──► instance ── dump ──► JSON ── load ──► instance
+
+A provider wants an object, so a type that is none in JSON (a list, a number, a union) is offered as
+`{"response": ...}`. Only the model's text has that wrapper: what is kept, shown and edited is the value.
+
+JSON is read strictly, and nothing is searched for in the text: JSON in a Markdown fence, or with words around it, is
+refused, since who picks out a part decides what was meant. Asking the model, and what to do about an answer that does
+not fit, belong elsewhere.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator
+from enum import Enum
+from types import EllipsisType, NoneType, UnionType
+from typing import Annotated, Any, Final, ForwardRef, Literal, NewType, Protocol, Union, get_args, get_origin
+
+import msgspec
+import typing_extensions
+from msgspec import Raw, Struct
+
+from .core.digest import BadJSON, canonical, described, digest, holds, parse, plain, text, worded
+from .errors import InvalidDefinition, InvalidOutput
+
+Json = dict[str, Any]
+
+
+class AgentOutputSchema:
+    """What an agent must answer with: text (`str`), or a type that its answer becomes an instance of.
+
+    The type may be a pydantic model, a dataclass, a TypedDict, a NamedTuple, a `msgspec.Struct`, an enum, a number, or
+    a list, union or `Literal` of such. `Agent(output_type=T)` makes one of these of `T`; make it yourself for a type
+    that no strict schema can describe, with `strict_json_schema=False`.
+
+    Pydantic's types are validated as its `validate_json` does, by the rules of their own config: text may become a
+    date, and what is left out its default. Structs, and lists and unions of them, are validated by msgspec.
+    """
+
+    output_type: Any
+    name: str
+    """The type as one would write it: `list[Order]`."""
+    strict: bool
+    """Whether the schema is a strict one: every property required, none unknown."""
+    json_schema: dict[str, Any] | None
+    """What the model is offered; None for text."""
+    is_wrapped: bool
+    """Whether the model answers with `{"response": ...}`, since the type's JSON is no object."""
+    fingerprint: str
+    """Of the name and the schema."""
+
+    def __init__(self, output_type: Any, strict_json_schema: bool = True) -> None:
+        """Make the schema; `InvalidDefinition` says what is wrong with the type.
+
+        Args:
+            output_type: The type; `str` or None is text.
+            strict_json_schema: Whether the schema is a strict one, which providers hold their models to. A type that
+                may have any keys, or be anything, needs False.
+        """
+        if output_type is None:
+            output_type = str
+        if not _is_type(output_type):
+            raise InvalidDefinition(f"An output type must be a type, got {described(output_type)}.")
+        self.output_type = output_type
+        self.name = _named(output_type)
+        self.strict = strict_json_schema
+        self._codec, schema = _made(self.name, output_type)
+        self.json_schema, self.is_wrapped = (None, False) if self.is_plain_text() else self._offered(schema)
+        self.fingerprint = digest({"name": self.name, "schema": self.json_schema})[:32]
+
+    def __repr__(self) -> str:
+        return f"<AgentOutputSchema {self.name}>"
+
+    def is_plain_text(self) -> bool:
+        """Whether the model answers with text, which is the output as it is."""
+        return self.output_type is str
+
+    def parse(self, text: str) -> Any:
+        """The model's text as an instance of the type, or `InvalidOutput`."""
+        try:
+            if self.is_plain_text():
+                return _checked_text(text)
+            data = _checked_json(text)
+            return self._codec.read(_unwrapped(data) if self.is_wrapped else data)
+        except Exception as error:  # a validator of the user's may raise anything
+            then = "resume error.state after state.add_input(...) to let the model try again"
+            raise self._refused("The model's output", error, then) from _cause(error)
+
+    def dump(self, value: Any) -> Raw:
+        """An instance of the type, or its JSON form, as JSON that `load` takes; `InvalidOutput` if there is none."""
+        failures: list[InvalidOutput] = []
+        for write in self._codec.writers:
+            try:
+                data = write(value)
+            except Exception as error:  # a serializer of the user's may raise anything
+                failures.insert(0, self._refused("The value", error))
+                continue
+            try:
+                self.load(data)
+            except InvalidOutput as error:
+                failures.append(error)  # in the end: what fits badly says more than what cannot be written
+            else:
+                return Raw(data)
+        raise failures[-1]
+
+    def load(self, data: Any) -> Any:
+        """An instance of the type, from JSON text as bytes or from its JSON form, or `InvalidOutput`.
+
+        There is no wrapper, and a `str` is the JSON form of itself, not JSON text.
+        """
+        try:
+            if isinstance(data, bytes | Raw):
+                return self._codec.read(_checked_json(bytes(data).decode()))
+            return self._codec.read(_plain_json(data))
+        except Exception as error:  # a validator of the user's may raise anything
+            raise self._refused("The value", error) from _cause(error)
+
+    def _refused(self, what: str, error: Exception, then: str = "") -> InvalidOutput:
+        problem = f"{what} is not {_short(self.name, NAME)}: {_problem(error)}"
+        return InvalidOutput(text(f"{problem}; {then}." if then else problem)[0])
+
+    def _offered(self, schema: Json) -> tuple[Json, bool]:
+        """The schema as a provider wants it, and whether that took the wrapper."""
+        from .tools.strict import referred
+
+        definitions = schema.pop("$defs", {})
+        root = schema
+        while "$ref" in root:  # the root itself must say that it is an object
+            root = definitions[referred(root)]
+        wraps = root.get("type") != "object"
+        if wraps:
+            root = {"type": "object", "properties": {WRAPPER: schema}, "required": [WRAPPER]}
+            root["additionalProperties"] = False
+        if not self.strict:
+            return _with_definitions(root, definitions), wraps
+        return _tightened(self.name, {**root, "$defs": definitions}, wraps), wraps
+
+
+# Types
+
+
+def _is_type(kind: Any) -> bool:
+    """Whether it can be a type at all: pydantic would make something of a name, a function, or a dict of its own."""
+    return isinstance(kind, type | NewType) or _is_alias(kind) or get_origin(kind) is not None
+
+
+def _is_alias(kind: Any) -> bool:
+    # In some versions of Python, typing's and the one for older versions are not the same.
+    ours = typing_extensions.TypeAliasType
+    return isinstance(kind, (ours, getattr(typing, "TypeAliasType", ours)))
+
+
+def _named(kind: Any) -> str:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _named(args[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(_named, args))
+    if origin is Literal:
+        return f"Literal[{', '.join(map(_worth, args))}]"
+    if isinstance(kind, str | ForwardRef):  # in brackets; by itself it is no type
+        return kind if isinstance(kind, str) else kind.__forward_arg__
+    if isinstance(kind, NoneType | EllipsisType) or kind is NoneType:
+        return "..." if kind is ... else "None"
+    name = getattr(origin or kind, "__name__", type(kind).__name__)
+    return f"{name}[{', '.join(map(_named, args))}]" if args else str(name)
+
+
+def _worth(value: Any) -> str:
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+
+
+# Schemas
+
+
+def _tightened(name: str, schema: Json, wraps: bool) -> Json:
+    from .tools.strict import Tightening
+
+    def refusal(path: tuple[str, ...], what: str = "have any keys") -> str:
+        inside = path[1:] if wraps and path[0] == WRAPPER else path  # no developer has seen the wrapper
+        return _not_strict(name, inside, what)
+
+    tight = Tightening(name, schema, refusal).top()
+    for path in _vague(tight):
+        raise InvalidDefinition(refusal(path, "be anything"))
+    return tight
+
+
+def _not_strict(name: str, path: tuple[str, ...], what: str) -> str:
+    name = _short(name, NAME)
+    return (
+        f"Output type {name}: {'.'.join(path) or 'it'} may {what}, which a strict schema cannot say; "
+        f"use AgentOutputSchema({name}, strict_json_schema=False), or a type that says more."
+    )
+
+
+def _vague(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Where a schema says nothing, which a provider of strict schemas refuses."""
+    if not schema.keys() - {"title", "description", "examples"}:
+        yield path
+    for key in ("properties", "$defs"):
+        for name, each in schema.get(key, {}).items():
+            yield from _vague(each, (*path, name))
+    for each in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())):
+        yield from _vague(each, path)
+
+
+def _with_definitions(root: Json, definitions: Json) -> Json:
+    """The schema with those definitions that are referred to: a root that was one is written out."""
+    whole = canonical({**root, "$defs": definitions})
+    used = {name: each for name, each in definitions.items() if f'"#/$defs/{name}"'.encode() in whole}
+    return {**root, "$defs": used} if used else root
+
+
+# JSON
+
+
+class _Codec(Protocol):
+    """How a library reads and writes a type."""
+
+    writers: tuple[Callable[[Any], bytes], ...]
+    """Ways to write a value, of which the first that can be read again is right."""
+
+    def read(self, data: bytes) -> Any: ...
+
+
+def _made(name: str, kind: Any) -> tuple[_Codec, Json]:
+    """The type's codec and its schema."""
+    from .tools.signature import mentions
+
+    try:
+        by_msgspec = kind is str or mentions(kind, (Struct,))
+        codec, schema = _msgspec(kind) if by_msgspec else _pydantic(kind)
+        return codec, plain(schema)
+    except Exception as error:
+        raise InvalidDefinition(
+            f"Output type {_short(name, NAME)}: no schema can be made of it ({_problem(error)}); "
+            "use a type that JSON can carry and pydantic or msgspec knows."
+        ) from error
+
+
+class _Made:
+    """A codec of functions."""
+
+    def __init__(self, read: Callable[[bytes], Any], *writers: Callable[[Any], bytes]) -> None:
+        self.read = read
+        self.writers = writers
+
+
+def _msgspec(kind: Any) -> tuple[_Codec, Json]:
+    schema = msgspec.json.schema(kind)
+    for each in schema.get("$defs", {}).values():
+        each.pop("title", None)  # it repeats the definition's name
+    return _Made(msgspec.json.Decoder(kind).decode, msgspec.json.encode), schema
+
+
+def _pydantic(kind: Any) -> tuple[_Codec, Json]:
+    from pydantic import TypeAdapter  # brings in much of pydantic, as does the next
+
+    from .tools.schema import Generator
+
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def writer(by_alias: bool) -> Callable[[Any], bytes]:
+        # An error, since a value that is no instance would be written somehow, after a warning.
+        return lambda value: adapter.dump_json(value, by_alias=by_alias, round_trip=True, warnings="error")
+
+    codec = _Made(adapter.validate_json, writer(True), writer(False), _plain_json)
+    return codec, adapter.json_schema(schema_generator=Generator)
+
+
+def _checked_text(given: str) -> str:
+    if not holds(given):
+        raise BadJSON("it holds half of a surrogate pair, which UTF-8 cannot carry")
+    return given
+
+
+def _checked_json(given: str) -> bytes:
+    """The bytes of a text that is JSON with one meaning."""
+    try:
+        parse(given)
+    except BadJSON as error:
+        if not given.strip():
+            raise BadJSON("it is empty") from None
+        if given.lstrip().startswith("```"):
+            raise BadJSON(f"{error}; it is in a Markdown fence, and must be JSON alone") from None
+        raise
+    return given.encode()
+
+
+def _plain_json(value: Any) -> bytes:
+    return msgspec.json.encode(plain(value))
+
+
+WRAPPER: Final = "response"
+
+
+class _Wrapper(Struct, forbid_unknown_fields=True):
+    """The wrapper in a model's text. What is in it stays as it was written: a decimal keeps its digits."""
+
+    response: Raw
+
+
+_wrapper: Final = msgspec.json.Decoder(_Wrapper)
+
+
+def _unwrapped(data: bytes) -> bytes:
+    try:
+        return bytes(_wrapper.decode(data).response)
+    except msgspec.ValidationError as error:
+        raise BadJSON(f'it must be {{"{WRAPPER}": ...}} ({error})') from None
+
+
+# Saying what is wrong
+
+NAME: Final = 80
+PROBLEM: Final = 300
+"""Characters: a person must see what is wrong, and the wrong may be megabytes."""
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, BadJSON | msgspec.ValidationError):
+        return _short(str(error), PROBLEM)
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        from .tools.schema import problems
+
+        return problems(error, "output")
+    words = worded(error).partition("\n\n")[0]  # pydantic's explanations are below
+    return _short(" ".join(words.split()), PROBLEM)
+
+
+def _cause(error: Exception) -> Exception | None:
+    """What is worth showing beside the message: not a validator's own, which holds all that was wrong."""
+    return None if isinstance(error, ValueError | msgspec.ValidationError) else error
+
+
+def _short(words: str, limit: int) -> str:
+    return words if len(words) <= limit else f"{words[: limit - 3]}..."
