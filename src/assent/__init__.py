@@ -1,10 +1,11 @@
 """Assent: a runtime for agents that ask first."""
 
-from .agent import Agent
+from .agent import Agent, ToolsToFinalOutputResult
 from .approval.decision import Approve, Decision, Edit, Reject, Respond
 from .context import RunContextWrapper, ToolContext
 from .core.facts import Usage
 from .errors import (
+    AgentFailed,
     AgentNotFound,
     AlreadyDecided,
     AssentError,
@@ -16,6 +17,7 @@ from .errors import (
     Forbidden,
     GrantNotFound,
     IllegalFact,
+    InputGuardrailTripwireTriggered,
     InvalidArguments,
     InvalidDecision,
     InvalidDefinition,
@@ -23,22 +25,53 @@ from .errors import (
     InvalidOutput,
     MaxTurnsExceeded,
     ModelFailed,
+    ModelRefused,
     NotFound,
     NotPending,
+    OutputGuardrailTripwireTriggered,
     QuestionNotFound,
     ReplayMismatch,
     RunFinished,
     RunUnfinished,
     ScriptExhausted,
     SessionFailed,
+    SessionMissing,
     StateSpent,
+    ToolInputGuardrailTripwireTriggered,
     ToolNotFound,
+    ToolOutputGuardrailTripwireTriggered,
+    TripwireTriggered,
     UnknownSchema,
     UnreadableState,
     Upstream,
     UsageError,
 )
+from .guardrail import (
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    ToolOutputGuardrailResult,
+    input_guardrail,
+    output_guardrail,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from .handoff import Handoff, HandoffInputData, handoff
+from .hooks import AgentHooks, RunHooks
 from .item import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
+    MCPListToolsItem,
     MessageOutputItem,
     OtherItem,
     Outcome,
@@ -48,7 +81,7 @@ from .item import (
     ToolCallItem,
     ToolCallOutputItem,
 )
-from .models.model import Model, ModelRequest, ModelResponse, ToolSpec
+from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .output import AgentOutputSchema
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
@@ -66,15 +99,19 @@ from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
+from .tools.delegation import AgentTool
 from .tools.function import FunctionTool, function_tool, tool
 from .tools.tool import Tool, default_tool_error_function
 from .version import __version__
 
 __all__ = [
     "Agent",
+    "AgentFailed",
+    "AgentHooks",
     "AgentNotFound",
     "AgentOutputSchema",
     "AgentRegistry",
+    "AgentTool",
     "AgentUpdatedStreamEvent",
     "AlreadyDecided",
     "ApprovalDecidedEvent",
@@ -93,22 +130,39 @@ __all__ = [
     "FunctionTool",
     "Grant",
     "GrantNotFound",
+    "GuardrailFunctionOutput",
+    "Handoff",
+    "HandoffCallItem",
+    "HandoffInputData",
+    "HandoffOutputItem",
     "IllegalFact",
+    "InputGuardrail",
+    "InputGuardrailResult",
+    "InputGuardrailTripwireTriggered",
     "InvalidArguments",
     "InvalidDecision",
     "InvalidDefinition",
     "InvalidInput",
     "InvalidOutput",
+    "MCPApprovalRequestItem",
+    "MCPApprovalResponseItem",
+    "MCPListToolsItem",
     "MaxTurnsExceeded",
     "MessageOutputItem",
     "Model",
     "ModelFailed",
+    "ModelRefused",
     "ModelRequest",
     "ModelResponse",
+    "ModelSettings",
     "NotFound",
     "NotPending",
     "OtherItem",
     "Outcome",
+    "OutputGuardrail",
+    "OutputGuardrailResult",
+    "OutputGuardrailTripwireTriggered",
+    "OutputSpec",
     "Peek",
     "QuestionNotFound",
     "RawResponsesStreamEvent",
@@ -119,6 +173,7 @@ __all__ = [
     "RunConfig",
     "RunContextWrapper",
     "RunFinished",
+    "RunHooks",
     "RunItem",
     "RunItemStreamEvent",
     "RunResult",
@@ -131,6 +186,7 @@ __all__ = [
     "ScriptExhausted",
     "Session",
     "SessionFailed",
+    "SessionMissing",
     "SigningKey",
     "StateSpent",
     "StreamEvent",
@@ -140,8 +196,19 @@ __all__ = [
     "ToolCallOutputItem",
     "ToolContext",
     "ToolErrorFormatterArgs",
+    "ToolGuardrailFunctionOutput",
+    "ToolInputGuardrail",
+    "ToolInputGuardrailData",
+    "ToolInputGuardrailResult",
+    "ToolInputGuardrailTripwireTriggered",
     "ToolNotFound",
+    "ToolOutputGuardrail",
+    "ToolOutputGuardrailData",
+    "ToolOutputGuardrailResult",
+    "ToolOutputGuardrailTripwireTriggered",
     "ToolSpec",
+    "ToolsToFinalOutputResult",
+    "TripwireTriggered",
     "UnknownSchema",
     "UnreadableState",
     "Upstream",
@@ -150,5 +217,10 @@ __all__ = [
     "__version__",
     "default_tool_error_function",
     "function_tool",
+    "handoff",
+    "input_guardrail",
+    "output_guardrail",
     "tool",
+    "tool_input_guardrail",
+    "tool_output_guardrail",
 ]

@@ -2,32 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 from typing_extensions import TypeVar
 
 from .context import RunContextWrapper
 from .core.digest import digest, holds
 from .errors import InvalidDefinition
-from .models.model import Model
-from .tools.tool import Tool, qualified
+from .guardrail import InputGuardrail, OutputGuardrail, checked
+from .handoff import Handoff, handoff
+from .hooks import AgentHooks
+from .item import ToolCallOutputItem
+from .models.model import DEFAULT_SETTINGS, Model, ModelSettings
+from .output import AgentOutputSchema
+from .tools.delegation import TEXT, AgentTool, Extractor, InputBuilder, OnStream
+from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
+from .tools.typed import parameters as parameters_of
 
 T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
+@dataclass(frozen=True)
+class ToolsToFinalOutputResult:
+    """Whether the outputs of a turn's tools end the run, and with what."""
+
+    is_final_output: bool
+    final_output: Any = None
+
+
+ToolUse = (
+    Literal["run_llm_again", "stop_on_first_tool"]
+    | Mapping[str, list[str]]
+    | Callable[
+        [RunContextWrapper[Any], list[ToolCallOutputItem]],
+        ToolsToFinalOutputResult | Awaitable[ToolsToFinalOutputResult],
+    ]
+)
+
+
 @dataclass(eq=False, repr=False)
 class Agent(Generic[T]):
-    """A model with instructions and tools."""
+    """A model with instructions, tools, and agents it may hand over to."""
 
     name: str
     instructions: Instructions | None = None
     """What the model is told first: text, or a function of context and agent that gives it."""
     tools: list[Tool] = field(default_factory=list)
+    """What the model may call. The list is looked at before each turn, so it may change."""
     model: Model | None = None
     """The model; `RunConfig(model=...)` goes before it."""
+    handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
+    """Who may take over: agents, or `handoff(...)` with options."""
+    handoff_description: str | None = None
+    """What others' models are told of this agent when they may hand over to it."""
+    output_type: Any = None
+    """The type of the final output; None or `str` for text. See `AgentOutputSchema`."""
+    output_needs_approval: Rule = False
+    """Whether a person must agree to the final output: a bool, or a function as for tools,
+    whose arguments are `{"output": ...}`."""
+    input_guardrails: list[InputGuardrail] = field(default_factory=list)
+    output_guardrails: list[OutputGuardrail] = field(default_factory=list)
+    model_settings: ModelSettings = DEFAULT_SETTINGS
+    tool_use_behavior: ToolUse = "run_llm_again"
+    """What becomes of tools' outputs: the model hears them ("run_llm_again"), the first ends the run
+    ("stop_on_first_tool"), those of some tools do (`{"stop_at_tool_names": [...]}`), or a function of
+    context and outputs says. A call that did not run never ends the run."""
+    reset_tool_choice: bool = True
+    """Whether `model_settings.tool_choice` is for the agent's first turn only, so that it can come to an end."""
+    hooks: AgentHooks[Any] | None = None
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name.strip() or not holds(self.name):
@@ -41,8 +87,31 @@ class Agent(Generic[T]):
             raise InvalidDefinition(
                 f"Agent {self.name!r}: model must be a Model, with a `stream` method, got {self.model!r:.80}."
             )
-        self.tools = list(self.tools)
-        by_name(self.name, self.tools)
+        self.tools, self.handoffs = list(self.tools), list(self.handoffs)
+        self._check_options()
+        tools_of(self)
+
+    def _check_options(self) -> None:
+        whose = f"Agent {self.name!r}"
+        self.input_guardrails = checked(whose, InputGuardrail, self.input_guardrails)
+        self.output_guardrails = checked(whose, OutputGuardrail, self.output_guardrails)
+        schema_of(self)
+        rule = self.output_needs_approval
+        if type(rule) is not bool and not callable(rule):
+            raise InvalidDefinition(
+                f"{whose}: output_needs_approval must be True, False or a callable, got {rule!r:.80}."
+            )
+        for option, kind in (("model_settings", ModelSettings), ("hooks", AgentHooks)):
+            value = getattr(self, option)
+            if not isinstance(value, kind) and not (option == "hooks" and value is None):
+                raise InvalidDefinition(f"{whose}: {option} must be a {kind.__name__}, got {value!r:.80}.")
+        use = self.tool_use_behavior
+        stops = isinstance(use, Mapping) and list(use) == ["stop_at_tool_names"]
+        if not stops and not callable(use) and use not in ("run_llm_again", "stop_on_first_tool"):
+            raise InvalidDefinition(
+                f'{whose}: tool_use_behavior is "run_llm_again", "stop_on_first_tool", '
+                f'{{"stop_at_tool_names": [...]}} or a callable, got {use!r:.80}.'
+            )
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"
@@ -51,17 +120,96 @@ class Agent(Generic[T]):
         """A copy with some things changed. The tools are in a list of its own."""
         return replace(self, **changes)
 
+    def as_tool(
+        self,
+        tool_name: str | None = None,
+        tool_description: str | None = None,
+        *,
+        needs_approval: Rule = False,
+        on_approval: Approver | None = None,
+        is_enabled: Enabled = True,
+        failure_error_function: FailureText | None = default_tool_error_function,
+        custom_output_extractor: Extractor | None = None,
+        on_stream: OnStream | None = None,
+        max_turns: int | None = None,
+        parameters: Any = None,
+        input_builder: InputBuilder | None = None,
+        version: str | None = None,
+    ) -> AgentTool:
+        """This agent as a tool of another: a call of it is a run of its own inside the run.
 
-def by_name(agent: str, tools: list[Tool]) -> dict[str, Tool]:
-    """An agent's tools by their names, which must differ."""
+        Its questions come up in the outer run, and are decided there; it goes on where it stopped.
+
+        Args:
+            tool_name: The tool's name; the agent's own, made fit, if not given.
+            tool_description: What the model is told of it.
+            needs_approval: Whether a person must agree before the agent is asked at all.
+            on_approval: Code that decides in the person's place.
+            is_enabled: Whether the model is offered it: a bool, or a function of context and agent.
+            failure_error_function: What the model is told if the agent fails; None raises it to you.
+            custom_output_extractor: Makes the output of the nested `RunResult`; else it is the final output.
+            on_stream: Gets the nested run's events as they happen, each as
+                `{"event": ..., "agent": ..., "call_id": ...}`.
+            max_turns: How many times the agent's model may be asked in one call, 10 if not given.
+            parameters: A type for the arguments, instead of one text, `input`.
+            input_builder: Makes the agent's input of the arguments; else it is the text, or the arguments' JSON.
+            version: A mark of your own, part of the tool's fingerprint.
+        """
+        name = tool_name or re.sub(r"[^a-z0-9_]", "_", self.name.lower())
+        shape = parameters_of(name, parameters) if parameters is not None else None
+        return AgentTool(
+            name=name,
+            description=tool_description or self.handoff_description or f"Ask the agent {self.name}.",
+            params_json_schema=(shape or TEXT).json_schema,
+            required=(shape or TEXT).required,
+            defaults=(shape or TEXT).defaults,
+            needs_approval=needs_approval,
+            on_approval=on_approval,
+            is_enabled=is_enabled,
+            failure_error_function=failure_error_function,
+            version=version,
+            agent=self,
+            custom_output_extractor=custom_output_extractor,
+            on_stream=on_stream,
+            max_turns=max_turns,
+            parameters=shape,
+            input_builder=input_builder,
+        )
+
+
+def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
+    """What an agent's model may call, tools and handoffs, by their names, which must differ."""
     out: dict[str, Tool] = {}
-    for tool in tools:
+    for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
         if not isinstance(tool, Tool):
-            raise InvalidDefinition(f"Agent {agent!r}: {tool!r:.80} is not a tool; decorate it with @function_tool.")
+            raise InvalidDefinition(
+                f"Agent {agent.name!r}: {tool!r:.80} is not a tool; decorate it with @function_tool."
+            )
         if tool.name in out:
-            raise InvalidDefinition(f"Agent {agent!r} has two tools named {tool.name!r}; rename one (name_override).")
+            raise InvalidDefinition(
+                f"Agent {agent.name!r} has two tools named {tool.name!r}; rename one (name_override for a function, "
+                "tool_name for an agent, tool_name_override for a handoff)."
+            )
         out[tool.name] = tool
     return out
+
+
+def handoffs_of(agent: Agent[Any]) -> list[Handoff]:
+    """An agent's handoffs; one that is given as an agent has the default options."""
+    for each in agent.handoffs:
+        if not isinstance(each, Agent | Handoff):
+            raise InvalidDefinition(f"Agent {agent.name!r}: a handoff is an Agent or handoff(...), got {each!r:.80}.")
+    return [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
+
+
+def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
+    """The shape of an agent's final output; None for text."""
+    kind = agent.output_type
+    if kind is None or kind is str:
+        return None
+    if not isinstance(kind, AgentOutputSchema):
+        kind = agent.output_type = AgentOutputSchema(kind)
+    return None if kind.is_plain_text() else kind
 
 
 def instructions_mark(agent: Agent[Any]) -> str:

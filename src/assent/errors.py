@@ -11,6 +11,7 @@
     │   │   └── BadSignature     a saved run that is not as it was signed
     │   ├── ContextMissing       a context that was not saved, or cannot be
     │   ├── RunUnfinished        something asked of a run before its stream has ended
+    │   ├── SessionMissing       a run that is kept in a session, resumed without it
     │   ├── ReplayMismatch       a tool body that asked other questions when entered again
     │   ├── ScriptExhausted      a scripted model, or person, that has nothing more to say
     │   └── MaxTurnsExceeded     a run that used up its turns
@@ -23,6 +24,11 @@
     │   ├── RunFinished          a run with nothing left to do
     │   └── DefinitionChanged    a tool that is not what was asked about
     ├── Forbidden                who may not
+    │   └── TripwireTriggered    a guardrail stopped the run for good
+    │       ├── InputGuardrailTripwireTriggered
+    │       ├── OutputGuardrailTripwireTriggered
+    │       ├── ToolInputGuardrailTripwireTriggered
+    │       └── ToolOutputGuardrailTripwireTriggered
     ├── NotFound                 what is not there
     │   ├── AgentNotFound
     │   ├── QuestionNotFound
@@ -30,6 +36,8 @@
     │   └── ToolNotFound
     └── Upstream                 the outside world: a model, a server, a database
         ├── ModelFailed
+        ├── ModelRefused         a model that would not give the output it was asked for
+        ├── AgentFailed          an agent that is a tool, and did not come to an output
         ├── InvalidOutput        an output that does not fit the agent's output type
         └── SessionFailed
 
@@ -111,6 +119,10 @@ class ReplayMismatch(UsageError):
     """
 
 
+class SessionMissing(UsageError):
+    """The run is kept in a session; give the same session when it is resumed."""
+
+
 class ScriptExhausted(UsageError):
     """The script has nothing more to say."""
 
@@ -159,6 +171,41 @@ class Forbidden(AssentError):
     status = 403
 
 
+class TripwireTriggered(Forbidden):
+    """A guardrail stopped the run for good."""
+
+    def __init__(self, message: str | None = None, guardrail_result: Any = None) -> None:
+        super().__init__(message)
+        self.guardrail_result = guardrail_result
+        """Which guardrail it was, and what it found."""
+
+    @property
+    def guardrail(self) -> Any:
+        """The guardrail that stopped the run."""
+        return self.guardrail_result.guardrail if self.guardrail_result is not None else None
+
+    @property
+    def output(self) -> Any:
+        """What the guardrail found."""
+        return self.guardrail_result.output if self.guardrail_result is not None else None
+
+
+class InputGuardrailTripwireTriggered(TripwireTriggered):
+    """An input guardrail stopped the run for good."""
+
+
+class OutputGuardrailTripwireTriggered(TripwireTriggered):
+    """An output guardrail stopped the run for good."""
+
+
+class ToolInputGuardrailTripwireTriggered(TripwireTriggered):
+    """A tool's input guardrail stopped the run for good; the tool did not run."""
+
+
+class ToolOutputGuardrailTripwireTriggered(TripwireTriggered):
+    """A tool's output guardrail stopped the run for good; the tool had run."""
+
+
 class NotFound(AssentError):
     """There is no such thing."""
 
@@ -189,6 +236,14 @@ class Upstream(AssentError):
 
 class ModelFailed(Upstream):
     """The model did not give a complete reply."""
+
+
+class ModelRefused(Upstream):
+    """The model refused to give the output it was asked for."""
+
+
+class AgentFailed(Upstream):
+    """An agent that is a tool did not come to an output."""
 
 
 class InvalidOutput(Upstream):

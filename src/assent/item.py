@@ -27,6 +27,10 @@ class RunItem(Struct):
         """The item as input for another run."""
         return self.raw_item
 
+    def release_agent(self) -> None:
+        """Keep the agent's name, and let go of the agent."""
+        self.agent = self.agent_name
+
 
 class MessageOutputItem(RunItem):
     """A message of the model."""
@@ -65,6 +69,57 @@ class ToolCallItem(RunItem):
     def call_id(self) -> str | None:
         """The provider's id of the call."""
         return self.raw_item.get("call_id")
+
+
+class HandoffCallItem(RunItem):
+    """A call by which the model hands over to another agent."""
+
+    type: Literal["handoff_call_item"] = "handoff_call_item"
+
+    @property
+    def tool_name(self) -> str:
+        """The handoff's name as a tool."""
+        return str(self.raw_item.get("name", ""))
+
+    @property
+    def call_id(self) -> str | None:
+        """The provider's id of the call."""
+        return self.raw_item.get("call_id")
+
+
+class HandoffOutputItem(RunItem):
+    """One agent has handed over to another; `agent` is the one that did."""
+
+    source_agent: Any
+    """The agent that handed over, or its name after `release_agents()`."""
+    target_agent: Any
+    """The agent that took over, or its name after `release_agents()`."""
+    type: Literal["handoff_output_item"] = "handoff_output_item"
+
+    def release_agent(self) -> None:
+        """Keep the agents' names, and let go of the agents."""
+        self.agent = self.agent_name
+        for side in ("source_agent", "target_agent"):
+            agent = getattr(self, side)
+            setattr(self, side, agent if type(agent) is str else agent.name)
+
+
+class MCPListToolsItem(RunItem):
+    """The tools of a server that the provider talks to itself."""
+
+    type: Literal["mcp_list_tools_item"] = "mcp_list_tools_item"
+
+
+class MCPApprovalRequestItem(RunItem):
+    """The provider asks whether it may call a tool of such a server."""
+
+    type: Literal["mcp_approval_request_item"] = "mcp_approval_request_item"
+
+
+class MCPApprovalResponseItem(RunItem):
+    """What the provider was answered."""
+
+    type: Literal["mcp_approval_response_item"] = "mcp_approval_response_item"
 
 
 class Outcome(Struct, frozen=True):

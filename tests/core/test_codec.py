@@ -42,6 +42,8 @@ from tests.core.support import (
 
 JOURNALS = Path(__file__).parent.parent / "journals"
 TODAY = JOURNALS / f"v{SCHEMA}.json"
+LATER = JOURNALS / f"v{SCHEMA}-awaited.json"
+"""What the first journal of the schema is too old to hold."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -149,10 +151,34 @@ def _tool_calls() -> list[Any]:
     ]
 
 
-def test_the_golden_journal_of_this_schema_is_there() -> None:
-    if not TODAY.exists() and os.environ.get("ASSENT_WRITE"):
-        TODAY.write_bytes(encode(golden()))
-    assert TODAY.exists(), f"{TODAY.name} is missing; write it with ASSENT_WRITE=1, once, and never again"
+def golden_later() -> Saved:
+    """The facts and fields that came to the schema after its first journal was written."""
+    journal: list[Any] = [
+        f.Began("root", 5, "run_2", "1.1", session="talks"),
+        f.Said(js([{"role": "user", "content": "before"}]), "session"),
+        said("go"),
+        f.Awaited(("profanity",)),
+        f.Guarded("input", "profanity", output=js({"rude": False})),
+        f.Defined("Root", "digest", output="digest of the output"),
+        replied(2, "c1", "h2:handoff"),
+        f.Guarded("tool_input", "limits", call="c1", message="too much"),
+        refused("c1", message="too much"),
+        f.Told("c1"),
+        approved("h2"),
+        f.Started("h2"),
+        f.HandedOff("h2", "root/transfer_to_clerk", name="Clerk"),
+    ]
+    return Saved(SCHEMA, "1.1", journal)
+
+
+GOLDEN = {TODAY: golden, LATER: golden_later}
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_the_golden_journals_of_this_schema_are_there(path: Path) -> None:
+    if not path.exists() and os.environ.get("ASSENT_WRITE"):
+        path.write_bytes(encode(GOLDEN[path]()))
+    assert path.exists(), f"{path.name} is missing; write it with ASSENT_WRITE=1, once, and never again"
 
 
 def test_the_golden_journals_hold_every_fact_there_is() -> None:
@@ -170,8 +196,9 @@ def test_golden_journals_fold_for_ever(path: Path) -> None:
         assert encode(saved) == path.read_bytes()
 
 
-def test_today_the_golden_run_is_written_as_it_was() -> None:
-    assert encode(golden()) == TODAY.read_bytes()
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_today_the_golden_runs_are_written_as_they_were(path: Path) -> None:
+    assert encode(GOLDEN[path]()) == path.read_bytes()
 
 
 def test_the_golden_run_is_what_it_was() -> None:

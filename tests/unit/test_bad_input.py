@@ -635,7 +635,6 @@ async def test_a_reply_that_cannot_be_read_is_the_models_failure_and_is_not_kept
         [],
         [{"type": "output_text", "text": None}],
         [{"type": "output_text"}],
-        [{"type": "refusal", "refusal": "no"}],
     ],
     ids=str,
 )

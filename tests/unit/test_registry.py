@@ -296,18 +296,23 @@ def replied(*calls: f.Call) -> f.Replied:
 
 
 async def test_after_a_handoff_the_definition_of_the_agent_that_began_the_run_counts() -> None:
-    registry = registry_of(a=shop("1"), b=shop("2"))
-    data = await went_on(
-        registry.get("Shop", "a"),
-        replied(f.Call("c1", "transfer_to_clerk", kind="handoff", definition="h")),
-        f.Approved("c1", "rule"),
-        f.Started("c1"),
-        f.HandedOff("c1", "Clerk"),
-        f.Defined("Clerk", "of other tools"),
-        replied(f.Call("c2", "stamp", definition="of a tool that the clerk has")),
-        f.Asked("c2", "q1", "why", "digest"),
-    )
-    assert registry.route(data) is registry.get("Shop", "a")
+    def handing(mark: str) -> Agent[Any]:
+        clerk = scripted(call("send", {"to": "bob"}), "done", name="Clerk", tools=[sending("clerk")])
+        return shop(mark, call("transfer_to_clerk"), handoffs=[clerk])
+
+    registry = registry_of(a=handing("1"), b=handing("2"))
+    text = await paused(registry.get("Shop", "a"))
+    assert registry.route(text) is registry.get("Shop", "a")
+
+
+async def test_an_agent_that_was_handed_over_to_must_fit_too() -> None:
+    def handing(mark: str) -> Agent[Any]:
+        clerk = scripted(call("send", {"to": "bob"}), "done", name="Clerk", tools=[sending(mark)])
+        return shop("1", call("transfer_to_clerk"), handoffs=[clerk])
+
+    registry = registry_of(a=handing("1"), b=handing("2"))
+    text = await paused(registry.get("Shop", "a"))
+    assert registry.route(text) is registry.get("Shop", "a")
 
 
 async def test_what_is_defined_in_a_branch_does_not_count() -> None:
@@ -324,13 +329,10 @@ async def test_what_is_defined_in_a_branch_does_not_count() -> None:
     assert registry.route(data) is registry.get("Shop", "a")
 
 
-async def test_a_call_of_what_is_no_tool_needs_none() -> None:
-    registry = registry_of(a=shop("1"), b=shop("2"))
-    handoff = replied(f.Call("c1", "transfer_to_clerk", kind="handoff", definition="of a handoff"))
-    output = f.Proposed(f.Call("c1", "final_output", kind="output", definition="of a rule"), Raw(b'{"output":"hi"}'))
-    for facts in ([handoff], [replied(), output]):
-        data = await went_on(shop("1"), *facts, f.Asked("c1", "q1", "why", "digest"))
-        assert registry.route(data) is registry.get("Shop", "a")
+async def test_an_output_that_waits_goes_to_the_version_whose_rule_asked() -> None:
+    registry = registry_of(a=shop("1", "hi", output_needs_approval=True), b=shop("1", "hi"))
+    text = await paused(registry.get("Shop", "a"))
+    assert registry.route(text) is registry.get("Shop", "a")
 
 
 # -- no version is the one -------------------------------------------------------------------------

@@ -327,14 +327,19 @@ async def test_a_stream_can_be_read_after_the_run_and_its_end_read_twice() -> No
     assert await read(result) == []
 
 
-async def test_a_reader_that_leaves_early_does_not_stop_the_run() -> None:
+async def test_a_reader_that_leaves_early_stops_the_run_which_can_go_on() -> None:
     send, sent = sending()
     agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
     result = Runner.run_streamed(agent, "go")
-    async for _ in result.stream_events():
+    reading = result.stream_events()
+    async for _ in reading:
         break
-    await read(result)
-    assert result.final_output == "done"
+    await reading.aclose()
+    assert result.is_complete
+    assert len(asyncio.all_tasks()) == 1
+    state = result.to_state()
+    assert (state.status, sent) == ("cancelled", [])
+    assert (await Runner.run(agent, state)).final_output == "done"
     assert sent == [("ann", 1)]
 
 

@@ -81,6 +81,9 @@ async def judge(case: Case) -> Judgement:
     """Approve, refuse or ask: for any call, of any tool, by any rule."""
     tool, call = case.tool, case.state.call
     args = case.args
+    if call.kind == "handoff" and case.state.turn.handed:
+        words = "Another handoff was taken in the same turn; this one was not."
+        return f.Refused(call.id, "runtime", message=words, why="another handoff was taken", path=case.path)
     if tool is None or args is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
     grant = grant_for(case.root, case.state.turn.agent, tool)

@@ -97,6 +97,8 @@ class Began(Fact, frozen=True):
     live: bool = False
     trace: dict[str, str] | None = None
     conversation: dict[str, str] | None = None
+    session: str | None = None
+    """The session the run's talk is kept in, if it is."""
 
     @property
     def call(self) -> str | None:
@@ -109,6 +111,12 @@ class Said(Fact, frozen=True):
 
     items: Raw
     by: str = "user"
+
+
+class Awaited(Fact, frozen=True):
+    """These input guardrails must look at what was said since, before anything runs."""
+
+    guards: tuple[str, ...]
 
 
 class Defined(Fact, frozen=True):
@@ -124,6 +132,8 @@ class Defined(Fact, frozen=True):
     """A digest of the text, or the name of the function that makes it."""
     finishing: bool = False
     """Whether the outputs of a turn's calls may end the run."""
+    output: str = ""
+    """A digest of the type of its output, and of the rule for it; empty for text that needs nobody."""
 
 
 class Replied(Fact, frozen=True):
@@ -167,6 +177,8 @@ class Guarded(Fact, frozen=True):
     tripped: bool = False
     output: Raw = NOTHING
     call: str | None = None
+    message: str | None = None
+    """What the model is told instead, where a tool's guardrail stopped the call or its output."""
 
 
 class Granted(Fact, frozen=True):
@@ -329,16 +341,18 @@ class Witnessed(Fact, frozen=True):
 
 
 class HandedOff(Fact, frozen=True):
-    """Another agent has taken over. `history`, if set, is what it hears of the talk so far."""
+    """Another agent has taken over: its place, and its name. `history`, if set, is what it hears of the talk so far."""
 
     call: str
     to: str
     history: Raw = NOTHING
+    name: str = ""
 
 
 RunFact = (
     Began
     | Said
+    | Awaited
     | Defined
     | Replied
     | Proposed

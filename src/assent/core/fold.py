@@ -241,6 +241,7 @@ def _began(root: Run, run: Run, state: CallState | None, fact: f.Began, commit: 
         raise _illegal(root, fact, "the run needs an id")
     if commit:
         if state is not None:
+            run.branches.append(state.call.id)
             run = state.child = Run()
         run.began, run.agent, run.max_turns = fact, fact.agent, fact.max_turns
         run.guards = dict.fromkeys(fact.guards)
@@ -252,6 +253,13 @@ def _said(root: Run, run: Run, state: None, fact: f.Said, commit: bool) -> None:
         run.said += 1
         run.unheard.append(fact)
         run.concluded = None
+
+
+def _awaited(root: Run, run: Run, state: None, fact: f.Awaited, commit: bool) -> None:
+    if run.guards or not run.unheard or run.watched >= run.said:
+        raise _illegal(root, fact, "there is nothing new to guard, or guardrails are awaited already")
+    if commit:
+        run.guards = dict.fromkeys(fact.guards)
 
 
 def _defined(root: Run, run: Run, state: None, fact: f.Defined, commit: bool) -> None:
@@ -295,7 +303,7 @@ def _fresh(root: Run, run: Run, fact: f.AnyFact, calls: tuple[f.Call, ...]) -> N
 
 def _add(run: Run, reply: f.Replied | f.Proposed, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
     states: list[CallState] = []
-    turn = Turn(reply, run.agent, states, len(calls))
+    turn = Turn(reply, run.agent, states, len(calls), run.definition)
     run.entries.append(turn)
     for call in calls:
         id = call.id
@@ -345,6 +353,8 @@ def _guarded(root: Run, run: Run, state: CallState | None, fact: f.Guarded, comm
         run.guarded.append(fact)
         if fact.where == "input":
             del run.guards[fact.name]
+            if not run.guards:
+                run.watched = run.said
 
 
 def _granted(root: Run, run: Run, state: None, fact: f.Granted, commit: bool) -> None:
@@ -407,6 +417,7 @@ Step = Callable[[Run, Run, Any, Any, bool], None]
 _BY_FACT: dict[type[f.Fact], Step] = {
     f.Began: _began,
     f.Said: _said,
+    f.Awaited: _awaited,
     f.Defined: _defined,
     f.Replied: _replied,
     f.Proposed: _proposed,

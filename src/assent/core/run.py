@@ -105,6 +105,7 @@ class Turn(Struct, eq=False):
     calls: list[CallState]
     left: int = 0
     """How many of its calls are not done."""
+    definition: f.Defined | None = None
     handed: bool = False
     parts: list[Raw] | None = None
 
@@ -141,6 +142,10 @@ class Run:
     guards: dict[str, None] = field(default_factory=dict)
     """The input guardrails that are not in yet."""
     guarded: list[f.Guarded] = field(default_factory=list)
+    watched: int = 0
+    """How many inputs guardrails have looked at."""
+    branches: list[str] = field(default_factory=list)
+    """The agent calls that opened a branch."""
     answering: bool = False
     concluding: bool = False
     concluded: f.Concluded | None = None
@@ -165,12 +170,21 @@ class Run:
 
     @property
     def usage(self) -> f.Usage:
-        """What the run's own model calls have used; each reply is counted once, when first asked for."""
+        """What the run's model calls and those of its branches have used; of its own, each is counted once."""
         for entry in self.entries[self.counted :]:
             if type(entry) is Turn and type(entry.reply) is f.Replied:
                 self.used.add(f.Usage(*entry.reply.usage))
         self.counted = len(self.entries)
-        return self.used
+        if not self.branches:
+            return self.used
+        used = copy(self.used)
+        for child in self.children():
+            used.add(child.usage)
+        return used
+
+    def children(self) -> list[Run]:
+        """The branches that calls of this run have opened, done ones too."""
+        return [child for call in self.branches if (child := self.calls[call].child) is not None]
 
     def at(self, path: tuple[str, ...]) -> Run:
         """The branch under these calls."""
@@ -201,6 +215,7 @@ class Run:
         run.calls = calls
         run.open = {id: calls[id] for id in self.open}
         run.unheard, run.guarded = list(self.unheard), list(self.guarded)
+        run.branches = list(self.branches)
         run.guards, run.asked = dict(self.guards), dict(self.asked)
         run.decided, run.grants = dict(self.decided), dict(self.grants)
         run.used = copy(self.used)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, Struct
-from msgspec.json import decode
+from msgspec.json import decode, encode
 
 from . import facts as f
 from .run import CallState, Entry, Run, Turn
@@ -39,6 +39,18 @@ def transcript(run: Run) -> list[Item]:
     if not run.unheard:
         return talk.items
     return [*talk.items, *(item for said in run.unheard for item in said_items(said))]
+
+
+def news(run: Run) -> list[Item]:
+    """What there is to hear since the model's last reply: outputs of its calls, and what was said."""
+    out: list[Item] = []
+    for entry in reversed(run.entries):
+        if type(entry) is Turn and type(entry.reply) is f.Replied:
+            texts = [(state, output_text(state)) for state in entry.calls]
+            out[:0] = [output_item(state, text) for state, text in texts if text is not None]
+            break
+        out[:0] = entry_items(entry)
+    return out + [item for said in run.unheard for item in said_items(said)]
 
 
 def entry_items(entry: Entry) -> list[Item]:
@@ -90,8 +102,13 @@ def output_text(state: CallState) -> str | None:
         ran = bytes(state.args).decode() if state.args else state.proposal.arguments
         return f"{text}\n\n[A person changed this call before it ran. What ran was: {state.tool} {ran}]"
     if type(outcome) is f.HandedOff:
-        return f'{{"assistant": "{outcome.to}"}}'
+        return handed_text(outcome.name or outcome.to)
     return state.told
+
+
+def handed_text(name: str) -> str:
+    """What the model is told of a handoff: who has the word."""
+    return f'{{"assistant": {encode(name).decode()}}}'
 
 
 def value_text(value: Raw) -> str:
@@ -108,6 +125,15 @@ def content_text(content: Any) -> str:
 
 
 def reply_text(reply: f.Replied) -> str:
-    """The text of a reply's messages."""
-    messages = (item for item in decode(reply.items) if item.get("type", "message") == "message")
-    return "".join(content_text(item.get("content")) for item in messages)
+    """The text of a reply's messages; the words it refuses with, if it has no other."""
+    return "".join(content_text(item.get("content")) for item in _messages(reply)) or reply_refusal(reply) or ""
+
+
+def reply_refusal(reply: f.Replied) -> str | None:
+    """The model's own words where it refused to answer; None if it did not."""
+    parts = (p for item in _messages(reply) if isinstance(item.get("content"), list) for p in item["content"])
+    return next((part["refusal"] for part in parts if part.get("type") == "refusal" and part.get("refusal")), None)
+
+
+def _messages(reply: f.Replied) -> list[Item]:
+    return [item for item in decode(reply.items) if item.get("type", "message") == "message"]

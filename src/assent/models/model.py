@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -20,12 +21,61 @@ class ToolSpec(Struct, frozen=True):
     strict: bool = True
 
 
+class OutputSpec(Struct, frozen=True):
+    """The shape a final output must have."""
+
+    name: str
+    schema: dict[str, Any]
+    strict: bool = True
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """How a model is asked. What is None is left to the provider."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tool_choice: str | None = None
+    """"auto", "required", "none", or a tool's name."""
+    parallel_tool_calls: bool | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    max_tokens: int | None = None
+    reasoning: dict[str, Any] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    metadata: dict[str, str] | None = None
+    store: bool | None = None
+    extra_headers: dict[str, str] | None = None
+    extra_query: dict[str, Any] | None = None
+    extra_body: dict[str, Any] | None = None
+    extra_args: dict[str, Any] | None = None
+    """Passed to the provider's client as they are."""
+
+    def resolve(self, override: ModelSettings | None) -> ModelSettings:
+        """These settings, with what the others say put over them."""
+        if override is None or override == DEFAULT_SETTINGS:
+            return self
+        said = {each.name: getattr(override, each.name) for each in fields(override)}
+        return replace(self, **{name: value for name, value in said.items() if value is not None})
+
+
+DEFAULT_SETTINGS = ModelSettings()
+
+
 class ModelRequest(Struct, frozen=True):
     """What a model is asked. `input` is the run's own list: copy it to keep it, never change it."""
 
     instructions: str | None
     input: Sequence[Item]
     tools: Sequence[ToolSpec] = ()
+    output: OutputSpec | None = None
+    """The shape of the final output; None for text."""
+    settings: ModelSettings = DEFAULT_SETTINGS
+    previous_response_id: str | None = None
+    """Where the provider keeps the talk: what it heard last. `input` is then only what is new since."""
+    conversation_id: str | None = None
+    """Where the provider keeps the talk: under this id. `input` is then only what is new since."""
 
 
 class ModelResponse(Struct):

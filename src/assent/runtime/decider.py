@@ -10,6 +10,7 @@ from ..core import facts as f
 from ..core.run import CallState
 from ..errors import DefinitionChanged, InvalidDecision
 from ..tools.tool import Tool
+from .cast import Cast
 from .journal import Journal
 
 Always = Literal["approve", "reject"] | None
@@ -24,7 +25,7 @@ def always(flag: bool, verdict: Literal["approve", "reject"]) -> Always:
 
 def record(
     journal: Journal,
-    tools: dict[str, Tool],
+    cast: Cast,
     question_id: str,
     given: Decision | dict[str, Any],
     by: str,
@@ -34,11 +35,13 @@ def record(
     """Check a decision and record it, with its grant if it has one; or raise, and record nothing."""
 
     def tool_of(state: CallState, name: str) -> Tool:
-        tool = tools.get(name)
+        tool = cast.of(state).tool(state.call.kind, name)
         if tool is None and name == state.call.tool:
             raise DefinitionChanged(f"Tool {name!r} is gone; nothing was recorded.")
         if tool is None or tool.is_enabled is False:
             raise InvalidDecision(f"The agent has no tool named {name!r}; choose one of its tools.")
+        if tool.kind != state.call.kind or (tool.kind == "output" and name != state.call.tool):
+            raise InvalidDecision(f"{name!r} is not of the kind that was proposed ({state.call.kind}); choose another.")
         return tool
 
     now, run = journal.now(), journal.run

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..agent import Agent, instructions_mark
+from ..agent import Agent, instructions_mark, schema_of
 from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
 from ..errors import DefinitionChanged
-from ..tools.tool import Tool
+from ..tools.tool import Tool, qualified
 
 Path = tuple[str, ...]
 
@@ -17,17 +17,16 @@ ROOM = 1000
 """How many bytes of a saved run may say which tools an agent has."""
 
 
-def resolve(state: CallState, name: str, tools: dict[str, Tool]) -> Tool | None:
-    """The tool a call was offered, among today's; `DefinitionChanged` if it is gone or another one."""
-    offered = state.call.definition if state.chosen is None else state.fingerprint
-    if offered is None:
+def resolve(state: CallState, tool: Tool | None) -> Tool | None:
+    """The tool a call was offered, given today's of that name; `DefinitionChanged` if it is gone or another one."""
+    accepted = state.fingerprint or state.call.definition
+    if accepted is None:
         return None
-    tool = tools.get(name)
     if tool is None:
-        raise DefinitionChanged(f"Tool {name!r} is needed by call {state.call.id} and is gone; nothing ran.")
-    if tool.fingerprint != offered and tool.fingerprint != state.fingerprint:
+        raise DefinitionChanged(f"Tool {state.tool!r} is needed by call {state.call.id} and is gone; nothing ran.")
+    if tool.fingerprint != accepted:
         raise DefinitionChanged(
-            f"Tool {name!r} is not what it was when call {state.call.id} was made; nothing ran. "
+            f"Tool {state.tool!r} is not what it was when call {state.call.id} was made; nothing ran. "
             'Load the state with on_change="ask" or "accept", or bring the old definition back.'
         )
     return tool
@@ -40,15 +39,28 @@ def definition(agent: Agent[Any], tools: dict[str, Tool], path: Path = ()) -> f.
     if sum(map(len, marks)) + 14 * len(marks) > ROOM:
         marks = {}
     model = agent.model.name if agent.model is not None else ""
-    return f.Defined(agent.name, every, marks, model, instructions_mark(agent), path=path)
+    finishing = agent.tool_use_behavior != "run_llm_again"
+    return f.Defined(
+        agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent), path=path
+    )
+
+
+def output_mark(agent: Agent[Any]) -> str:
+    """What identifies the shape of an agent's output and the rule for it; empty for text that needs nobody."""
+    shape, rule = schema_of(agent), agent.output_needs_approval
+    if shape is None and rule is False:
+        return ""
+    parts = {"type": shape and shape.fingerprint, "rule": rule if type(rule) is bool else qualified(rule)}
+    return digest(parts)[:16]
 
 
 def same_definition(one: f.Defined, other: f.Defined) -> bool:
     """Whether two definitions say the same."""
-    return (one.agent, one.digest, one.model, one.instructions, one.finishing) == (
+    return (one.agent, one.digest, one.model, one.instructions, one.finishing, one.output) == (
         other.agent,
         other.digest,
         other.model,
         other.instructions,
         other.finishing,
+        other.output,
     )

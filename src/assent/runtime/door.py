@@ -1,13 +1,13 @@
 """The door: the one function that enters a tool's body, of any kind.
 
-Before the body: what is about to run is what was approved, or nothing runs; then `Started`. After
-it: `Finished`, or a question of the body's own. Nothing else in Assent calls `Tool.invoke`.
+Before the body: what is about to run is what was approved, and the tool's guardrails have nothing
+against it, or nothing runs; then `Started`. After it: `Finished`, or a question of the body's own.
+Nothing else in Assent calls `Tool.invoke`. An agent call has no body: its door opens a branch.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from ..approval.question import action_digest, effective
@@ -15,20 +15,27 @@ from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, worded
 from ..core.run import CallState
-from ..core.transcript import provider_id
-from ..errors import DefinitionChanged, DigestMismatch, InvalidArguments
-from ..tools.tool import Tool, default_tool_error_function
+from ..errors import DefinitionChanged, DigestMismatch, InvalidArguments, TripwireTriggered
+from ..handoff import Handoff
+from ..tools.delegation import AgentTool
+from ..tools.tool import Tool
 from .asking import Body
+from .branch import open_branch
+from .calling import context_of, failure_text
+from .guarding import guard_call, guard_result
+from .handover import hand_over
 from .value import output_json
 
 if TYPE_CHECKING:
     from .driver import Driver
 
+Path = tuple[str, ...]
 
-async def enter(driver: Driver, path: tuple[str, ...], state: CallState) -> None:
+
+async def enter(driver: Driver, path: Path, state: CallState) -> None:
     """Run an approved call and record how it ended."""
     journal, call = driver.journal, state.call.id
-    tool = driver.tool_for(state, state.tool)
+    tool = driver.tool_for(state)
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     read = driver.read.pop((path, call), None)
@@ -38,42 +45,72 @@ async def enter(driver: Driver, path: tuple[str, ...], state: CallState) -> None
         else:
             args = tool.canonical(effective(state))
             bound = tool.bind(args)
-        if state.chosen is not None and not await driver.enabled(tool):
+        if state.chosen is not None and not await driver.enabled(tool, driver.cast.of(state).agent):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
             f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
         )
         return
-    _check_digest(driver, path, state, tool, args)
-    body = Body(journal, path, state, args)
-    ctx: ToolContext[Any] = ToolContext(
-        driver.ctx.context,
-        driver,
-        body,
-        driver.agent,
-        tool.name,
-        provider_id(state),
-    )
+    check_digest(driver, path, state, tool, args)
+    body, ctx = context_of(driver, path, state, tool, args)
+    if tool.tool_input_guardrails:
+        refused = await guard_call(driver, path, state, tool, ctx)
+        if refused is not None:
+            journal.add(refused)
+            return
+    if isinstance(tool, AgentTool):
+        open_branch(driver, path, state, tool, args)
+        return
+    hooked = driver.hooks is not None or ctx.agent.hooks is not None
+    if hooked:
+        await driver.tell("tool_start", ctx.agent, tool)
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
+    given = await _entered(driver, path, state, tool, body, ctx, bound)
+    if hooked and given is not None:
+        await driver.tell("tool_end", ctx.agent, tool, given[0])
+
+
+async def _entered(
+    driver: Driver, path: Path, state: CallState, tool: Tool, body: Body, ctx: ToolContext[Any], bound: Any
+) -> tuple[Any] | None:
+    """Enter the body and record how it ended; what it gave, unless it asks."""
+    journal, call = driver.journal, state.call.id
     try:
         value = await tool.invoke(ctx, bound)
+        if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
+            return (await hand_over(driver, path, state, tool),)
     except BaseException as error:
         if body.mismatch is None and body.pending is None:
-            await _failed(driver, path, state, tool, ctx, error)
-            return
+            return (await _failed(driver, path, state, tool, ctx, error),)
         value = None  # it left with `Paused`, as itself or inside whatever the body made of it
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
         journal.add(body.pending)
-        return
+        return None
+    if tool.tool_output_guardrails:
+        value = await _guarded(driver, path, state, tool, ctx, value)
     output, note = output_json(value)
     driver.outputs[path, call] = value
     journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
+    return (value,)
 
 
-def _check_digest(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any]) -> None:
+async def _guarded(driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], value: Any) -> Any:
+    """What the guardrails let through. The body has run: whatever they do, the call has its outcome."""
+    try:
+        return await guard_result(driver, path, state, tool, ctx, value)
+    except Exception as error:
+        what = "was held back by a guardrail" if isinstance(error, TripwireTriggered) else "could not be checked"
+        output = output_json(f"The tool ran, and its output {what}.")[0]
+        kind = type(error).__name__
+        now = driver.journal.now()
+        driver.journal.add(f.Finished(state.call.id, output, error=kind, at=now, path=path))
+        raise
+
+
+def check_digest(driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> None:
     """What was approved by a person is bound to a digest; what runs must have the same."""
     if state.digest is None:
         return
@@ -87,25 +124,17 @@ def _check_digest(driver: Driver, path: tuple[str, ...], state: CallState, tool:
 
 
 async def _failed(
-    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
-) -> None:
+    driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
+) -> str:
     """Record a body's exception as the call's outcome; then raise it, if the tool says so."""
     if not isinstance(error, Exception):
         if driver.stopping() or not isinstance(error, asyncio.CancelledError | BaseExceptionGroup):
             raise error  # the run is being stopped: how the body ended is not known
         error = RuntimeError(f"the tool was cancelled from within ({worded(error)})")
-    raised: Exception | None = None
-    text = default_tool_error_function(ctx, error)
-    if tool.failure_error_function is None:
-        raised = error
-    else:
-        try:
-            told = tool.failure_error_function(ctx, error)
-            text = str(await told if inspect.isawaitable(told) else told)
-        except Exception as failure:
-            raised = failure
+    text, raised = await failure_text(tool, ctx, error)
     output, note = output_json(text)
     kind = type(error).__name__
     driver.journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=driver.journal.now(), path=path))
     if raised is not None:
         raise raised
+    return text

@@ -10,11 +10,11 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from ..agent import Agent, by_name
+from ..agent import Agent, schema_of
 from ..approval.decision import Approve, Decision, Reject
 from ..approval.gate import Arguments, Case, Judgement, grant_for, judge, read_arguments
 from ..approval.question import new_id
@@ -22,22 +22,56 @@ from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import described, digest
 from ..core.digest import text as clean_text
-from ..core.run import CallState, Run, owed
-from ..core.transcript import Item, provider_id, transcript
-from ..errors import ModelFailed, ToolNotFound, UnreadableState, UsageError
+from ..core.run import CallState, Run, Turn, owed, status
+from ..core.transcript import Item, news, provider_id, transcript
+from ..errors import (
+    Conflict,
+    IllegalFact,
+    ModelFailed,
+    NotFound,
+    ToolNotFound,
+    TripwireTriggered,
+    UnreadableState,
+    UsageError,
+)
+from ..hooks import RunHooks
 from ..item import ToolApprovalItem
-from ..models.model import Model, ModelRequest, ModelResponse, ToolSpec
+from ..models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from ..sessions.session import Session
+from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
+from .branch import close_branch
+from .calling import context_of
+from .cast import Cast, Seat
+from .concluding import conclude
 from .config import RunConfig, ToolErrorFormatterArgs
 from .decider import Always, always, record
-from .definition import definition, resolve, same_definition
+from .definition import resolve, same_definition
 from .door import enter
+from .event import RawResponsesStreamEvent, events, verdict_of
+from .guarding import guard_call, guard_input, input_guardrails
+from .history import keep
 from .journal import Journal
 from .value import output_json
+from .view import Outputs, View
 
 log = logging.getLogger("assent")
 
 Path = tuple[str, ...]
+Key = tuple[Path, str | None]
+
+
+class Offer:
+    """What one agent's model was offered last in this drive."""
+
+    __slots__ = ("enabled", "output", "parts", "specs")
+
+    def __init__(self) -> None:
+        self.parts: tuple[Any, ...] = ()
+        """What the definition was made of that was recorded last."""
+        self.enabled: tuple[Tool, ...] | None = None
+        self.specs: tuple[ToolSpec, ...] = ()
+        self.output: OutputSpec | None = None
 
 
 class Driver:
@@ -46,27 +80,46 @@ class Driver:
     def __init__(
         self,
         journal: Journal,
-        agent: Agent[Any],
+        cast: Cast,
         config: RunConfig,
         context: Any,
-        outputs: dict[tuple[Path, str], Any],
-        on_delta: Callable[[Item], None] | None = None,
+        outputs: Outputs,
+        *,
+        hooks: RunHooks[Any] | None = None,
+        session: Session | None = None,
     ) -> None:
         self.journal = journal
-        self.agent = agent
+        self.cast = cast
         self.config = config
+        self.hooks = hooks
+        self.session = session
+        self.kept: int | None = None
+        """How many items of the run are in the session."""
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self)
         self.outputs = outputs
         """What bodies gave in this process, as Python objects."""
-        self.on_delta = on_delta
-        self.busy: dict[tuple[Path, str | None], asyncio.Task[None]] = {}
-        self.failure: BaseException | None = None
-        self.tools: dict[str, Tool] = by_name(agent.name, agent.tools)
+        self.on_delta: Callable[[Item], None] | None = None
+        self.gentle = False
+        """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
+        self.stop: Literal["immediate", "after_turn"] | None = None
+        self.busy: dict[Key, asyncio.Task[None]] = {}
+        self.dropped: set[asyncio.Task[None]] = set()
+        """Work that was cancelled on purpose, because what it is for has failed."""
+        self.broken: dict[Path, BaseException] = {}
+        """What failed, and why: the run itself, or a branch. Nothing new is begun there."""
+        self.errors: dict[Path, Exception] = {}
+        """Why branches were closed in this drive."""
+        self.unseen: list[f.AnyFact] = []
+        """What was recorded while nobody drove the run."""
+        self.noted: list[f.AnyFact] = []
+        """Questions and verdicts that hooks are to be told of."""
+        self.streams: dict[Path, tuple[AgentTool, str]] = {}
+        self.waiting: list[tuple[AgentTool, dict[str, Any]]] = []
+        """Events of branches that are to be given to somebody."""
+        self.flushing = asyncio.Lock()
         self.read: dict[tuple[Path, str], Arguments] = {}
         """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
-        self.defined: tuple[Any, ...] = ()
-        self.offered: tuple[Tool, ...] | None = None
-        self.specs: tuple[ToolSpec, ...] = ()
+        self.offers: dict[Path, Offer] = {}
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
@@ -80,114 +133,276 @@ class Driver:
         """Go on until the run waits for somebody or is over."""
         self.task = asyncio.current_task()
         self.cancels = self.task.cancelling() if self.task else 0
+        self._listen()
         try:
+            if self.stop == "immediate":  # before it had begun
+                await self._wind_down()
+                return
             await self._drive()
+            if self.session is not None:
+                await keep(self, self.session)
+        except asyncio.CancelledError:
+            if self.stop != "immediate" or self.task is None:
+                raise
+            self.task.uncancel()
+            await self._wind_down()
         finally:
             for task in self.busy.values():
                 task.cancel()
             if self.busy:
                 await asyncio.wait(self.busy.values())
 
+    def _listen(self) -> None:
+        if self.hooks is not None or any(seat.agent.hooks is not None for seat in self.cast.seats()):
+            for fact in self.unseen:
+                self._note(fact)
+            self.journal.listen(self._note)
+        for path, state in open_branches(self.journal.run):
+            tool = self.cast.of(state).tools.get(state.tool)
+            if isinstance(tool, AgentTool):
+                self.stream_branch(path, tool, state)
+
     async def _drive(self) -> None:
         busy = self.busy
         while True:
             if self.stopping():  # a body may have caught the cancellation, and the run stops all the same
                 raise asyncio.CancelledError
+            if self.noted or self.waiting:
+                await self._attempt((), self._deliver())
             todo = owed(self.journal.run, busy)
-            if busy:
-                todo = [effect for effect in todo if (effect.path, effect.call) not in busy]
-            if self.failure is not None:
-                if not busy:
-                    raise self.failure
-                await self._wait()
-            elif not todo:
+            if busy or self.broken or self.stop is not None:
+                todo = self._allowed(todo)
+                if self.broken and self._give_up():
+                    continue
+            if not todo:
                 if not busy:
                     return
                 await self._wait()
-            elif len(todo) == 1 and not busy:
-                work = self._PERFORM[type(todo[0])](self, todo[0])
-                # A body has a task of its own: what it does to its task is not done to the run's.
-                await (asyncio.create_task(work) if type(todo[0]) is f.Execute else work)
+            elif len(todo) == 1 and not busy and not self.gentle:
+                effect = todo[0]
+                if type(effect) is f.Execute:
+                    # A body has a task of its own: what it does to its task is not done to the run's.
+                    await self._attempt(effect.path, asyncio.create_task(self._execute(effect)))
+                else:
+                    await self._attempt(effect.path, self._PERFORM[type(effect)](self, effect))
             else:
                 await self._perform(todo)
+
+    async def _attempt(self, path: Path, work: Any) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._fail(path, error)
 
     def stopping(self) -> bool:
         """Whether the task this is asked in was told to stop since the drive began."""
         task = asyncio.current_task()
         return task is not None and task.cancelling() > (self.cancels if task is self.task else 0)
 
+    def _allowed(self, todo: list[f.AnyEffect]) -> list[f.AnyEffect]:
+        """What may be begun now of what is owed."""
+        todo = [effect for effect in todo if key_of(effect) not in self.busy]
+        if self.broken:
+            todo = [effect for effect in todo if not any(under(effect.path, path) for path in self.broken)]
+        if self.stop == "after_turn" and not self.busy and any(type(e) is f.AskModel and not e.path for e in todo):
+            self.journal.add(f.Cancelled("local", at=self.journal.now()))
+            return []
+        return todo
+
     async def _perform(self, todo: list[f.AnyEffect]) -> None:
         """What is quick is done now, and what takes its time is begun."""
         judging = [effect for effect in todo if type(effect) is f.Judge]
         if judging:
             await self._judge_all(judging)
+        guards = [key for key in [*map(key_of, todo), *self.busy] if is_guard(key[1])]
+        held = {path for path, call in guards if self._blocks(path, call)}
+        begun = False
         for effect in todo:
             kind = type(effect)
-            if kind is f.AskModel or kind is f.Execute:
-                if not judging:
-                    key = effect.path, effect.call
-                    self.busy[key] = asyncio.create_task(self._PERFORM[kind](self, effect))
+            if kind in _LONG:
+                if not judging and not (kind is f.AskModel and effect.path in held):
+                    begun = True
+                    self.busy[key_of(effect)] = asyncio.create_task(self._PERFORM[kind](self, effect))
             elif kind is not f.Judge:
-                await self._PERFORM[kind](self, effect)
+                begun = True
+                await self._attempt(effect.path, self._PERFORM[kind](self, effect))
+        if not begun and not judging:
+            await self._wait()  # the model, for a guardrail that it may not overlap
+
+    def _blocks(self, path: Path, key: str | None) -> bool:
+        """Whether the model must wait for this guardrail."""
+        run = self.run_at(path)
+        seat = self.cast.seat(run.began.agent if run.began is not None else run.agent)
+        guardrail = input_guardrails(seat, self.config, path).get((key or "")[1:])
+        return guardrail is not None and not guardrail.run_in_parallel
 
     async def _wait(self) -> None:
         done, _ = await asyncio.wait(self.busy.values(), return_when=asyncio.FIRST_COMPLETED)
         for key in [key for key, task in self.busy.items() if task in done]:
             task = self.busy.pop(key)
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
-            self.failure = self.failure or error
+            if error is not None and task not in self.dropped:
+                self._fail(key[0], error)
+            self.dropped.discard(task)
 
-    # -- effects ---------------------------------------------------------------------------------
+    # -- failing and stopping ----------------------------------------------------------------------
+
+    def _fail(self, path: Path, error: BaseException) -> None:
+        """Nothing new is begun in what failed, its model is not waited for, and its bodies come to their end.
+
+        What fails in a branch is the outcome of its call, unless it is a fault of the program, or of its use.
+        """
+        if not isinstance(error, Exception) or isinstance(error, UsageError | Conflict | NotFound):
+            path = ()
+        self.broken.setdefault(path, error)
+        for (where, call), task in self.busy.items():
+            if under(where, path) and (call is None or is_guard(call)) and task not in self.dropped:
+                self.dropped.add(task)
+                task.cancel()
+
+    def _give_up(self) -> bool:
+        """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
+        closed = False
+        for path, error in list(self.broken.items()):
+            if any(under(where, path) for where, _ in self.busy):
+                continue
+            if path or isinstance(error, TripwireTriggered):
+                del self.broken[path]
+                why = clean_text(str(error))[0] or type(error).__name__
+                self.journal.add(f.Closed(why, type(error).__name__, at=self.journal.now(), path=path))
+                closed = True
+            if not path:
+                raise error
+            if isinstance(error, Exception):
+                self.errors[path] = error
+        return closed
+
+    def halt(self, mode: Literal["immediate", "after_turn"]) -> None:
+        """Stop the run: before the next turn, or at once, with some grace for bodies that have begun."""
+        self.stop = mode
+        if mode == "immediate" and self.task is not None:
+            self.task.cancel()
+
+    async def _wind_down(self) -> None:
+        run = self.journal.run
+        if status(run) not in ("working", "waiting") and not self.busy:
+            return
+        if run.cancelled is None and run.closed is None:
+            self.journal.add(f.Cancelled("local", at=self.journal.now()))
+        bodies = [task for (path, call), task in self.busy.items() if self._is_body(path, call)]
+        for task in self.busy.values():
+            if task not in bodies:
+                task.cancel()
+        if bodies:
+            await asyncio.wait(bodies, timeout=self.config.cancel_grace)
+        for task in self.busy.values():
+            task.cancel()
+        if self.busy:
+            await asyncio.wait(self.busy.values())
+            for task in self.busy.values():
+                error = None if task.cancelled() else task.exception()
+                if error is not None and not isinstance(error, IllegalFact):
+                    log.warning("While a run was stopped, this failed", exc_info=error)
+        self.busy.clear()
+        if self.session is not None:
+            await keep(self, self.session)
+
+    def _is_body(self, path: Path, call: str | None) -> bool:
+        state = self.run_at(path).calls.get(call or "")
+        return state is not None and state.attempt > 0
+
+    # -- the model -------------------------------------------------------------------------------
 
     async def _ask_model(self, effect: f.AskModel) -> None:
-        run = self.journal.run.at(effect.path) if effect.path else self.journal.run
-        model = self._model()
-        await self._offer(run, effect.path)
-        told = self.agent.instructions
+        path = effect.path
+        run = self.journal.run.at(path) if path else self.journal.run
+        seat = self.cast.seat(run.agent)
+        agent = seat.agent
+        if self.session is not None and not path:
+            await keep(self, self.session)
+        if run.definition is None and (self.hooks is not None or agent.hooks is not None):
+            await self.tell("agent_start", agent)
+        model = self._model(agent)
+        offer = await self._offer(run, seat, path)
+        told = agent.instructions
         if callable(told):
-            made = told(self.ctx, self.agent)
+            made = told(self.ctx, agent)
             told = await made if inspect.isawaitable(made) else made
-        request = ModelRequest(told, self._heard(run), self.specs)
-        reply = await self._reply(model, request)
-        self.journal.add(self._replied(run, reply, effect))
+        request = self._request(run, agent, told, offer)
+        hooked = self.hooks is not None or agent.hooks is not None
+        if hooked:
+            await self.tell("llm_start", agent, told, list(request.input))
+        reply = await self._reply(model, request, path)
+        self.journal.add(self._replied(run, reply, effect, offer))
+        if hooked:
+            await self.tell("llm_end", agent, reply)
 
-    def _heard(self, run: Run) -> list[Item]:
+    def _request(self, run: Run, agent: Agent[Any], told: str | None, offer: Offer) -> ModelRequest:
+        settings = agent.model_settings.resolve(self.config.model_settings)
+        if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
+            last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
+            if last is not None and last.calls and last.agent == run.agent:
+                settings = ModelSettings(**{**vars(settings), "tool_choice": None})
+        kept = run.began.conversation if run.began is not None else None
+        if not kept:
+            return ModelRequest(told, self._heard(run, transcript), offer.specs, offer.output, settings)
+        chain, conversation = self._chain(run, kept), kept.get("id")
+        known = conversation is not None or chain is not None
+        heard = self._heard(run, news if known else transcript)
+        return ModelRequest(told, heard, offer.specs, offer.output, settings, chain, conversation)
+
+    def _chain(self, run: Run, kept: dict[str, str]) -> str | None:
+        """What the provider heard last, where it keeps the talk as a chain of replies."""
+        if "id" in kept:
+            return None
+        replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
+        last = next(replies, None)
+        return kept.get("previous") if last is None else last.id
+
+    def _heard(self, run: Run, hear: Callable[[Run], list[Item]]) -> list[Item]:
         try:
-            return transcript(run)
+            return hear(run)
         except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 
-    def _model(self) -> Model:
-        model = self.config.model or self.agent.model
+    def _model(self, agent: Agent[Any]) -> Model:
+        model = self.config.model or agent.model
         if model is None:
-            raise UsageError(f"Agent {self.agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
+            raise UsageError(f"Agent {agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
         return model
 
-    async def _offer(self, run: Run, path: Path) -> None:
+    async def _offer(self, run: Run, seat: Seat, path: Path) -> Offer:
         """Record the agent's definition where it is a new one, and settle which tools the model is offered."""
-        agent = self.agent
-        parts = (tuple(agent.tools), agent.instructions, agent.model)
-        if parts != self.defined or run.definition is None:
-            self.tools, self.defined = by_name(agent.name, agent.tools), parts
-            fact = definition(agent, self.tools, path)
+        agent, tools = seat.agent, seat.tools
+        offer = self.offers.get(path)
+        if offer is None:
+            offer = self.offers[path] = Offer()
+        parts = (tools, agent.instructions, agent.model, agent.output_type, agent.tool_use_behavior)
+        if run.definition is None or not same_parts(parts, offer.parts):
+            offer.parts = parts
+            fact = seat.defined(path)
             if run.definition is None or not same_definition(run.definition, fact):
                 self.journal.add(fact)
-        enabled = tuple([tool for tool in agent.tools if tool.is_enabled is True or await self.enabled(tool)])
-        if enabled != self.offered:
-            self.offered = enabled
-            self.specs = tuple(tool.spec for tool in enabled)
+            shape = schema_of(agent)
+            schema = shape.json_schema if shape is not None else None
+            offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
+        enabled = tuple([t for t in tools.values() if t.is_enabled is True or await self.enabled(t, agent)])
+        if enabled != offer.enabled:
+            offer.enabled = enabled
+            offer.specs = tuple(tool.spec for tool in enabled)
+        return offer
 
-    async def enabled(self, tool: Tool) -> bool:
-        """Whether the model is offered the tool now."""
+    async def enabled(self, tool: Tool, agent: Agent[Any]) -> bool:
+        """Whether the agent's model is offered the tool now."""
         if type(tool.is_enabled) is bool:
             return tool.is_enabled
-        answer = tool.is_enabled(self.ctx, self.agent)
+        answer = tool.is_enabled(self.ctx, agent)
         answer = await answer if inspect.isawaitable(answer) else answer
         return answer is True
 
-    async def _reply(self, model: Model, request: ModelRequest) -> ModelResponse:
+    async def _reply(self, model: Model, request: ModelRequest, path: Path) -> ModelResponse:
         reply: ModelResponse | None = None
-        show = self.on_delta
+        show = self.on_delta if not path else self._branch_delta(path)
         events = model.stream(request)
         try:
             async for event in events:
@@ -195,6 +410,8 @@ class Driver:
                     reply = event
                 elif show is not None:
                     show(event)
+                    if self.waiting:
+                        await self.flush()
         finally:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
@@ -202,13 +419,13 @@ class Driver:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
 
-    def _replied(self, run: Run, reply: ModelResponse, effect: f.AskModel) -> f.Replied:
+    def _replied(self, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Offer) -> f.Replied:
         calls: list[f.Call] = []
         number = len(run.calls)
         for index, item in enumerate(reply.output):
             name = called(item)
             if name is not None:
-                tool = next((tool for tool in self.offered or () if tool.name == name), None)
+                tool = next((tool for tool in offer.enabled or () if tool.name == name), None)
                 number += 1
                 id, name = f"c{number}", clean_text(name)[0]
                 calls.append(f.Call(id, name, index, tool.kind, tool.fingerprint) if tool else f.Call(id, name, index))
@@ -224,24 +441,44 @@ class Driver:
             path=effect.path,
         )
 
+    # -- calls -----------------------------------------------------------------------------------
+
     async def _judge(self, effect: f.Judge) -> None:
-        case = self._case(effect)
-        self._judged([(case, await judge(case))])
+        await self._judge_all([effect])
 
     async def _judge_all(self, effects: list[f.Judge]) -> None:
-        cases = [self._case(effect) for effect in effects]
-        if any(case.tool is not None and type(case.tool.needs_approval) is not bool for case in cases):
-            verdicts = await asyncio.gather(*map(judge, cases))  # rules may take their time
-        else:
-            verdicts = [await judge(case) for case in cases]
-        self._judged(list(zip(cases, verdicts, strict=True)))
+        try:
+            cases = [self._case(effect) for effect in effects]
+            if len(cases) > 1 and any(takes_time(case, self.config) for case in cases):
+                verdicts = await asyncio.gather(*map(self._judged_one, cases))  # rules may take their time
+            else:
+                verdicts = [await self._judged_one(case) for case in cases]
+            self._judged(list(zip(cases, verdicts, strict=True)))
+        except Exception as error:
+            self._fail(effects[0].path, error)
+
+    async def _judged_one(self, case: Case) -> Judgement:
+        tool = case.tool
+        if (
+            self.config.pre_approval_tool_input_guardrails
+            and tool is not None
+            and tool.tool_input_guardrails
+            and case.args is not None
+            and case.args.value is not None
+        ):
+            _, ctx = context_of(self, case.path, case.state, tool, case.args.value)
+            refused = await guard_call(self, case.path, case.state, tool, ctx)
+            if refused is not None:
+                return refused
+        return await judge(case)
 
     def _case(self, effect: f.Judge) -> Case:
         root = self.journal.run
         state = self._state(effect)
-        tool = self.tool_for(state, state.tool)
+        seat = self.cast.of(state)
+        tool = resolve(state, seat.tool(state.call.kind, state.tool))
         args = read_arguments(tool, state.proposal.arguments) if tool is not None else None
-        return Case(root, effect.path, state, tool, args, self.agent, self.ctx, self.journal.now())
+        return Case(root, effect.path, state, tool, args, seat.agent, self.ctx, self.journal.now())
 
     def _judged(self, judged: list[tuple[Case, Judgement]]) -> None:
         self.journal.append([fact for _, fact in judged])
@@ -253,7 +490,7 @@ class Driver:
                 if type(fact) is f.Refused and fact.why == "tool_not_found":
                     name = case.state.tool
                     raise ToolNotFound(
-                        f"The model called the tool {name!r}, which agent {self.agent.name!r} does not have."
+                        f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have."
                     )
 
     async def _execute(self, effect: f.Execute) -> None:
@@ -303,26 +540,118 @@ class Driver:
         return default
 
     async def _conclude(self, effect: f.Conclude) -> None:
-        self.journal.add(f.Concluded(path=effect.path))
+        await conclude(self, effect)
+
+    async def _guard(self, effect: f.Guard) -> None:
+        await guard_input(self, effect)
+
+    async def _return(self, effect: f.Return) -> None:
+        await close_branch(self, effect)
 
     _PERFORM: ClassVar[dict[type[f.Effect], Callable[..., Any]]] = {
         f.AskModel: _ask_model,
+        f.Guard: _guard,
         f.Judge: _judge,
         f.Execute: _execute,
         f.Settle: _settle,
         f.Tell: _tell,
         f.Conclude: _conclude,
+        f.Return: _return,
     }
 
+    # -- telling ---------------------------------------------------------------------------------
+
+    async def tell(self, what: str, agent: Agent[Any], *args: Any) -> None:
+        """Tell the hooks of the run, and then those of the agent."""
+        if self.hooks is not None:
+            await _called(getattr(self.hooks, f"on_{what}")(self.ctx, agent, *args))
+        if what == "handoff":
+            (target,) = args
+            if target.hooks is not None:
+                await _called(target.hooks.on_handoff(self.ctx, target, agent))
+        elif agent.hooks is not None:
+            name = what.removeprefix("agent_")
+            await _called(getattr(agent.hooks, f"on_{name}")(self.ctx, agent, *args))
+
+    def _note(self, fact: f.AnyFact) -> None:
+        if isinstance(fact, f.Asked) or verdict_of(fact) is not None:
+            self.noted.append(fact)
+
+    async def _deliver(self) -> None:
+        """Tell hooks of questions and verdicts, and branches' listeners of their events."""
+        await self.flush()
+        while self.noted:
+            fact = self.noted.pop(0)
+            state = self.run_at(fact.path).calls[fact.call]  # type: ignore[union-attr, index]
+            agent = self.cast.of(state).agent
+            if self.hooks is None and agent.hooks is None:
+                continue
+            view = self.view(())
+            if isinstance(fact, f.Asked):
+                await self.tell("approval_requested", agent, view.question(fact.path, state, fact))
+            elif (settled := verdict_of(fact)) is not None and state.question is not None:
+                item = view.question(fact.path, state, state.question)
+                await self.tell("approval_decided", agent, item, settled[1], settled[2])
+
+    def stream_branch(self, path: Path, tool: AgentTool, state: CallState) -> None:
+        """Give the events of this branch to whoever wants them."""
+        if tool.on_stream is None:
+            return
+        if not self.streams:
+            self.journal.listen(self._branch_fact)
+        self.streams[path] = tool, provider_id(state)
+        self._branch_event(path, events(self.view(path), self._began(path)))
+
+    def _began(self, path: Path) -> f.AnyFact:
+        began = self.run_at(path).began
+        return began if began is not None else f.Continued(path=path)
+
+    def _branch_fact(self, fact: f.AnyFact) -> None:
+        if fact.path in self.streams:
+            self._branch_event(fact.path, events(self.view(fact.path), fact))
+
+    def _branch_delta(self, path: Path) -> Callable[[Item], None] | None:
+        if path not in self.streams:
+            return None
+        return lambda data: self._branch_event(path, [RawResponsesStreamEvent(data)])
+
+    def _branch_event(self, path: Path, found: Any) -> None:
+        tool, call_id = self.streams[path]
+        for event in found:
+            self.waiting.append((tool, {"event": event, "agent": tool.agent, "call_id": call_id}))
+
+    async def flush(self) -> None:
+        """Give the events of branches to whoever wants them, in their order; what they raise is only logged."""
+        async with self.flushing:
+            while self.waiting:
+                tool, payload = self.waiting.pop(0)
+                try:
+                    await _called(tool.on_stream(payload))  # type: ignore[misc]
+                except Exception:
+                    log.warning("on_stream of %r failed; the run goes on", tool.name, exc_info=True)
+
     # -- what others need to know ----------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent[Any]:
+        """The agent the run began with."""
+        return self.cast.root
+
+    def run_at(self, path: Path) -> Run:
+        """The run, or the branch under these calls."""
+        return self.journal.run.at(path) if path else self.journal.run
+
+    def view(self, path: Path) -> View:
+        """The run, or a branch, as it looks from outside."""
+        return View(self.journal.run, self.cast, self.outputs, path)
 
     def _state(self, effect: f.AnyEffect) -> CallState:
         run = self.journal.run
         return (run.at(effect.path) if effect.path else run).calls[effect.call or ""]
 
-    def tool_for(self, state: CallState, name: str) -> Tool | None:
-        """The tool that was offered under this name, as it was offered; None if none was."""
-        return resolve(state, name, self.tools)
+    def tool_for(self, state: CallState) -> Tool | None:
+        """The tool that a call was offered, as it was offered; None if none was."""
+        return resolve(state, self.cast.of(state).tool(state.call.kind, state.tool))
 
     def usage(self) -> f.Usage:
         """What the run has used so far."""
@@ -333,26 +662,81 @@ class Driver:
         decision: Decision = Approve() if approve else Reject(message)
         lasting = always(always_, "approve" if approve else "reject")
         if threading.get_ident() == self.thread:
-            record(self.journal, self.tools, item.id, decision, "code", item.digest, lasting)
+            record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
         else:
             asyncio.run_coroutine_threadsafe(self._record(item, decision, lasting), self.loop).result()
 
     async def _record(self, item: ToolApprovalItem, decision: Decision, lasting: Always) -> None:
-        record(self.journal, self.tools, item.id, decision, "code", item.digest, lasting)
+        record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
 
     def verdict(self, tool_name: str, call_id: str) -> bool | None:
         """Whether a call, by the provider's id, may run; None while it is not decided.
 
         A call that was not made yet has the verdict of a grant, if one covers the tool.
         """
-        for state in reversed(self.journal.run.calls.values()):
-            if state.call.tool == tool_name and state.proposal.call_id == call_id:
-                if type(state.outcome) is f.Refused:
-                    return False
-                return True if state.approval is not None else None
-        tool = self.tools.get(tool_name)
-        grant = grant_for(self.journal.run, self.journal.run.agent, tool) if tool is not None else None
+        root = self.journal.run
+        for run in [root, *branches(root)]:
+            for state in reversed(run.calls.values()):
+                if state.call.tool == tool_name and state.proposal.call_id == call_id:
+                    if type(state.outcome) is f.Refused:
+                        return False
+                    return True if state.approval is not None else None
+        tool = self.cast.seat(root.agent).tools.get(tool_name)
+        grant = grant_for(root, root.agent, tool) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
+
+
+_LONG = (f.AskModel, f.Execute, f.Guard, f.Conclude, f.Return)
+"""What may take its time, and is begun rather than done."""
+
+
+async def _called(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result
+
+
+def key_of(effect: f.AnyEffect) -> Key:
+    """What tells one effect from another while it is being paid."""
+    return effect.path, f"?{effect.name}" if type(effect) is f.Guard else effect.call
+
+
+def is_guard(call: str | None) -> bool:
+    """Whether this part of a key is an input guardrail's."""
+    return call is not None and call.startswith("?")
+
+
+def under(path: Path, branch: Path) -> bool:
+    """Whether a path is of this branch, or of one inside it."""
+    return path[: len(branch)] == branch
+
+
+def same_parts(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether a definition would be made of the same things."""
+    return len(one) == len(other) and all(a is b or a == b for a, b in zip(one, other, strict=True))
+
+
+def branches(run: Run) -> list[Run]:
+    """Every branch of a run, at any depth."""
+    children = run.children()
+    return children + [inner for child in children for inner in branches(child)]
+
+
+def open_branches(run: Run, path: Path = ()) -> list[tuple[Path, CallState]]:
+    """The branches that are being worked on, each with the call that opened it."""
+    out: list[tuple[Path, CallState]] = []
+    for id, state in run.open.items():
+        if state.child is not None:
+            out += [((*path, id), state), *open_branches(state.child, (*path, id))]
+    return out
+
+
+def takes_time(case: Case, config: RunConfig) -> bool:
+    """Whether judging a case may run code of the user's."""
+    tool = case.tool
+    if tool is None:
+        return False
+    guarded = config.pre_approval_tool_input_guardrails and bool(tool.tool_input_guardrails)
+    return guarded or type(tool.needs_approval) is not bool or tool.on_approval is not None
 
 
 def called(item: Any) -> str | None:

@@ -8,13 +8,35 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..agent import Agent
-from ..approval.question import item_of
 from ..core import facts as f
-from ..item import MessageOutputItem, OtherItem, ReasoningItem, RunItem, ToolApprovalItem, ToolCallItem
+from ..core.run import Turn
+from ..item import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
+    MCPListToolsItem,
+    MessageOutputItem,
+    OtherItem,
+    ReasoningItem,
+    RunItem,
+    ToolApprovalItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+)
 from .view import View
 
 ItemName = Literal[
-    "message_output_created", "tool_called", "tool_output", "reasoning_item_created", "other_item_created"
+    "message_output_created",
+    "tool_called",
+    "tool_output",
+    "handoff_requested",
+    "handoff_occured",
+    "reasoning_item_created",
+    "mcp_list_tools",
+    "mcp_approval_requested",
+    "mcp_approval_response",
+    "other_item_created",
 ]
 
 
@@ -51,7 +73,7 @@ class ApprovalDecidedEvent(Struct):
     """A question was settled: by whom, and how."""
 
     question_id: str
-    decision: Literal["approve", "edit", "reject", "respond"]
+    decision: f.Verdict
     by: str
     type: Literal["approval_decided"] = "approval_decided"
 
@@ -68,12 +90,17 @@ StreamEvent = (
 _NAMES: dict[type[RunItem], ItemName] = {
     MessageOutputItem: "message_output_created",
     ToolCallItem: "tool_called",
-    OtherItem: "other_item_created",
+    ToolCallOutputItem: "tool_output",
+    HandoffCallItem: "handoff_requested",
+    HandoffOutputItem: "handoff_occured",
     ReasoningItem: "reasoning_item_created",
+    MCPListToolsItem: "mcp_list_tools",
+    MCPApprovalRequestItem: "mcp_approval_requested",
+    MCPApprovalResponseItem: "mcp_approval_response",
+    OtherItem: "other_item_created",
 }
 
-
-_VERDICTS: dict[type[f.Fact], Literal["approve", "reject", "respond"]] = {
+_VERDICTS: dict[type[f.Fact], f.Verdict] = {
     f.Approved: "approve",
     f.Refused: "reject",
     f.Finished: "respond",
@@ -81,18 +108,33 @@ _VERDICTS: dict[type[f.Fact], Literal["approve", "reject", "respond"]] = {
 }
 
 
+def verdict_of(fact: f.AnyFact) -> tuple[str, f.Verdict, str] | None:
+    """The question a fact settles, how, and by whom; None if it settles none."""
+    if not isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered) or fact.asked is None:
+        return None
+    edited = isinstance(fact, f.Approved) and bool(fact.args or fact.tool)
+    return fact.asked, "edit" if edited else _VERDICTS[type(fact)], fact.by
+
+
 def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
-    """What a fact that was just folded looks like in a stream."""
-    if isinstance(fact, f.Replied):
-        for item in view.reply_items(fact):
-            yield RunItemStreamEvent(_NAMES[type(item)], item)
-    if isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered) and fact.asked is not None:
-        edited = isinstance(fact, f.Approved) and bool(fact.args or fact.tool)
-        yield ApprovalDecidedEvent(fact.asked, "edit" if edited else _VERDICTS[type(fact)], fact.by)
-    if isinstance(fact, f.Finished | f.Told):
-        output = view.output_of(fact.path, view.run.at(fact.path).calls[fact.call])
-        if output is not None:
-            yield RunItemStreamEvent("tool_output", output)
+    """What a fact that was just folded looks like in the stream of a run or a branch.
+
+    Questions of its branches are in a run's stream; what they do besides is not.
+    """
+    settled = verdict_of(fact)
+    if settled is not None:
+        yield ApprovalDecidedEvent(*settled)
     if isinstance(fact, f.Asked):
-        state = view.run.at(fact.path).calls[fact.call]
-        yield ApprovalRequestedEvent(item_of(view.agent, view.began, fact.path, state, fact))
+        yield ApprovalRequestedEvent(view.question(fact.path, view.root.at(fact.path).calls[fact.call], fact))
+    if fact.path != view.path:
+        return
+    if isinstance(fact, f.Replied):
+        turn = view.run.entries[-1]
+        for item in view.reply_items(turn) if type(turn) is Turn else ():
+            yield RunItemStreamEvent(_NAMES[type(item)], item)
+    if isinstance(fact, f.Finished | f.Told | f.HandedOff):
+        output = view.output_of(view.run.calls[fact.call])
+        if output is not None:
+            yield RunItemStreamEvent(_NAMES[type(output)], output)
+    if isinstance(fact, f.HandedOff) and view.cast is not None:
+        yield AgentUpdatedStreamEvent(view.cast.seat(fact.to).agent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..core import facts as f
 from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
@@ -14,13 +15,13 @@ from ..errors import IllegalFact
 class Journal:
     """Facts, and the run they are. `append` adds all of what it is given, or nothing."""
 
-    __slots__ = ("clock", "facts", "listener", "run")
+    __slots__ = ("clock", "facts", "listeners", "run")
 
     def __init__(self, facts: list[AnyFact], run: Run, clock: Callable[[], float]) -> None:
         self.facts = facts
         self.run = run
         self.clock = clock
-        self.listener: Callable[[AnyFact], None] | None = None
+        self.listeners: tuple[Callable[[AnyFact], None], ...] = ()
 
     def now(self) -> int:
         """The time for a fact: milliseconds since the run began, or since 1970 for the fact that begins it."""
@@ -28,12 +29,16 @@ class Journal:
         now = int(self.clock() * 1000)
         return now if began is None else max(0, now - began.at)
 
+    def listen(self, listener: Callable[[AnyFact], None]) -> None:
+        """Be told of every fact from now on."""
+        self.listeners = (*self.listeners, listener)
+
     def add(self, fact: AnyFact) -> None:
         """Append one fact, or raise `IllegalFact` and change nothing."""
         fold(self.run, fact)
         self.facts.append(fact)
-        if self.listener is not None:
-            self.listener(fact)
+        for listener in self.listeners:
+            listener(fact)
 
     def append(self, facts: Sequence[AnyFact]) -> None:
         """Append facts that belong together, or raise `IllegalFact` and change nothing."""
@@ -47,10 +52,29 @@ class Journal:
                 del self.facts[done:]
                 self.run = replay(self.facts) if self.facts else Run()
             raise
-        if self.listener is not None:
+        for listener in self.listeners:
             for fact in facts:
-                self.listener(fact)
+                listener(fact)
 
     def fork(self) -> Journal:
         """A journal of its own with the same past."""
         return Journal(self.facts.copy(), self.run.fork(), self.clock)
+
+
+def made_outside(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
+    """What was recorded at the journal's end while nobody drove the run: decisions, input, grants.
+
+    A drive that records a decision goes on to act on it, so what stands last is of no drive.
+    """
+    first = len(facts)
+    while first and _outside(facts[first - 1]):
+        first -= 1
+    return facts[first:]
+
+
+def _outside(fact: AnyFact) -> bool:
+    if isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered):
+        return fact.asked is not None
+    if isinstance(fact, f.Asked):
+        return fact.replaces is not None
+    return isinstance(fact, f.Granted | f.Revoked | f.Redefined | f.Said)

@@ -8,20 +8,17 @@ from typing import Any
 
 import msgspec
 
-from ..agent import Agent, by_name
+from ..agent import Agent
 from ..core import codec
 from ..core import facts as f
 from ..core.digest import holds
 from ..core.rules import REFUSED
 from ..core.run import CallState, Run
 from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
-from ..tools.tool import Tool
-from .definition import definition, same_definition
+from .cast import Cast
+from .definition import same_definition
 from .signature import SigningKey, verify
 from .state import GONE, OnChange, RunState
-
-WITHOUT_TOOL: tuple[f.CallKind, ...] = ("handoff", "output", "hook")
-"""Calls of what is not among the agent's tools; `RunState` sees whether they still fit."""
 
 
 class AgentRegistry:
@@ -73,8 +70,9 @@ class AgentRegistry:
         if not isinstance(run, RunState):
             saved = codec.decode(_text(run))
             return self._choose(saved.journal, codec.replay(saved.journal), "refuse")
-        if any(agent is run._agent for agent in self._agents.get(run._agent.name, {}).values()):
-            return run._agent
+        root = run._cast.root
+        if any(agent is root for agent in self._agents.get(root.name, {}).values()):
+            return root
         return self._choose(run._journal.facts, run._journal.run, "refuse")
 
     async def load(
@@ -116,11 +114,11 @@ class AgentRegistry:
         misfits: list[CallState] = []
         for version, agent in reversed(versions.items()):
             # An agent may be changed after it was added, so it is looked at as it is now.
-            tools = by_name(agent.name, agent.tools)
-            misfit = _misfit(run, tools)
+            cast = Cast(agent)
+            misfit = _misfit(run, cast)
             if misfit is not None:
                 misfits.append(misfit)
-            elif same_definition(was, definition(agent, tools)):
+            elif same_definition(was, cast.seat(name).defined()):
                 return agent
             else:
                 fitting.append(version)
@@ -155,23 +153,28 @@ def _defined(journal: list[f.AnyFact], name: str) -> f.Defined | None:
     return None
 
 
-def _misfit(run: Run, tools: dict[str, Tool]) -> CallState | None:
-    """An open call of the agent that began the run whose tool is not among these as it was last accepted.
+def _misfit(run: Run, cast: Cast) -> CallState | None:
+    """An open call, in the run or in a branch, whose tool these agents do not have as it was last accepted.
 
     The tool that was first offered does not do for a call that another one was accepted for since:
     people were asked about that one.
     """
-    began = run.began.agent if run.began else ""
     for state in run.open.values():
-        if state.phase is REFUSED or state.turn.agent != began or state.call.kind in WITHOUT_TOOL:
+        if state.phase is REFUSED:
             continue
         kind = state.question.kind if state.question is not None else None
         if kind == "approval" and state.allowed() == GONE:  # nobody can let it run any more
             continue
         needed = state.fingerprint or state.call.definition
-        tool = tools.get(state.tool)
+        try:
+            tool = cast.of(state).tool(state.call.kind, state.tool)
+        except DefinitionChanged:  # nothing leads to that agent any more
+            return state
         if needed is not None and (tool is None or tool.fingerprint != needed):
             return state
+        inner = _misfit(state.child, cast) if state.child is not None else None
+        if inner is not None:
+            return inner
     return None
 
 

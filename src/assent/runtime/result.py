@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..agent import Agent
 from ..context import RunContextWrapper
@@ -13,10 +13,17 @@ from ..core.facts import AnyFact
 from ..core.run import status
 from ..core.transcript import Item
 from ..errors import RunUnfinished, UsageError
+from ..guardrail import (
+    InputGuardrailResult,
+    OutputGuardrailResult,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrailResult,
+)
 from ..item import RunItem, ToolApprovalItem
 from ..models.model import ModelResponse
 from .driver import Driver
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
+from .guarding import results
 from .state import RunState
 from .view import View
 
@@ -26,15 +33,21 @@ R = TypeVar("R")
 class RunResultBase:
     """What plain and streamed results share. Everything covers the whole run, not only the last resume."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, path: tuple[str, ...] = ()) -> None:
         self._driver = driver
-        self._view = View(driver.journal.run, driver.agent, driver.outputs)
+        self._path = path
+        self._released: str | None = None
+        self._final: tuple[object, Any] = (None, None)
         self._state: RunState[Any] | None = None
+
+    @property
+    def _view(self) -> View:
+        return self._driver.view(self._path)
 
     @property
     def run_id(self) -> str:
         """The run's own id."""
-        return self._view.run.id
+        return self._driver.journal.run.id
 
     @property
     def input(self) -> str | list[Item]:
@@ -58,16 +71,18 @@ class RunResultBase:
 
     @property
     def final_output(self) -> Any:
-        """The run's output; None while it waits."""
-        return self._view.output()
+        """The run's output: text, or an instance of the last agent's `output_type`; None while it waits."""
+        concluded = self._driver.run_at(self._path).concluded
+        if concluded is not self._final[0]:
+            self._final = concluded, self._view.output()
+        return self._final[1]
 
     @property
     def last_agent(self) -> Agent[Any]:
         """The agent that had the word last."""
-        agent = self._view.agent
-        if isinstance(agent, str):
-            raise UsageError(f"The agents of this result were released; the last one was {agent!r}.")
-        return agent
+        if self._released is not None:
+            raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
+        return self._driver.cast.seat(self._driver.run_at(self._path).agent).agent
 
     @property
     def last_response_id(self) -> str | None:
@@ -80,24 +95,24 @@ class RunResultBase:
         return self._driver.ctx
 
     @property
-    def input_guardrail_results(self) -> list[Any]:
+    def input_guardrail_results(self) -> list[InputGuardrailResult]:
         """What input guardrails found."""
-        return []
+        return results(self._driver, self._path, "input")
 
     @property
-    def output_guardrail_results(self) -> list[Any]:
+    def output_guardrail_results(self) -> list[OutputGuardrailResult]:
         """What output guardrails found."""
-        return []
+        return results(self._driver, self._path, "output")
 
     @property
-    def tool_input_guardrail_results(self) -> list[Any]:
+    def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]:
         """What tool input guardrails found."""
-        return []
+        return results(self._driver, self._path, "tool_input")
 
     @property
-    def tool_output_guardrail_results(self) -> list[Any]:
+    def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
         """What tool output guardrails found."""
-        return []
+        return results(self._driver, self._path, "tool_output")
 
     def to_input_list(self) -> list[Item]:
         """The original input and what the run generated, as input for another run."""
@@ -105,9 +120,11 @@ class RunResultBase:
 
     def to_state(self) -> RunState[Any]:
         """The run as a state to decide on, save and resume; the same one each time."""
+        if self._path:
+            raise UsageError("A run inside another is part of it: take the state of the outer run's result.")
         if self._state is None:
             driver = self._driver
-            self._state = RunState(driver.journal.fork(), self.last_agent, driver.ctx.context, dict(driver.outputs))
+            self._state = RunState(driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs))
         return self._state
 
     def final_output_as(self, cls: type[R], raise_if_incorrect_type: bool = False) -> R:
@@ -119,15 +136,21 @@ class RunResultBase:
 
     def release_agents(self, release_new_items: bool = True) -> None:
         """Let go of the agents, so that they can be freed while the result is kept; items keep the name."""
+        if self._released is not None:
+            return
         for item in [*self.new_items, *self.interruptions]:
             if release_new_items:
-                item.agent = item.agent_name
-        self.to_state()._release()
-        self._view.agent = self._driver.agent.name
-        self._driver.agent = Agent(self._driver.agent.name)
+                item.release_agent()
+        self._released = self.last_agent.name
+        _ = self.final_output, self.raw_responses
+        state = self.to_state()
+        state._release()
+        self._driver.cast, self._driver.hooks = state._cast, None
+        self._driver.streams.clear()
+        self._driver.offers.clear()
 
     def __repr__(self) -> str:
-        run = self._view.run
+        run = self._driver.run_at(self._path)
         what = f"{status(run)}, {run.turns} turns, output {self.final_output!r:.80}"
         return f"<{type(self).__name__} of run {run.id}: {what}>"
 
@@ -139,22 +162,26 @@ class RunResult(RunResultBase):
 class RunResultStreaming(RunResultBase):
     """What `Runner.run_streamed` returns: read `stream_events()` to its end, then look at the rest."""
 
-    def __init__(self, driver: Driver, tail: int) -> None:
+    def __init__(self, driver: Driver) -> None:
         super().__init__(driver)
         self._queue: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self.is_complete = False
         """Whether the stream has ended."""
+        driver.gentle = True
         driver.on_delta = self._delta
-        self._queue.put_nowait(AgentUpdatedStreamEvent(driver.agent))
-        for fact in driver.journal.facts[tail:]:
+        run = driver.journal.run
+        self._queue.put_nowait(AgentUpdatedStreamEvent(driver.cast.seat(run.agent or driver.agent.name).agent))
+        for fact in driver.unseen:
             self._fact(fact)
-        driver.journal.listener = self._fact
+        driver.journal.listen(self._fact)
 
     @property
     def current_agent(self) -> Agent[Any]:
         """The agent that has the word."""
+        if self._driver.journal.run.began is None:
+            return self._driver.agent
         return self.last_agent
 
     def _delta(self, data: Item) -> None:
@@ -177,17 +204,36 @@ class RunResultStreaming(RunResultBase):
         self._queue.put_nowait(None)
 
     async def stream_events(self) -> AsyncIterator[StreamEvent]:
-        """The run's events, up to its end or its pause. An error of the run is raised at the end."""
-        while (event := await self._queue.get()) is not None:
-            yield event
-        self._queue.put_nowait(None)
+        """The run's events, up to its end or its pause. An error of the run is raised at the end.
+
+        Whoever stops reading before the end stops the run, as `cancel()` does.
+        """
+        try:
+            while (event := await self._queue.get()) is not None:
+                yield event
+            self._queue.put_nowait(None)
+        finally:
+            await self._left()
         if self._error is not None:
             raise self._error
 
-    def cancel(self) -> None:
-        """Stop the run. It is not closed: after the stream's end, `to_state()` can be resumed."""
-        if self._task is not None:
-            self._task.cancel()
+    async def _left(self) -> None:
+        """Leave no work behind that nobody reads of."""
+        if self._task is not None and not self._task.done():
+            self.cancel()
+            await asyncio.wait([self._task])
+
+    def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
+        """Stop the run: at once, or when the turn that is under way is done. It is not closed.
+
+        At once means that the model is not waited for, and that tools that are running have
+        `RunConfig(cancel_grace=...)` seconds to end; what became of one that did not is in doubt.
+        After the stream's end, `to_state()` can be resumed.
+        """
+        if mode not in ("immediate", "after_turn"):
+            raise UsageError(f'cancel takes "immediate" or "after_turn", got {mode!r:.80}.')
+        if self._task is not None and not self._task.done():
+            self._driver.halt(mode)
 
     def to_state(self) -> RunState[Any]:
         """The run as a state, once the stream has ended."""

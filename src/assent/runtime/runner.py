@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
+from ..core.digest import holds
 from ..core.run import Run, status
 from ..core.transcript import Item
-from ..errors import ContextMissing, MaxTurnsExceeded, RunFinished, StateSpent, UsageError
+from ..errors import ContextMissing, MaxTurnsExceeded, RunFinished, SessionMissing, StateSpent, UsageError
+from ..hooks import RunHooks
+from ..sessions.session import Session
 from ..version import __version__
 from .blocking import block
+from .cast import Cast
 from .config import DEFAULT_MAX_TURNS, RunConfig
 from .driver import Driver
-from .journal import Journal
+from .guarding import input_guardrails
+from .history import checked_session, heard, unsaved
+from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
 from .state import RunState
@@ -33,7 +40,12 @@ class Runner:
         *,
         context: Any = None,
         max_turns: int | None = None,
+        hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Session | None = None,
     ) -> RunResult:
         """Run an agent until it is done or waits for a person.
 
@@ -44,10 +56,17 @@ class Runner:
                 one keeps the state's.
             max_turns: How many times the model may be asked over the whole run, 10 if not given;
                 on resume an omitted one keeps the run's.
+            hooks: Told of what happens; a live object, so give it again on resume.
             run_config: Settings; live objects, so give them again on resume.
+            previous_response_id: The provider keeps the talk, and this is what it heard last; kept in
+                the run, as are the next two.
+            auto_previous_response_id: The provider keeps the talk from the first reply on.
+            conversation_id: The provider keeps the talk under this id.
+            session: Where the talk is kept over runs; a run begun with one is resumed with it.
         """
-        driver, _ = _prepare(starting_agent, input, context, max_turns, run_config)
-        await _drive(driver)
+        order = _order(previous_response_id, auto_previous_response_id, conversation_id, session)
+        driver, begin = _prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
+        await _drive(driver, begin)
         return RunResult(driver)
 
     @classmethod
@@ -58,10 +77,28 @@ class Runner:
         *,
         context: Any = None,
         max_turns: int | None = None,
+        hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Session | None = None,
     ) -> RunResult:
         """`run`, blocking. Works inside a running event loop too."""
-        return block(cls.run(starting_agent, input, context=context, max_turns=max_turns, run_config=run_config))
+        return block(
+            cls.run(
+                starting_agent,
+                input,
+                context=context,
+                max_turns=max_turns,
+                hooks=hooks,
+                run_config=run_config,
+                previous_response_id=previous_response_id,
+                auto_previous_response_id=auto_previous_response_id,
+                conversation_id=conversation_id,
+                session=session,
+            )
+        )
 
     @classmethod
     def run_streamed(
@@ -71,17 +108,47 @@ class Runner:
         *,
         context: Any = None,
         max_turns: int | None = None,
+        hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
+        previous_response_id: str | None = None,
+        auto_previous_response_id: bool = False,
+        conversation_id: str | None = None,
+        session: Session | None = None,
     ) -> RunResultStreaming:
         """`run`, at once: read `stream_events()` of the result. Needs a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             raise UsageError("run_streamed needs a running event loop; call it in an async function.") from None
-        driver, tail = _prepare(starting_agent, input, context, max_turns, run_config)
-        result = RunResultStreaming(driver, tail)
-        result._start(_drive(driver))
+        order = _order(previous_response_id, auto_previous_response_id, conversation_id, session)
+        driver, begin = _prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
+        result = RunResultStreaming(driver)
+        result._start(_drive(driver, begin))
         return result
+
+
+class Order:
+    """Where a run's talk is kept, if not only in the run."""
+
+    def __init__(self, session: Session | None, conversation: dict[str, str] | None) -> None:
+        self.session = session
+        self.conversation = conversation
+
+
+def _order(previous: str | None, auto: bool, conversation: str | None, session: Any) -> Order:
+    for name, value in (("previous_response_id", previous), ("conversation_id", conversation)):
+        if value is not None and not (type(value) is str and value and holds(value)):
+            raise UsageError(f"{name} is the provider's id, a text, got {value!r:.80}.")
+    if type(auto) is not bool:
+        raise UsageError(f"auto_previous_response_id is True or False, got {auto!r:.80}.")
+    if conversation is not None and (previous is not None or auto):
+        raise UsageError("Give conversation_id or previous_response_id: a talk is kept in one place.")
+    kept = {"id": conversation} if conversation else {"previous": previous} if previous else {"auto": "yes"}
+    kept = {} if not (conversation or previous or auto) else kept
+    session = checked_session(session)
+    if session is not None and kept:
+        raise UsageError("Give a session or the provider's conversation: a talk is kept in one place.")
+    return Order(session, kept or None)
 
 
 def _prepare(
@@ -90,27 +157,57 @@ def _prepare(
     context: Any,
     max_turns: int | None,
     config: RunConfig | None,
-) -> tuple[Driver, int]:
-    """A driver for a new run or for a state, and where the journal's tail begins that nobody has seen."""
+    hooks: RunHooks[Any] | None,
+    order: Order,
+) -> tuple[Driver, Any]:
+    """A driver for a new run or for a state, and how the run begins, if that takes its time."""
     if not isinstance(agent, Agent):
         raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
     if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
         raise UsageError(f"max_turns must be a whole number of at least 1, got {max_turns!r:.80}.")
+    if hooks is not None and not isinstance(hooks, RunHooks):
+        raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}; an agent's own hooks go to Agent(hooks=...).")
     config = config or RunConfig()
     if isinstance(input, RunState):
-        return _resume(agent, input, context, max_turns, config)
+        return _resume(agent, input, context, max_turns, config, hooks, order), None
     said = input_json(input)
     journal = Journal([], Run(), config.clock)
-    driver = Driver(journal, agent, config, context, {})
-    now = journal.now()
-    began = f.Began(agent.name, max_turns or DEFAULT_MAX_TURNS, new_id("run"), __version__, config.release, at=now)
-    journal.append([began, f.Said(said, at=now)])
-    return driver, len(journal.facts)
+    driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)
+    guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if _guarded(agent, config) else ()
+    began = f.Began(
+        agent.name,
+        max_turns or DEFAULT_MAX_TURNS,
+        new_id("run"),
+        __version__,
+        config.release,
+        tuple(guards),
+        conversation=order.conversation,
+        session=order.session.session_id if order.session is not None else None,
+        at=journal.now(),
+    )
+    if order.session is None:
+        journal.append([began, f.Said(said)])
+        return driver, None
+    return driver, functools.partial(_begin, journal, began, order.session, input, config)
+
+
+def _guarded(agent: Agent[Any], config: RunConfig) -> bool:
+    return bool(agent.input_guardrails or config.input_guardrails)
+
+
+async def _begin(journal: Journal, began: f.Began, session: Session, input: Any, config: RunConfig) -> None:
+    journal.append([began, *await heard(session, input, config)])
 
 
 def _resume(
-    agent: Agent[Any], state: RunState[Any], context: Any, max_turns: int | None, config: RunConfig
-) -> tuple[Driver, int]:
+    agent: Agent[Any],
+    state: RunState[Any],
+    context: Any,
+    max_turns: int | None,
+    config: RunConfig,
+    hooks: RunHooks[Any] | None,
+    order: Order,
+) -> Driver:
     if state._spent:
         raise StateSpent()
     run = state._journal.run
@@ -122,25 +219,47 @@ def _resume(
         raise ContextMissing(
             "The run's context was left out when it was saved; give one: Runner.run(..., context=...)."
         )
+    _same_order(run.began, order)
     now = status(run)
-    if now in ("done", "closed", "idle") or (now == "exhausted" and max_turns is None):
-        if now == "exhausted":
-            raise MaxTurnsExceeded(f"The run used up its {run.max_turns} turns; resume it with a higher max_turns.")
+    late = order.session is not None and unsaved(run)  # it is over, and its session does not know
+    if now in ("done", "closed", "idle") and not (now == "done" and late):
         raise RunFinished(f"The run is {now}; it has nothing left to do. Give it new input with state.add_input(...).")
+    if now == "exhausted" and max_turns is None:
+        raise MaxTurnsExceeded(f"The run used up its {run.max_turns} turns; resume it with a higher max_turns.")
     journal = state._journal
     journal.clock = config.clock
-    driver = Driver(journal, agent, config, context, state._outputs)
+    cast = state._cast if state._cast.root is agent else Cast(agent)
+    driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
     state._spent = True
+    driver.unseen = list(made_outside(journal.facts))
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
         journal.add(f.Limited(max_turns, at=journal.now()))
-    return driver, state._tail
+    if run.unheard and not run.guards and run.watched < run.said and _guarded(agent, config):
+        seat = cast.seat(run.began.agent)
+        journal.add(f.Awaited(tuple(input_guardrails(seat, config, ())), at=journal.now()))
+    return driver
 
 
-async def _drive(driver: Driver) -> None:
+def _same_order(began: f.Began, order: Order) -> None:
+    """A run goes on where its talk is kept."""
+    if began.session is not None and order.session is None:
+        raise SessionMissing(
+            f"This run is kept in session {began.session!r}; give it again: Runner.run(..., session=...)."
+        )
+    if order.session is not None and began.session != order.session.session_id:
+        kept = f"in session {began.session!r}" if began.session is not None else "in no session"
+        raise SessionMissing(f"This run is kept {kept}, and was given session {order.session.session_id!r}.")
+    if order.conversation is not None and order.conversation != began.conversation:
+        raise UsageError("A run keeps the provider's conversation that it began with; leave the ids out on resume.")
+
+
+async def _drive(driver: Driver, begin: Any) -> None:
     """Drive, and let no exception leave without the run as it is now."""
     try:
+        if begin is not None:
+            await begin()
         await driver.drive()
         run = driver.journal.run
         if status(run) == "exhausted":
@@ -148,8 +267,9 @@ async def _drive(driver: Driver) -> None:
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )
     except BaseException as error:
-        journal = driver.journal.fork()
-        state = RunState(journal, driver.agent, driver.ctx.context, dict(driver.outputs))
+        if driver.journal.run.began is None:
+            raise
+        state = RunState(driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs))
         try:
             object.__setattr__(error, "state", state)  # a frozen exception gets it too
         except AttributeError:

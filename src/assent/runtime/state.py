@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from typing_extensions import TypeVar
 
-from ..agent import Agent, by_name
+from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.gate import read_arguments
 from ..approval.question import CANNOT_RUN, action_digest, arguments_text, new_id
@@ -35,8 +35,8 @@ from ..item import ToolApprovalItem
 from ..tools.tool import Tool
 from ..version import __version__
 from . import saved_context
+from .cast import Cast, Seat
 from .decider import Always, always, record
-from .definition import definition
 from .journal import Journal
 from .signature import SigningKey, sign, verify
 from .value import input_json
@@ -75,13 +75,12 @@ class Peek(Struct, frozen=True):
 class RunState(Generic[T]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
-    def __init__(self, journal: Journal, agent: Agent[T], context: Any, outputs: Outputs | None = None) -> None:
+    def __init__(self, journal: Journal, cast: Cast, context: Any, outputs: Outputs | None = None) -> None:
         self._journal = journal
-        self._agent = agent
+        self._cast = cast
         self._context = context
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._spent = False
-        self._tail = len(journal.facts)
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
 
@@ -119,7 +118,7 @@ class RunState(Generic[T]):
         ]
 
     def _view(self) -> View:
-        return View(self._journal.run, self._agent, self._outputs)
+        return View(self._journal.run, self._cast, self._outputs)
 
     # -- deciding --------------------------------------------------------------------------------
 
@@ -161,8 +160,7 @@ class RunState(Generic[T]):
         self, question_id: str, decision: Decision | dict[str, Any], by: str, digest: str | None, lasting: Always = None
     ) -> None:
         self._usable()
-        tools = by_name(self._agent.name, self._agent.tools)
-        record(self._journal, tools, question_id, decision, by, digest, lasting)
+        record(self._journal, self._cast, question_id, decision, by, digest, lasting)
 
     def revoke(self, grant_id: str, by: str = "local") -> None:
         """Take a grant back: later calls are judged without it."""
@@ -188,7 +186,8 @@ class RunState(Generic[T]):
 
     def _release(self) -> None:
         """Keep the agent's tools, which decisions need, and let go of the agent itself."""
-        self._agent = Agent(self._agent.name, tools=self._agent.tools)
+        agent = self._cast.root
+        self._cast = Cast(Agent(agent.name, tools=agent.tools, handoffs=agent.handoffs))
 
     def _usable(self) -> None:
         if self._spent:
@@ -269,7 +268,7 @@ class RunState(Generic[T]):
         context = saved_context.load(
             saved.context, saved.context_kind, context_override, context_deserializer, strict_context
         )
-        state = cls(Journal(saved.journal, run, time.time), agent, context)
+        state = cls(Journal(saved.journal, run, time.time), Cast(agent), context)
         state._fit(agent, on_change)
         return state
 
@@ -291,8 +290,8 @@ class RunState(Generic[T]):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
-        waiting = _read(lambda: View(run, run.agent, {}).interruptions())
-        return Peek(saved.schema, saved.assent, run.id, run.agent, status(run), waiting)
+        waiting = _read(lambda: View(run, None, {}).interruptions())
+        return Peek(saved.schema, saved.assent, run.id, agent_name(run), status(run), waiting)
 
     # -- definitions -----------------------------------------------------------------------------
 
@@ -302,20 +301,31 @@ class RunState(Generic[T]):
         if run.began is None or run.began.agent != agent.name:
             made = run.began.agent if run.began else ""
             raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
-        tools = by_name(agent.name, agent.tools)
-        for state in list(run.open.values()):
-            _read(lambda state=state: state.proposal)  # type: ignore[misc]
-            if state.phase in (NEW, ASKED, READY):
-                self._fit_call(state, tools, on_change)
-        self._tail = len(self._journal.facts)
-        self.changes += changes(run, agent, tools)
+        self._fit_calls(run, (), on_change)
+        self._fit_definition(run)
         if self.changes:
             warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(self.changes)}.", stacklevel=3)
 
-    def _fit_call(self, state: CallState, tools: dict[str, Tool], on_change: OnChange) -> None:
-        offered = state.call.definition if state.chosen is None else state.fingerprint
-        tool = tools.get(state.tool)
-        if offered is None or (tool is not None and tool.fingerprint in (offered, state.fingerprint)):
+    def _fit_calls(self, run: Run, path: tuple[str, ...], on_change: OnChange) -> None:
+        for state in list(run.open.values()):
+            _read(lambda state=state: state.proposal)  # type: ignore[misc]
+            if state.phase in (NEW, ASKED, READY):
+                self._fit_call(path, state, on_change)
+            elif state.child is not None:
+                self._fit_calls(state.child, (*path, state.call.id), on_change)
+
+    def _fit_definition(self, run: Run, whose: str = "") -> None:
+        """What is not as it was, of the agent that has the word in the run and in each of its open branches."""
+        if run.definition is not None and run.concluded is None:
+            self.changes += [f"{whose}{change}" for change in changes(run.definition, self._cast.seat(run.agent))]
+        for state in run.open.values():
+            if state.child is not None:
+                self._fit_definition(state.child, f"under call {state.call.id} of {state.tool}: ")
+
+    def _fit_call(self, path: tuple[str, ...], state: CallState, on_change: OnChange) -> None:
+        accepted = state.fingerprint or state.call.definition
+        tool = self._cast.of(state).tool(state.call.kind, state.tool)
+        if accepted is None or (tool is not None and tool.fingerprint == accepted):
             return
         kind = state.question.kind if state.question is not None else None
         if tool is None and kind == "approval" and state.allowed() == GONE:  # it was asked about already, as gone
@@ -330,15 +340,15 @@ class RunState(Generic[T]):
             )
         journal = self._journal
         if tool is not None:
-            journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now()))
+            journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
         if on_change == "ask":
-            journal.add(ask_again(journal, state, tool, what))
+            journal.add(ask_again(journal, path, state, tool, what))
         elif tool is None:
             asked = state.question.id if state.phase is ASKED and state.question else None
-            journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now()))
+            journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
 
 
-def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) -> f.Asked:
+def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: Tool | None, what: str) -> f.Asked:
     """A new question in place of the open one, or of the approval, that a changed tool made void."""
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
@@ -351,7 +361,7 @@ def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) 
         allowed = None if args.problem is None else CANNOT_RUN
         what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
         value = {"raw": state.proposal.arguments} if args.value is None else args.value
-        shown = action_digest(journal.run, (), state, tool.name, tool.fingerprint, value)
+        shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
     return f.Asked(
         state.call.id,
         new_id("q"),
@@ -364,15 +374,22 @@ def ask_again(journal: Journal, state: CallState, tool: Tool | None, what: str) 
         old.schema if old is not None else f.NOTHING,
         replaces=old.id if old is not None else None,
         at=journal.now(),
+        path=path,
     )
 
 
-def changes(run: Run, agent: Agent[Any], tools: dict[str, Tool]) -> list[str]:
+def agent_name(run: Run) -> str:
+    """The name of the agent that has the word, as far as the run itself knows it."""
+    if run.definition is not None:
+        return run.definition.agent
+    handed = next((e for e in reversed(run.entries) if isinstance(e, f.HandedOff)), None)
+    return handed.name if handed is not None else run.agent
+
+
+def changes(was: f.Defined, seat: Seat) -> list[str]:
     """What of an agent's definition is not as the run last knew it."""
-    was, now = run.definition, definition(agent, tools)
-    if was is None:
-        return []
-    out = [f"tool {name!r} is gone" for name in was.tools if name not in tools]
+    now = seat.defined()
+    out = [f"tool {name!r} is gone" for name in was.tools if name not in seat.tools]
     out += [f"tool {name!r} is new" for name in now.tools if was.tools and name not in was.tools]
     out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if was.tools.get(name, mark) != mark]
     if was.digest != now.digest and not out:
@@ -381,6 +398,10 @@ def changes(run: Run, agent: Agent[Any], tools: dict[str, Tool]) -> list[str]:
         out.append("its instructions have changed")
     if was.model != now.model:
         out.append(f"its model is {now.model!r} instead of {was.model!r}")
+    if was.output != now.output:
+        out.append("the type of its output, or the rule for it, has changed")
+    if was.finishing != now.finishing:
+        out.append("what its tools' outputs lead to has changed")
     return out
 
 

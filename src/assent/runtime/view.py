@@ -7,12 +7,17 @@ from typing import Any
 
 from msgspec.json import decode
 
-from ..agent import Agent
-from ..approval.question import item_of
+from ..agent import schema_of
+from ..approval.question import effective, item_of
 from ..core import facts as f
 from ..core.run import CallState, Run, Turn, questions
 from ..core.transcript import Item, entry_items, output_item, output_text, reply_text, said_items
 from ..item import (
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
+    MCPListToolsItem,
     MessageOutputItem,
     OtherItem,
     Outcome,
@@ -23,24 +28,37 @@ from ..item import (
     ToolCallOutputItem,
 )
 from ..models.model import ModelResponse
+from .cast import Cast
 
-Outputs = dict[tuple[tuple[str, ...], str], Any]
+Path = tuple[str, ...]
+Outputs = dict[tuple[Path, str], Any]
+
+FINAL = "final output"
+"""The key of a run's own output among the live outputs of its calls."""
 
 
 class View:
-    """A run, the agents behind its names, and the live outputs of its bodies."""
+    """A run or one of its branches, the agents behind its places, and the live outputs of its bodies."""
 
-    __slots__ = ("agent", "outputs", "run")
+    __slots__ = ("cast", "outputs", "path", "root", "run")
 
-    def __init__(self, run: Run, agent: Agent[Any] | str, outputs: Outputs) -> None:
-        self.run = run
-        self.agent = agent
+    def __init__(self, root: Run, cast: Cast | None, outputs: Outputs, path: Path = ()) -> None:
+        self.root = root
+        self.run = root.at(path) if path else root
+        self.cast = cast
         self.outputs = outputs
+        self.path = path
 
     @property
     def began(self) -> int:
         """When the run began, in milliseconds since 1970."""
-        return self.run.began.at if self.run.began else 0
+        return self.root.began.at if self.root.began else 0
+
+    def agent(self, turn: Turn) -> Any:
+        """The agent whose turn it was; its name where there are no agents at hand."""
+        if self.cast is not None:
+            return self.cast.seat(turn.agent).agent
+        return turn.definition.agent if turn.definition is not None else turn.agent
 
     def items(self) -> list[RunItem]:
         """Everything the run generated, and last what waits."""
@@ -49,38 +67,51 @@ class View:
 
     def turn_items(self, turn: Turn) -> Iterator[RunItem]:
         """One reply and its outputs."""
-        if type(turn.reply) is f.Replied:
-            yield from self.reply_items(turn.reply)
+        yield from self.reply_items(turn)
         for state in turn.calls:
-            output = self.output_of((), state)
+            output = self.output_of(state)
             if output is not None:
                 yield output
 
-    def reply_items(self, reply: f.Replied) -> Iterator[RunItem]:
+    def reply_items(self, turn: Turn) -> Iterator[RunItem]:
         """The items of one reply."""
-        for raw in decode(reply.items):
-            yield _KINDS.get(raw.get("type", "message"), OtherItem)(self.agent, raw)
+        if type(turn.reply) is not f.Replied:
+            return
+        agent = self.agent(turn)
+        handoffs = {state.call.item for state in turn.calls if state.call.kind == "handoff"}
+        for number, raw in enumerate(decode(turn.reply.items)):
+            kind = HandoffCallItem if number in handoffs else _KINDS.get(raw.get("type", "message"), OtherItem)
+            yield kind(agent, raw)
 
-    def output_of(self, path: tuple[str, ...], state: CallState) -> ToolCallOutputItem | None:
+    def output_of(self, state: CallState) -> ToolCallOutputItem | HandoffOutputItem | None:
         """What a call gave; None while it has no outcome."""
         text = output_text(state)
-        if text is None or state.outcome is None:
+        end = state.outcome
+        if text is None or end is None or state.call.kind == "output":
             return None
-        key = path, state.call.id
+        agent, raw = self.agent(state.turn), output_item(state, text)
+        if type(end) is f.HandedOff:
+            to = self.cast.seat(end.to).agent if self.cast is not None else end.name or end.to
+            return HandoffOutputItem(agent, raw, agent, to)
+        key = self.path, state.call.id
         value: Any = text
         if key in self.outputs:
             value = self.outputs[key]
-        elif type(state.outcome) is f.Finished:
-            value = decode(state.outcome.output)
-        return ToolCallOutputItem(self.agent, output_item(state, text), value, outcome_of(state), state.tool)
+        elif type(end) is f.Finished:
+            value = decode(end.output)
+        return ToolCallOutputItem(agent, raw, value, outcome_of(state), state.tool)
 
     def interruptions(self) -> list[ToolApprovalItem]:
         """The open questions."""
         return [
-            item_of(self.agent, self.began, path, state, state.question)
-            for path, state in questions(self.run)
+            self.question(path, state, state.question)
+            for path, state in questions(self.run, self.path)
             if state.question
         ]
+
+    def question(self, path: Path, state: CallState, asked: f.Asked) -> ToolApprovalItem:
+        """A question as its user sees it."""
+        return item_of(self.agent(state.turn), self.began, path, state, asked)
 
     def responses(self) -> list[ModelResponse]:
         """The model's replies."""
@@ -93,9 +124,7 @@ class View:
 
     def input(self) -> str | list[Item]:
         """What the run was first given."""
-        first = next((entry for entry in [*self.run.entries, *self.run.unheard] if type(entry) is f.Said), None)
-        value: str | list[Item] = decode(first.items) if first is not None else []
-        return value
+        return said_value([said for said in all_said(self.run) if said.by != "session"][:1])
 
     def input_list(self) -> list[Item]:
         """The talk as input for another run; a call without its output is left out."""
@@ -104,17 +133,49 @@ class View:
 
     def output(self) -> Any:
         """The final output; None while there is none."""
-        if self.run.concluded is None:
+        done = self.run.concluded
+        if done is None:
             return None
-        last = next(e.reply for e in reversed(self.run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
-        return reply_text(last)
+        shape = schema_of(self.cast.seat(self.run.agent).agent) if self.cast is not None else None
+        if done.call is not None:
+            value = effective(self.run.calls[done.call])["output"]
+            return value if shape is None else shape.load(value)
+        if done.source is not None or done.output:
+            key = self.path, done.source or FINAL
+            if key in self.outputs:
+                return self.outputs[key]
+            end = self.run.calls[done.source].outcome if done.source is not None else None
+            return decode(end.output if type(end) is f.Finished else done.output)
+        text = reply_text(last_reply(self.run))
+        return text if shape is None else shape.parse(text)
 
 
 _KINDS: dict[str, type[RunItem]] = {
     "message": MessageOutputItem,
     "function_call": ToolCallItem,
     "reasoning": ReasoningItem,
+    "mcp_list_tools": MCPListToolsItem,
+    "mcp_approval_request": MCPApprovalRequestItem,
+    "mcp_approval_response": MCPApprovalResponseItem,
 }
+
+
+def all_said(run: Run) -> list[f.Said]:
+    """Every input of a run, in order."""
+    return [entry for entry in run.entries if type(entry) is f.Said] + run.unheard
+
+
+def said_value(said: list[f.Said]) -> str | list[Item]:
+    """Inputs as one: a text that stands alone as itself, anything else as items."""
+    if len(said) == 1:
+        value: str | list[Item] = decode(said[0].items)
+        return value
+    return [item for each in said for item in said_items(each)]
+
+
+def last_reply(run: Run) -> f.Replied:
+    """The model's last reply."""
+    return next(e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
 
 
 def outcome_of(state: CallState) -> Outcome:

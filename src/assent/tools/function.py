@@ -6,13 +6,14 @@ import asyncio
 import contextvars
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ..context import RunContextWrapper, ToolContext
 from ..errors import InvalidDefinition
+from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def function_tool(
     failure_error_function: FailureText | None = ...,
     timeout: float | None = ...,
     version: str | None = ...,
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = ...,
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = ...,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def function_tool(
     function: Callable[..., Any] | None = None,
@@ -107,6 +110,8 @@ def function_tool(
     failure_error_function: FailureText | None = default_tool_error_function,
     timeout: float | None = None,
     version: str | None = None,
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, bare (`@function_tool`) or with options.
 
@@ -127,6 +132,8 @@ def function_tool(
         failure_error_function: What the model is told of an exception; None raises it to you.
         timeout: Seconds that the body may take; for async functions only.
         version: A mark of your own, part of the tool's fingerprint.
+        tool_input_guardrails: Look at the arguments before the body is entered.
+        tool_output_guardrails: Look at what the body gave before anyone else does.
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
@@ -161,6 +168,8 @@ def function_tool(
             strict_json_schema=strict_mode,
             defaults=schema.defaults,
             version=version,
+            tool_input_guardrails=tool_input_guardrails,
+            tool_output_guardrails=tool_output_guardrails,
             function=function,
             schema=schema,
             awaits=awaits,

@@ -17,16 +17,17 @@ from dataclasses import dataclass, field
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 
+from ..core.digest import described
 from ..errors import InvalidArguments, InvalidDefinition
 from .defaults import Plan, Planning, filled
 from .docstring import parse
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
-from .strict import Tightening
+from .strict import Tightening, referred
 
 Json = dict[str, Any]
 
@@ -64,14 +65,7 @@ class FunctionSchema:
         """Validate `args` into the positional and keyword arguments of a call, the context not among them."""
         if not self._defaults.keys() <= args.keys():
             args = {**self._defaults, **args}
-        text = _encoded(args)
-        try:
-            model = self._validate(text)
-        except ValidationError as error:
-            raise InvalidArguments(problems(error)) from None
-        except Exception as error:  # a validator of the user's may raise anything
-            raise InvalidArguments(f"arguments: {_short(f'{type(error).__name__}: {error}', _PROBLEM)}") from error
-        return self._call.arguments(model.__dict__)
+        return self._call.arguments(_validated(self._validate, args).__dict__)
 
 
 def function_schema(
@@ -103,6 +97,51 @@ def function_schema(
         _defaults=plan.defaults,
         _validate=model.__pydantic_validator__.validate_json,
         _call=_Call.of(parameters, signature.context),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSchema:
+    """What a type looks like to a model, and how JSON arguments become a value of it."""
+
+    json_schema: Json
+    required: frozenset[str]
+    defaults: Json
+    _plan: Plan | None = field(repr=False, compare=False)
+    _validate: Callable[[bytes], Any] = field(repr=False, compare=False)
+
+    def canonical(self, args: Json) -> Json:
+        """A copy of `args` with the type's defaults filled in at every depth; nothing present is changed."""
+        try:
+            return filled(self._plan, args)
+        except RecursionError:
+            raise InvalidArguments("arguments: nested too deeply") from None
+
+    def bind(self, args: Json) -> Any:
+        """A value of the type."""
+        return _validated(self._validate, args)
+
+
+def type_schema(name: str, kind: Any) -> TypeSchema:
+    """Read a type whose JSON is an object: a model, a dataclass, a TypedDict."""
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        loose = adapter.json_schema(by_alias=True, schema_generator=Generator)
+    except Exception as error:
+        raise InvalidDefinition(
+            f"{name!r}: no schema can be made of {described(kind)} ({_short(_first_line(error), _PROBLEM)})."
+        ) from error
+    if "$ref" in loose:  # a type that refers to itself
+        loose = {**loose["$defs"][referred(loose)], "$defs": loose["$defs"]}
+    if loose.get("type") != "object" or "properties" not in loose:
+        raise InvalidDefinition(f"{name!r}: {described(kind)} has no named fields; use a model or a dataclass.")
+    plan = Planning(loose.get("$defs", {})).top(loose)
+    return TypeSchema(
+        json_schema=Tightening(name, loose).top(),
+        required=frozenset(loose.get("required", ())),
+        defaults=plan.defaults,
+        _plan=plan if plan.matters() else None,
+        _validate=adapter.validate_json,
     )
 
 
@@ -318,6 +357,16 @@ def _encoded(args: Json) -> bytes:
     except Exception as error:
         raise InvalidArguments(f"arguments: not JSON ({_short(str(error), _PROBLEM)})") from error
     return text
+
+
+def _validated(validate: Callable[[bytes], Any], args: Json) -> Any:
+    text = _encoded(args)
+    try:
+        return validate(text)
+    except ValidationError as error:
+        raise InvalidArguments(problems(error)) from None
+    except Exception as error:  # a validator of the user's may raise anything
+        raise InvalidArguments(f"arguments: {_short(f'{type(error).__name__}: {error}', _PROBLEM)}") from error
 
 
 # Saying what is wrong

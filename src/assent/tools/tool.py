@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..context import RunContextWrapper, ToolContext
 from ..core.digest import digest, holds, worded
 from ..core.facts import CallKind
 from ..errors import InvalidDefinition
+from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
 from ..item import ToolApprovalItem
 from ..models.model import ToolSpec
 
@@ -53,6 +54,10 @@ class Tool:
     """The parameters' defaults, where the schema does not say them."""
     version: str | None = None
     server: str | None = None
+    tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
+    """Look at the arguments before the body is entered, whoever approved or changed them."""
+    tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
+    """Look at what the body gave before anyone else does."""
     kind: CallKind = "tool"
     fingerprint: str = field(init=False)
     """Of the definition: it changes when what a person is asked about changes."""
@@ -70,6 +75,10 @@ class Tool:
             "rule": self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval),
         }
         object.__setattr__(self, "fingerprint", digest(parts)[:32])
+        input_guards = checked(f"Tool {self.name!r}", ToolInputGuardrail, self.tool_input_guardrails)
+        output_guards = checked(f"Tool {self.name!r}", ToolOutputGuardrail, self.tool_output_guardrails)
+        object.__setattr__(self, "tool_input_guardrails", tuple(input_guards))
+        object.__setattr__(self, "tool_output_guardrails", tuple(output_guards))
         spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema)
         object.__setattr__(self, "spec", spec)
 

@@ -1,0 +1,127 @@
+"""Handoffs: a call by which one agent gives the word to another."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .context import RunContextWrapper, ToolContext
+from .core.facts import CallKind
+from .core.transcript import Item
+from .errors import InvalidDefinition
+from .item import RunItem
+from .tools.tool import Approver, Enabled, Rule, Tool
+from .tools.typed import NONE, Parameters, parameters
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+
+@dataclass(frozen=True)
+class HandoffInputData:
+    """What the next agent would hear, for a filter to change: see `handoff(input_filter=...)`."""
+
+    input_history: str | tuple[Item, ...]
+    """What the run was given."""
+    pre_handoff_items: tuple[RunItem, ...]
+    """What it generated before the turn with the handoff."""
+    new_items: tuple[RunItem, ...]
+    """What it generated in that turn, the handoff and its output included."""
+    run_context: RunContextWrapper[Any] | None = None
+
+    def clone(self, **changes: Any) -> HandoffInputData:
+        """A copy with some things changed."""
+        return replace(self, **changes)
+
+
+InputFilter = Callable[[HandoffInputData], HandoffInputData | Awaitable[HandoffInputData]]
+OnHandoff = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Handoff(Tool):
+    """Another agent as something the model can call; make it with `handoff`."""
+
+    agent: Agent[Any]
+    on_handoff: OnHandoff | None = None
+    input_filter: InputFilter | None = None
+    input: Parameters | None = None
+    kind: CallKind = "handoff"
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent that takes over."""
+        return self.agent.name
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        return (self.input or NONE).canonical(args)
+
+    def bind(self, args: dict[str, Any]) -> Any:
+        """The arguments as `on_handoff` takes them, or `InvalidArguments`."""
+        return (self.input or NONE).bind(args)
+
+    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+        """Tell `on_handoff`, if there is one. Only the door may."""
+        if self.on_handoff is not None:
+            done = self.on_handoff(ctx) if self.input is None else self.on_handoff(ctx, bound)
+            if inspect.isawaitable(done):
+                await done
+
+
+def handoff(
+    agent: Agent[Any],
+    *,
+    tool_name_override: str | None = None,
+    tool_description_override: str | None = None,
+    on_handoff: OnHandoff | None = None,
+    input_type: Any = None,
+    input_filter: InputFilter | None = None,
+    is_enabled: Enabled = True,
+    needs_approval: Rule = False,
+    on_approval: Approver | None = None,
+) -> Handoff:
+    """Let an agent hand over to another, for `Agent(handoffs=[...])`.
+
+    Args:
+        agent: Who takes over.
+        tool_name_override: Another name than `transfer_to_` and the agent's.
+        tool_description_override: Another description for the model.
+        on_handoff: Called as the handoff is taken, with the context and, if there is an
+            `input_type`, what the model said.
+        input_type: What the model must say when it hands over: a pydantic model, a dataclass, a TypedDict.
+        input_filter: Changes what the next agent hears of the talk so far.
+        is_enabled: Whether the model is offered it: a bool, or a function of context and agent.
+        needs_approval: Whether a person must agree: a bool, or a function as for tools.
+        on_approval: Code that decides in the person's place.
+    """
+    from .agent import Agent
+
+    if not isinstance(agent, Agent):
+        raise InvalidDefinition(f"A handoff is to an Agent, got {agent!r:.80}.")
+    name = tool_name_override or f"transfer_to_{re.sub(r'[^a-z0-9_]', '_', agent.name.lower())}"
+    for option, value in (("on_handoff", on_handoff), ("input_filter", input_filter)):
+        if value is not None and not callable(value):
+            raise InvalidDefinition(f"Handoff {name!r}: {option} must be a callable, got {value!r:.80}.")
+    if input_type is not None and on_handoff is None:
+        raise InvalidDefinition(f"Handoff {name!r}: input_type is for on_handoff; give one, or leave it out.")
+    shape = parameters(name, input_type) if input_type is not None else None
+    default = f"Hand over to the agent {agent.name}. {agent.handoff_description or ''}".strip()
+    return Handoff(
+        name=name,
+        description=tool_description_override or default,
+        params_json_schema=(shape or NONE).json_schema,
+        required=(shape or NONE).required,
+        defaults=(shape or NONE).defaults,
+        needs_approval=needs_approval,
+        on_approval=on_approval,
+        is_enabled=is_enabled,
+        failure_error_function=None,
+        agent=agent,
+        on_handoff=on_handoff,
+        input_filter=input_filter,
+        input=shape,
+    )

@@ -1,0 +1,158 @@
+"""The cast of a run: which agent stands at which place, and its tools by their names.
+
+A place is the name of the agent the run began with or, for an agent it leads to, the place one comes
+from and the name of the handoff or tool that leads on, by the shortest way. Two agents may have one
+name; they never have one place. What is granted to one is not granted to the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ..agent import Agent, schema_of, tools_of
+from ..core import facts as f
+from ..core.run import CallState
+from ..errors import DefinitionChanged, InvalidArguments, InvalidOutput
+from ..handoff import Handoff
+from ..output import AgentOutputSchema
+from ..tools.delegation import AgentTool
+from ..tools.tool import Tool
+from .definition import definition
+
+
+class Seat:
+    """An agent at its place, with its tools as they are now."""
+
+    __slots__ = ("_final", "_parts", "_tools", "agent", "place")
+
+    def __init__(self, agent: Agent[Any], place: str) -> None:
+        self.agent = agent
+        self.place = place
+        self._parts: tuple[Any, ...] | None = None
+        self._tools: dict[str, Tool] = {}
+        self._final: OutputTool | None = None
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """What the agent's model may call, by name; made anew when the agent's lists have changed."""
+        agent = self.agent
+        parts = (*agent.tools, *agent.handoffs) if agent.handoffs else tuple(agent.tools)
+        if parts != self._parts:
+            self._tools, self._parts = tools_of(agent), parts
+        return self._tools
+
+    @property
+    def final(self) -> OutputTool | None:
+        """What a person is asked about when the final output needs approval; None if it does not."""
+        rule = self.agent.output_needs_approval
+        if rule is False:
+            return None
+        if self._final is None or self._final.needs_approval is not rule:
+            self._final = output_tool(self.agent)
+        return self._final
+
+    def tool(self, kind: f.CallKind, name: str) -> Tool | None:
+        """What a call of this kind calls by this name, today."""
+        return self.final if kind == "output" else self.tools.get(name)
+
+    def defined(self, path: tuple[str, ...] = ()) -> f.Defined:
+        """The fact that says how the agent is defined."""
+        return definition(self.agent, self.tools, path)
+
+
+class Cast:
+    """All the agents that a run can come to from the one it began with."""
+
+    def __init__(self, root: Agent[Any]) -> None:
+        self.root = root
+        self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
+        self._places: dict[int, str] = {id(root): root.name}
+
+    def seat(self, place: str) -> Seat:
+        """The seat at a place, or `DefinitionChanged` if nothing leads there any more."""
+        found = self._seats.get(place)
+        if found is None:
+            self._explore()
+            found = self._seats.get(place)
+        if found is None:
+            raise DefinitionChanged(
+                f"This run is with the agent at {place!r}, and nothing leads there from agent {self.root.name!r} any "
+                "more; bring its handoff or tool back."
+            )
+        return found
+
+    def seats(self) -> list[Seat]:
+        """Every seat there is."""
+        if self.root.tools or self.root.handoffs:
+            self._explore()
+        return list(self._seats.values())
+
+    def place(self, agent: Agent[Any]) -> str:
+        """The place of an agent that another's tools or handoffs lead to."""
+        if id(agent) not in self._places:
+            self._explore()
+        return self._places[id(agent)]
+
+    def of(self, state: CallState) -> Seat:
+        """The seat of the agent that made a call."""
+        return self.seat(state.turn.agent)
+
+    def _explore(self) -> None:
+        seats, places = {self.root.name: self._seats[self.root.name]}, {id(self.root): self.root.name}
+        queue = deque(seats.values())
+        while queue:
+            seat = queue.popleft()
+            for name, tool in seat.tools.items():
+                if isinstance(tool, AgentTool | Handoff) and id(tool.agent) not in places:
+                    place = f"{seat.place}/{name}"
+                    old = self._seats.get(place)
+                    found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
+                    seats[place], places[id(tool.agent)] = found, place
+                    queue.append(found)
+        self._seats, self._places = seats, places
+
+
+class OutputTool(Tool):
+    """A final output as something that can be asked about. It has no body: it is what the run gives."""
+
+    schema: AgentOutputSchema | None = None
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as they are."""
+        return args
+
+    def bind(self, args: dict[str, Any]) -> Any:
+        """The output as its type, or `InvalidArguments`."""
+        if args.keys() != {"output"}:
+            raise InvalidArguments('arguments: the only argument is "output"')
+        value = args["output"]
+        if self.schema is None:
+            if type(value) is not str:
+                raise InvalidArguments("output: it must be text")
+            return value
+        try:
+            return self.schema.load(value)
+        except InvalidOutput as error:
+            raise InvalidArguments(str(error)) from None
+
+
+def output_tool(agent: Agent[Any]) -> OutputTool:
+    """What a person is asked about when this agent's output needs approval."""
+    shape = schema_of(agent)
+    tool = OutputTool(
+        name="final_output",
+        description=f"The final output of agent {agent.name}.",
+        params_json_schema={
+            "type": "object",
+            "properties": {"output": {"type": "string"} if shape is None else {"description": shape.name}},
+            "required": ["output"],
+            "additionalProperties": False,
+        },
+        required=frozenset({"output"}),
+        needs_approval=agent.output_needs_approval,
+        version=shape.fingerprint if shape is not None else None,
+        kind="output",
+    )
+    object.__setattr__(tool, "schema", shape)
+    return tool

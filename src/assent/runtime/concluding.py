@@ -1,0 +1,128 @@
+"""The end of a run: whether a turn ends it, with what, and whether that may be."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+from msgspec.json import decode
+
+from ..agent import ToolsToFinalOutputResult, schema_of
+from ..approval.question import effective
+from ..core import facts as f
+from ..core.digest import canonical, described
+from ..core.run import Run, Turn
+from ..core.transcript import reply_refusal, reply_text
+from ..errors import ModelRefused, UsageError
+from ..item import ToolCallOutputItem
+from .cast import Seat
+from .door import check_digest
+from .guarding import guard_output
+from .value import output_json
+from .view import FINAL
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+Path = tuple[str, ...]
+ENDS = ("finished", "edited", "responded")
+"""The outcomes of a call that can end a run: it ran, or a person answered for it."""
+
+
+async def conclude(driver: Driver, effect: f.Conclude) -> None:
+    """See whether the last turn, or the output call that was approved, ends the run."""
+    path = effect.path
+    run = driver.run_at(path)
+    seat = driver.cast.seat(run.agent)
+    if effect.call is not None:
+        await _approved(driver, path, run, seat, effect.call)
+        return
+    turn = run.entries[-1]
+    end = f.Concluded(path=path)
+    if type(turn) is Turn and not turn.calls:
+        output = _text(seat, turn)
+    else:
+        found = await _by_tools(driver, path, run, seat)
+        if found is None:
+            driver.journal.add(f.Continued(path=path))
+            return
+        end, output = found
+    await guard_output(driver, path, seat, output)
+    if seat.final is None:
+        await _end(driver, path, seat, end, output)
+        return
+    args = Raw(canonical({"output": _plain(seat, output)}))
+    call = f.Call(f"c{len(run.calls) + 1}", seat.final.name, 0, "output", seat.final.fingerprint)
+    driver.journal.add(f.Proposed(call, args, at=driver.journal.now(), path=path))
+
+
+async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str) -> None:
+    """An output that was approved: what a person wrote is guarded like what the model wrote."""
+    state = run.calls[call]
+    tool = driver.tool_for(state)
+    if tool is None:
+        raise UsageError("A final output was approved that was never proposed.")
+    args = effective(state)
+    output = tool.bind(args)
+    check_digest(driver, path, state, tool, args)
+    if state.edited:
+        await guard_output(driver, path, seat, output)
+    await _end(driver, path, seat, f.Concluded(call=call, path=path), output)
+
+
+async def _end(driver: Driver, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
+    if driver.hooks is not None or seat.agent.hooks is not None:
+        await driver.tell("agent_end", seat.agent, output)
+    driver.journal.add(f.Concluded(end.output, end.source, end.call, at=driver.journal.now(), path=path))
+
+
+def _text(seat: Seat, turn: Turn) -> Any:
+    """The reply as the agent's output type, or `InvalidOutput`."""
+    reply, shape = turn.reply, schema_of(seat.agent)
+    if type(reply) is not f.Replied:
+        raise UsageError("There is no reply to conclude from.")
+    if shape is None:
+        return reply_text(reply)
+    refusal = reply_refusal(reply)
+    if refusal is not None:
+        raise ModelRefused(
+            f"The model refused to give {shape.name}: {refusal:.200}. "
+            "Resume error.state after state.add_input(...) to go on."
+        )
+    return shape.parse(reply_text(reply))
+
+
+def _plain(seat: Seat, output: Any) -> Any:
+    shape = schema_of(seat.agent)
+    if shape is None:
+        return output if type(output) is str else decode(output_json(output)[0])
+    return decode(shape.dump(output))
+
+
+async def _by_tools(driver: Driver, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:
+    """What the outputs of the turn's calls make of the run: an end, or None if the model is to hear them."""
+    turn = next(entry for entry in reversed(run.entries) if type(entry) is Turn)
+    if turn.handed:
+        return None
+    view = driver.view(path)
+    made = [(state.call.id, view.output_of(state)) for state in turn.calls]
+    outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and item.outcome.status in ENDS}
+    use = seat.agent.tool_use_behavior
+    if callable(use):
+        said = use(driver.ctx, list(outputs.values()))
+        said = await said if inspect.isawaitable(said) else said
+        if not isinstance(said, ToolsToFinalOutputResult):
+            raise UsageError(f"tool_use_behavior must return a ToolsToFinalOutputResult, and gave {described(said)}.")
+        if not said.is_final_output:
+            return None
+        driver.outputs[path, FINAL] = said.final_output
+        return f.Concluded(output_json(said.final_output)[0], path=path), said.final_output
+    names = use["stop_at_tool_names"] if isinstance(use, Mapping) else None
+    if use == "run_llm_again":
+        return None
+    for id, item in outputs.items():
+        if names is None or item.tool_name in names:
+            return f.Concluded(source=id, path=path), item.output
+    return None

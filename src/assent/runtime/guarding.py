@@ -1,0 +1,201 @@
+"""Running guardrails: each result is a fact first, and then has its effect.
+
+A guardrail that raises stops the run with its exception, before anything that it guards.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from msgspec.json import decode
+
+from ..context import ToolContext
+from ..core import facts as f
+from ..core.digest import described
+from ..core.digest import text as clean_text
+from ..core.run import CallState, Run
+from ..errors import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+    UsageError,
+)
+from ..guardrail import (
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    ToolOutputGuardrailResult,
+    named,
+)
+from ..tools.tool import Tool
+from .asking import Paused
+from .cast import Seat
+from .value import output_json
+from .view import all_said, said_value
+
+if TYPE_CHECKING:
+    from .config import RunConfig
+    from .driver import Driver
+
+Path = tuple[str, ...]
+
+
+def input_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, InputGuardrail]:
+    """The guardrails that look at a run's input; the config's are for the run itself, not for its branches."""
+    return named([*seat.agent.input_guardrails, *(() if path else config.input_guardrails)])
+
+
+def output_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, OutputGuardrail]:
+    """The guardrails that look at a run's final output."""
+    return named([*seat.agent.output_guardrails, *(() if path else config.output_guardrails)])
+
+
+async def guard_input(driver: Driver, effect: f.Guard) -> None:
+    """Let one input guardrail look at what was said."""
+    run = driver.run_at(effect.path)
+    seat = driver.cast.seat(run.began.agent if run.began is not None else run.agent)
+    guardrail = input_guardrails(seat, driver.config, effect.path).get(effect.name)
+    if guardrail is None:
+        raise UsageError(
+            f"This run awaits its input guardrail {effect.name!r}, which neither agent {seat.agent.name!r} nor the "
+            "RunConfig has; give it again."
+        )
+    fresh = [said for said in all_said(run)[run.watched :] if said.by != "session"]
+    found = await _look(guardrail, GuardrailFunctionOutput, driver.ctx, seat.agent, said_value(fresh))
+    record(driver, effect.path, f.Guarded("input", effect.name, found.tripwire_triggered, path=effect.path), found)
+    if found.tripwire_triggered:
+        result = InputGuardrailResult(guardrail, found)
+        raise InputGuardrailTripwireTriggered(f"The input guardrail {effect.name!r} stopped the run for good.", result)
+
+
+async def guard_output(driver: Driver, path: Path, seat: Seat, output: Any) -> None:
+    """Let the output guardrails look at a final output, one after another."""
+    for name, guardrail in output_guardrails(seat, driver.config, path).items():
+        found = await _look(guardrail, GuardrailFunctionOutput, driver.ctx, seat.agent, output)
+        record(driver, path, f.Guarded("output", name, found.tripwire_triggered, path=path), found)
+        if found.tripwire_triggered:
+            result = OutputGuardrailResult(guardrail, seat.agent, output, found)
+            raise OutputGuardrailTripwireTriggered(f"The output guardrail {name!r} stopped the run for good.", result)
+
+
+async def guard_call(
+    driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any]
+) -> f.Refused | None:
+    """Let a tool's guardrails look at the arguments; the refusal, if one of them refuses."""
+    for name, guardrail in named(tool.tool_input_guardrails).items():
+        data = ToolInputGuardrailData(ctx, ctx.agent)
+        found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
+        _record_tool(driver, path, state, "tool_input", name, found)
+        if found.behavior == "raise_exception":
+            raise ToolInputGuardrailTripwireTriggered(
+                f"The guardrail {name!r} of tool {tool.name!r} stopped the run for good; the tool did not run.",
+                ToolInputGuardrailResult(guardrail, found),
+            )
+        if found.behavior == "reject_content":
+            words = clean_text(found.message or "")[0]
+            return f.Refused(state.call.id, f"guardrail:{name}", message=words, at=driver.journal.now(), path=path)
+    return None
+
+
+async def guard_result(
+    driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], value: Any
+) -> Any:
+    """What a body gave, or what the model is told instead, once the tool's guardrails have looked at it."""
+    for name, guardrail in named(tool.tool_output_guardrails).items():
+        data = ToolOutputGuardrailData(ctx, ctx.agent, value)
+        found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
+        _record_tool(driver, path, state, "tool_output", name, found)
+        if found.behavior == "raise_exception":
+            raise ToolOutputGuardrailTripwireTriggered(
+                f"The guardrail {name!r} of tool {tool.name!r} stopped the run for good; the tool had run.",
+                ToolOutputGuardrailResult(guardrail, found),
+            )
+        if found.behavior == "reject_content":
+            value = found.message
+    return value
+
+
+async def _look(guardrail: Any, kind: type[Any], *args: Any) -> Any:
+    try:
+        found = guardrail.guardrail_function(*args)
+        found = await found if inspect.isawaitable(found) else found
+    except Paused:
+        raise UsageError(f"The guardrail {guardrail.get_name()!r} asks; a guardrail looks, and cannot.") from None
+    if not isinstance(found, kind):
+        raise UsageError(
+            f"The guardrail {guardrail.get_name()!r} must return a {kind.__name__}, and gave {described(found)}."
+        )
+    return found
+
+
+def _record_tool(
+    driver: Driver, path: Path, state: CallState, where: Any, name: str, found: ToolGuardrailFunctionOutput
+) -> None:
+    message = clean_text(found.message or "")[0] if found.behavior == "reject_content" else None
+    tripped = found.behavior == "raise_exception"
+    record(driver, path, f.Guarded(where, name, tripped, call=state.call.id, message=message, path=path), found)
+
+
+def record(driver: Driver, path: Path, fact: f.Guarded, found: Any) -> None:
+    """Record what a guardrail found, as JSON, and keep what it gave while this process lives."""
+    info = found.output_info
+    output = output_json(info)[0] if info is not None else f.NOTHING
+    driver.outputs[path, f"guard {len(driver.run_at(path).guarded)}"] = info
+    driver.journal.add(
+        f.Guarded(
+            fact.where,
+            fact.name,
+            fact.tripped,
+            output,
+            fact.call,
+            fact.message,
+            at=driver.journal.now(),
+            path=path,
+        )
+    )
+
+
+# -- reading the results back ------------------------------------------------------------------------
+
+
+def results(driver: Driver, path: Path, where: str) -> list[Any]:
+    """What the guardrails of one kind found in a run, in order; those that are gone are left out."""
+    run = driver.run_at(path)
+    numbered = [(n, fact) for n, fact in enumerate(run.guarded) if fact.where == where]
+    found = (_result(driver, path, run, n, fact) for n, fact in numbered)
+    return [each for each in found if each is not None]
+
+
+def _result(driver: Driver, path: Path, run: Run, number: int, fact: f.Guarded) -> Any:
+    key = path, f"guard {number}"
+    info = driver.outputs[key] if key in driver.outputs else decode(fact.output) if fact.output else None
+    if fact.call is None:
+        output = GuardrailFunctionOutput(info, fact.tripped)
+        if fact.where == "input":
+            seat = driver.cast.seat(run.began.agent if run.began is not None else run.agent)
+            looked = input_guardrails(seat, driver.config, path).get(fact.name)
+            return InputGuardrailResult(looked, output) if looked is not None else None
+        seat = driver.cast.seat(run.agent)
+        guard = output_guardrails(seat, driver.config, path).get(fact.name)
+        return OutputGuardrailResult(guard, seat.agent, driver.view(path).output(), output) if guard else None
+    state = run.calls[fact.call]
+    behavior: Any = "raise_exception" if fact.tripped else "allow" if fact.message is None else "reject_content"
+    given = ToolGuardrailFunctionOutput(info, behavior, fact.message)
+    tool = driver.cast.of(state).tools.get(state.tool)
+    if tool is None:
+        return None
+    if fact.where == "tool_input":
+        before: ToolInputGuardrail | None = named(tool.tool_input_guardrails).get(fact.name)
+        return ToolInputGuardrailResult(before, given) if before is not None else None
+    after: ToolOutputGuardrail | None = named(tool.tool_output_guardrails).get(fact.name)
+    return ToolOutputGuardrailResult(after, given) if after is not None else None

@@ -1,0 +1,73 @@
+"""Agents as tools: a call that another agent works on, in a branch of the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..context import ToolContext
+from ..core.facts import CallKind
+from ..core.transcript import Item
+from ..errors import InvalidArguments, InvalidDefinition
+from .tool import Tool
+from .typed import Parameters
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+
+Extractor = Callable[[Any], Any | Awaitable[Any]]
+"""Makes the tool's output of the nested run's `RunResult`."""
+OnStream = Callable[[dict[str, Any]], Any | Awaitable[Any]]
+InputBuilder = Callable[[dict[str, Any]], str | list[Item]]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class AgentTool(Tool):
+    """A tool that is another agent; make it with `Agent.as_tool`."""
+
+    agent: Agent[Any]
+    custom_output_extractor: Extractor | None = None
+    on_stream: OnStream | None = None
+    max_turns: int | None = None
+    parameters: Parameters | None = None
+    input_builder: InputBuilder | None = None
+    kind: CallKind = "agent"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for option in ("custom_output_extractor", "on_stream", "input_builder"):
+            value = getattr(self, option)
+            if value is not None and not callable(value):
+                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
+        limit = self.max_turns
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise InvalidDefinition(f"Tool {self.name!r}: max_turns must be at least 1, got {limit!r:.80}.")
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        return args if self.parameters is None else self.parameters.canonical(args)
+
+    def bind(self, args: dict[str, Any]) -> Any:
+        """The arguments as checked data, or `InvalidArguments`."""
+        if self.parameters is not None:
+            self.parameters.bind(args)
+        elif args.keys() != {"input"} or type(args["input"]) is not str:
+            raise InvalidArguments('arguments: the only argument is "input", a text')
+        return args
+
+    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+        """An agent call has no body: its door opens a branch."""
+        raise NotImplementedError
+
+
+TEXT = Parameters(
+    {
+        "type": "object",
+        "properties": {"input": {"type": "string", "description": "What the agent is told."}},
+        "required": ["input"],
+        "additionalProperties": False,
+    },
+    frozenset({"input"}),
+)
+"""One text, `input`."""
