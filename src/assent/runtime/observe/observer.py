@@ -1,0 +1,378 @@
+"""The observer: makes the spans of a drive. It watches and never acts: whatever goes wrong in here, the run goes on.
+
+One drive is one `invoke_workflow` span. Under it, each time an agent has the word is an
+`invoke_agent` span, and under that are its model calls (`chat`), its tools' bodies (`execute_tool`),
+its agent calls (`invoke_agent`), and what people were waited for (`wait_for_person`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from opentelemetry import trace
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+)
+from opentelemetry.trace.span import INVALID_SPAN, TraceState
+
+from ...agent import Agent
+from ...core import facts as f
+from ...core.digest import canonical
+from ...core.digest import text as clean_text
+from ...core.rules import ASKED
+from ...core.run import CallState, status
+from ...models.model import Model, ModelRequest, ModelResponse
+from ...tools.tool import Tool
+from ...version import __version__
+from ..driver import Driver, refusal
+from ..event import verdict_of
+from ..tracing import Tracing
+from .attribute import Attributes, answer, asked, called, executed, provider_name, said, text, usage
+from .provider import provider_of
+
+log = logging.getLogger("assent")
+
+R = TypeVar("R")
+Path = tuple[str, ...]
+
+MILLISECOND = 1_000_000
+
+
+class Stretch:
+    """The time that one agent has the word, in the run or in a branch."""
+
+    __slots__ = ("place", "span", "used")
+
+    def __init__(self, place: str, span: Span) -> None:
+        self.place = place
+        self.span = span
+        self.used = f.Usage()
+
+
+class Observer:
+    """The spans of one drive."""
+
+    def __init__(self, driver: Driver, tracing: Tracing, began: f.Began, resumed: bool) -> None:
+        self.driver = driver
+        self.tracing = tracing
+        self.tracer: Tracer = provider_of(tracing).get_tracer("assent", __version__)
+        group = tracing.group_id or began.session or (began.conversation or {}).get("id")
+        self.talk: Attributes = {"gen_ai.conversation.id": group} if group else {}
+        """What spans say of the conversation they are part of."""
+        self.stretches: dict[Path, Stretch] = {}
+        self.over = False
+        self.root = self._open(lambda: self._workflow(began, resumed))
+
+    @property
+    def trace(self) -> dict[str, str] | None:
+        """What the run keeps of its trace, for those who go on with it."""
+        context = self.root.get_span_context()
+        if not context.is_valid:
+            return None
+        kept = {
+            "id": trace.format_trace_id(context.trace_id),
+            "span": trace.format_span_id(context.span_id),
+            "flags": f"{context.trace_flags:02x}",
+        }
+        return {**kept, "state": context.trace_state.to_header()} if context.trace_state else kept
+
+    # -- the drive ---------------------------------------------------------------------------------
+
+    def _workflow(self, began: f.Began, resumed: bool) -> Span:
+        tracing = self.tracing
+        name = tracing.workflow_name or self.driver.agent.name
+        attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": name,
+            **self.talk,
+            "assent.run.id": began.run,
+            "assent.run.resumed": resumed,
+            **{f"assent.metadata.{key}": value for key, value in tracing.metadata.items()},
+        }
+        first = context_of(began.trace) if resumed else None
+        if first is None:
+            return self._start(f"invoke_workflow {name}", None, attributes)
+        here = trace.get_current_span().get_span_context()
+        elsewhere = here.is_valid and here.trace_id != first.trace_id
+        links = [Link(here)] if elsewhere else []  # whoever resumes may have a trace of its own
+        return self._start(f"invoke_workflow {name}", NonRecordingSpan(first), attributes, links=links)
+
+    async def drive(self, work: Coroutine[Any, Any, None]) -> None:
+        """Drive the run, with everything it does inside its first span."""
+        self._safely(self._listen)
+        try:
+            await self._inside(self.root, work)
+        except BaseException as error:
+            if () in self.stretches:
+                self._error(self.stretches[()].span, error)
+            raise
+        finally:
+            self.over = True
+            self._safely(self._close)
+
+    def _listen(self) -> None:
+        for fact in self.driver.unseen:
+            self._waited(fact)
+        self.driver.journal.listen(self._fact)
+
+    def _close(self) -> None:
+        for path in sorted(self.stretches, key=len, reverse=True):
+            self._leave(path)
+        self.root.set_attribute("assent.run.status", status(self.driver.journal.run))
+        self.root.end()
+
+    # -- what agents do ----------------------------------------------------------------------------
+
+    async def reply(
+        self,
+        path: Path,
+        agent: Agent[Any],
+        model: Model,
+        request: ModelRequest,
+        work: Coroutine[Any, Any, ModelResponse],
+    ) -> ModelResponse:
+        """Ask the model inside a span."""
+        span = self._open(lambda: self._chat(path, agent, model, request))
+        try:
+            response = await self._inside(span, work)
+            self._safely(lambda: self._replied(path, span, response))
+            return response
+        finally:
+            self._safely(span.end)
+
+    def _chat(self, path: Path, agent: Agent[Any], model: Model, request: ModelRequest) -> Span:
+        attributes = {**asked(model, request), **self.talk, "gen_ai.agent.name": agent.name}
+        if self.tracing.include_sensitive_data:
+            attributes |= said(request)
+        return self._start(f"chat {model.name}", self._stretch(path).span, attributes, kind=SpanKind.CLIENT)
+
+    def _replied(self, path: Path, span: Span, response: ModelResponse) -> None:
+        self._stretch(path).used.add(response.usage)
+        span.set_attributes(usage(response.usage))
+        if response.response_id:
+            span.set_attribute("gen_ai.response.id", clean_text(response.response_id)[0])
+        if self.tracing.include_sensitive_data:
+            span.set_attribute("gen_ai.output.messages", text([answer(response.output)]))
+
+    async def enter(
+        self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Coroutine[Any, Any, R]
+    ) -> R:
+        """Enter a tool's body inside a span, which is the current one for everything that the body does."""
+        span = self._open(lambda: self._body(path, state, tool, args))
+        try:
+            return await self._inside(span, work)
+        finally:
+            self._safely(lambda: self._ended(span, state))
+            self._safely(span.end)
+
+    def _body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> Span:
+        attributes = {**executed(state), "gen_ai.tool.type": "function"}
+        if tool.description:
+            attributes["gen_ai.tool.description"] = tool.description
+        if state.approval is not None:
+            attributes["assent.call.by"] = state.approval.by
+        if self.tracing.include_sensitive_data:
+            attributes["gen_ai.tool.call.arguments"] = canonical(args).decode()
+        return self._start(f"execute_tool {state.tool}", self._stretch(path).span, attributes)
+
+    def _ended(self, span: Span, state: CallState) -> None:
+        """How a body ended: with an outcome, with a question of its own, or in a way that nobody knows."""
+        outcome = state.outcome
+        if isinstance(outcome, f.Finished):
+            span.set_attribute("assent.call.outcome", "finished")
+            if outcome.error is not None:
+                self._failed(span, outcome)
+            elif self.tracing.include_sensitive_data:
+                span.set_attribute("gen_ai.tool.call.result", bytes(outcome.output).decode())
+        elif isinstance(outcome, f.HandedOff):
+            span.set_attribute("assent.call.outcome", "handed_off")
+        elif state.phase is ASKED:
+            span.set_attribute("assent.call.outcome", "asked")
+
+    # -- what the journal says ---------------------------------------------------------------------
+
+    def _fact(self, fact: f.AnyFact) -> None:
+        look = _LOOK.get(type(fact))
+        if look is not None and not self.over:
+            self._safely(lambda: look(self, fact))
+
+    def _asked(self, fact: f.Asked) -> None:
+        attributes: Attributes = {
+            **called(self._state(fact)),
+            "assent.question.id": fact.id,
+            "assent.question.kind": fact.kind,
+        }
+        self._stretch(fact.path).span.add_event("assent.asked", attributes)
+
+    def _guarded(self, fact: f.Guarded) -> None:
+        attributes: Attributes = {
+            "assent.guardrail.name": fact.name,
+            "assent.guardrail.where": fact.where,
+            "assent.guardrail.tripped": fact.tripped,
+        }
+        self._stretch(fact.path).span.add_event("assent.guarded", attributes)
+
+    def _told(self, fact: f.Told) -> None:
+        """A call that will not run leaves a span too, at the moment when the model's answer to it is settled."""
+        state = self._state(fact)
+        refused = state.outcome
+        if not isinstance(refused, f.Refused):
+            return
+        attributes = {
+            **executed(state),
+            "assent.call.outcome": "refused",
+            "assent.call.refusal": refusal(state, refused)[0],
+            "assent.call.by": refused.by,
+        }
+        if self.tracing.include_sensitive_data:
+            words = {"assent.call.why": refused.why, "assent.call.told": state.told}
+            attributes |= {name: value for name, value in words.items() if value is not None}
+        now = time.time_ns()
+        self._start(f"execute_tool {state.tool}", self._stretch(fact.path).span, attributes, at=now).end(now)
+
+    def _finished(self, fact: f.Finished) -> None:
+        self._waited(fact)
+        branch = (*fact.path, fact.call)
+        if branch in self.stretches:
+            if fact.error is not None:
+                self._failed(self.stretches[branch].span, fact)
+            self._leave(branch)
+
+    def _waited(self, fact: Any) -> None:
+        """A span from a question to its answer, made when the answer is seen."""
+        settled = verdict_of(fact)
+        if settled is None:
+            return
+        id, decision, by = settled
+        state, began = self._state(fact), self.driver.journal.run.began
+        questions = [state.question, *(question for question, _ in state.answers)]
+        question = next((each for each in questions if each is not None and each.id == id), None)
+        zero = began.at if began is not None else 0
+        end = zero + fact.at
+        start = min(end, zero + question.at) if question is not None else end
+        attributes = {
+            **called(state),
+            "assent.question.id": id,
+            "assent.question.kind": question.kind if question is not None else "approval",
+            "assent.decision": decision,
+            "assent.decision.by": by,
+        }
+        parent = self._stretch(fact.path).span
+        span = self._start(f"wait_for_person {state.tool}", parent, attributes, at=start * MILLISECOND)
+        span.end(end * MILLISECOND)
+
+    def _state(self, fact: Any) -> CallState:
+        return self.driver.run_at(fact.path).calls[fact.call]
+
+    # -- stretches ---------------------------------------------------------------------------------
+
+    def _stretch(self, path: Path) -> Stretch:
+        """The span of the agent that has the word in a run or a branch; begun when something happens there."""
+        run, found = self.driver.run_at(path), self.stretches.get(path)
+        if found is not None and found.place == run.agent:
+            return found
+        if found is not None:
+            self._leave(path)
+        agent = self.driver.cast.seat(run.agent).agent
+        attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
+        if path:
+            attributes |= called(self.driver.run_at(path[:-1]).calls[path[-1]])
+        model = self.driver.config.model or agent.model
+        if model is not None:
+            attributes |= {"gen_ai.request.model": model.name, "gen_ai.provider.name": provider_name(model)}
+        parent = self._stretch(path[:-1]).span if path else self.root
+        stretch = Stretch(run.agent, self._start(f"invoke_agent {agent.name}", parent, attributes))
+        self.stretches[path] = stretch
+        return stretch
+
+    def _leave(self, path: Path) -> None:
+        stretch = self.stretches.pop(path)
+        if stretch.used.requests:
+            stretch.span.set_attributes(usage(stretch.used))
+        stretch.span.end()
+
+    # -- spans, and that nothing goes wrong with them ----------------------------------------------
+
+    def _start(
+        self,
+        name: str,
+        parent: Span | None,
+        attributes: Attributes,
+        *,
+        kind: SpanKind = SpanKind.INTERNAL,
+        at: int | None = None,
+        links: Sequence[Link] = (),
+    ) -> Span:
+        context = trace.set_span_in_context(parent) if parent is not None else None
+        return self.tracer.start_span(name, context, kind, attributes, links, at)
+
+    def _open(self, start: Callable[[], Span]) -> Span:
+        try:
+            return start()
+        except Exception:
+            log.warning("A span could not be begun; the run goes on without it", exc_info=True)
+            return INVALID_SPAN
+
+    async def _inside(self, span: Span, work: Coroutine[Any, Any, R]) -> R:
+        """Do the work with this span as the current one; what it raises is noted, and raised."""
+        if not span.get_span_context().is_valid:
+            return await work
+        with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+            try:
+                return await work
+            except BaseException as error:
+                self._error(span, error)
+                raise
+
+    def _error(self, span: Span, error: BaseException) -> None:
+        self._safely(lambda: self._broken(span, type(error).__name__, clean_text(str(error))[0]))
+
+    def _failed(self, span: Span, fact: f.Finished) -> None:
+        self._broken(span, fact.error or "", bytes(fact.output).decode())
+
+    def _broken(self, span: Span, kind: str, words: str) -> None:
+        """That something failed, and as what; an error's text may quote what is private."""
+        span.set_attribute("error.type", kind)
+        span.set_status(Status(StatusCode.ERROR, words if self.tracing.include_sensitive_data else None))
+
+    def _safely(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:
+            log.warning("Tracing failed; the run goes on", exc_info=True)
+
+
+_LOOK: dict[type[f.Fact], Callable[[Observer, Any], None]] = {
+    f.Asked: Observer._asked,
+    f.Guarded: Observer._guarded,
+    f.Told: Observer._told,
+    f.Approved: Observer._waited,
+    f.Refused: Observer._waited,
+    f.Answered: Observer._waited,
+    f.Finished: Observer._finished,
+}
+
+
+def context_of(kept: Mapping[str, str] | None) -> SpanContext | None:
+    """The first span of a run, in whichever process it was made; None if the run has none that can be read."""
+    if not kept:
+        return None
+    try:
+        ids = int(kept["id"], 16), int(kept["span"], 16)
+        flags = TraceFlags(int(kept.get("flags", "01"), 16))
+        state = TraceState.from_header([kept["state"]]) if "state" in kept else None
+    except (KeyError, ValueError):
+        return None
+    context = SpanContext(*ids, is_remote=True, trace_flags=flags, trace_state=state)
+    return context if context.is_valid else None

@@ -1,0 +1,136 @@
+"""Who makes spans and sends them: one provider for each endpoint, and a thread that flushes."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from queue import SimpleQueue
+from typing import Any
+
+from opentelemetry import trace
+
+from ..tracing import Tracing
+
+log = logging.getLogger("assent")
+
+EXIT = 3.0
+"""Seconds that the process's end is put off, at most, for spans that are not sent yet."""
+
+SECRET = 7
+"""How long a part of a header's value is that may be a secret; `Bearer` and `Basic` are not."""
+
+_providers: dict[tuple[Any, ...], Any] = {}
+_making = threading.Lock()
+
+
+def provider_of(tracing: Tracing) -> Any:
+    """Who makes the spans: the user's provider, the global one, or the process's own for this endpoint."""
+    if tracing.tracer_provider is not None:
+        return tracing.tracer_provider
+    if tracing.endpoint is None:
+        return trace.get_tracer_provider()
+    key = tracing.endpoint, tracing.api_key, *sorted(tracing.headers.items())
+    courier()
+    with _making:
+        if key not in _providers:
+            _providers[key] = _provider(tracing)
+        return _providers[key]
+
+
+def _provider(tracing: Tracing) -> Any:
+    from opentelemetry.exporter.otlp.proto.http import trace_exporter
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    headers = dict(tracing.headers)
+    if tracing.api_key is not None:
+        headers["authorization"] = f"Bearer {tracing.api_key}"
+    logging.getLogger(trace_exporter.__name__).addFilter(Hush(headers.values()))
+    resource = Resource.create()
+    if str(resource.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: "assent"}))
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    exporter = trace_exporter.OTLPSpanExporter(tracing.endpoint, headers=headers)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+class Hush(logging.Filter):
+    """Keeps secrets out of the exporter's log, which repeats what a receiver answers."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        super().__init__()
+        parts = {part for value in values for part in value.split() if len(part) >= SECRET}
+        self.secrets = sorted(parts, key=len, reverse=True)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the record pass, without the secrets."""
+        said = record.getMessage()
+        words = functools.reduce(lambda text, secret: text.replace(secret, "***"), self.secrets, said)
+        if words != said:
+            record.msg, record.args = words, None
+        return True
+
+
+# -- flushing ----------------------------------------------------------------------------------------
+
+
+class Courier:
+    """A thread that flushes providers, so that nobody waits for one longer than they said.
+
+    It lives as long as the process: none can be started any more when that ends.
+    """
+
+    def __init__(self) -> None:
+        self.orders: SimpleQueue[tuple[Any, int, list[bool], threading.Event]] = SimpleQueue()
+        self.thread = threading.Thread(target=self._work, name="assent-flush", daemon=True)
+        self.thread.start()
+
+    def _work(self) -> None:
+        while True:
+            provider, milliseconds, taken, done = self.orders.get()
+            try:
+                taken.append(provider.force_flush(milliseconds))
+            except Exception:
+                log.warning("Spans could not be flushed", exc_info=True)
+            done.set()
+
+    def flush(self, provider: Any, timeout: float) -> bool:
+        """Have a provider send what it has; whether that was done in time."""
+        taken: list[bool] = []
+        done = threading.Event()
+        self.orders.put((provider, int(timeout * 1000), taken, done))
+        return done.wait(timeout) and taken == [True]
+
+
+_courier: Courier | None = None
+
+
+def courier() -> Courier:
+    """The process's courier; a child of a fork has its own."""
+    global _courier
+    with _making:
+        if _courier is None or not _courier.thread.is_alive():
+            _courier = Courier()
+        return _courier
+
+
+def flush(tracing: Tracing, timeout: float) -> bool:
+    """Have spans sent; whether that was done in time."""
+    provider = provider_of(tracing)
+    if not hasattr(provider, "force_flush"):  # nothing is kept anywhere
+        return True
+    return courier().flush(provider, timeout)
+
+
+@atexit.register
+def _leave() -> None:
+    end = time.monotonic() + EXIT
+    if _courier is not None and _courier.thread.is_alive():
+        for provider in _providers.values():
+            _courier.flush(provider, max(0.0, end - time.monotonic()))
