@@ -93,17 +93,23 @@ def reply(*items: dict[str, Any]) -> ModelResponse:
 class Driver(driver.Driver):
     """Assent, driven."""
 
-    lacks = frozenset({"nested"})
-
     def __init__(self) -> None:
         super().__init__()
         self.agent = Agent(name="bench", instructions=SYSTEM, tools=[lookup, wire], model=Model(self.script))
+        inner: Agent[Any] = Agent(
+            name="inner", instructions=SYSTEM, tools=[lookup, wire], model=Model(self.inner_script)
+        )
+        delegate = inner.as_tool("delegate", "Let another agent do it.")
+        self.outer: Agent[Any] = Agent(
+            name="outer", instructions=SYSTEM, tools=[delegate], model=Model(self.outer_script)
+        )
 
     def calls(self, turn: int, tool: str = LOOKUP, count: int = 1) -> ModelResponse:
         return reply(*(call(turn, position, tool) for position in range(count)))
 
     def delegation(self) -> ModelResponse:
-        raise NotImplementedError
+        item = {"type": "function_call", "id": "fc_outer", "call_id": "call_outer", "name": "delegate"}
+        return reply({**item, "arguments": '{"input":"book it"}', "status": "completed"})
 
     def final(self) -> ModelResponse:
         return reply(message(FINAL))
