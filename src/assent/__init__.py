@@ -97,6 +97,7 @@ from .runtime.result import RunResult, RunResultBase, RunResultStreaming
 from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
+from .runtime.tracing import Tracing
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
 from .tools.delegation import AgentTool
@@ -208,6 +209,7 @@ __all__ = [
     "ToolOutputGuardrailTripwireTriggered",
     "ToolSpec",
     "ToolsToFinalOutputResult",
+    "Tracing",
     "TripwireTriggered",
     "UnknownSchema",
     "UnreadableState",

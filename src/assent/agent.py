@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal
 
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from .context import RunContextWrapper
@@ -26,8 +27,7 @@ T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
-@dataclass(frozen=True)
-class ToolsToFinalOutputResult:
+class ToolsToFinalOutputResult(Struct, frozen=True):
     """Whether the outputs of a turn's tools end the run, and with what."""
 
     is_final_output: bool
@@ -70,10 +70,18 @@ class Agent(Generic[T]):
     tool_use_behavior: ToolUse = "run_llm_again"
     """What becomes of tools' outputs: the model hears them ("run_llm_again"), the first ends the run
     ("stop_on_first_tool"), those of some tools do (`{"stop_at_tool_names": [...]}`), or a function of
-    context and outputs says. A call that did not run never ends the run."""
+    context and outputs says. A call that did not run, or failed, or whose output a guardrail held back, never
+    ends the run; what does must fit the output type, if there is one."""
     reset_tool_choice: bool = True
     """Whether `model_settings.tool_choice` is for the agent's first turn only, so that it can come to an end."""
     hooks: AgentHooks[Any] | None = None
+    _tools: tuple[tuple[Any, ...], dict[str, Tool]] | None = field(default=None, init=False)
+    """What `tools_of` made last, and of what."""
+    _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
+    """The definition that was made last, and of what."""
+
+    _shape: tuple[Any, AgentOutputSchema] | None = field(default=None, init=False)
+    """The schema that was made last of an output type, and of which."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name.strip() or not holds(self.name):
@@ -87,15 +95,22 @@ class Agent(Generic[T]):
             raise InvalidDefinition(
                 f"Agent {self.name!r}: model must be a Model, with a `stream` method, got {self.model!r:.80}."
             )
+        for option in ("tools", "handoffs"):
+            if not isinstance(given := getattr(self, option), list | tuple):
+                raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {given!r:.80}.")
         self.tools, self.handoffs = list(self.tools), list(self.handoffs)
         self._check_options()
+        self._check_tool_use()
         tools_of(self)
 
     def _check_options(self) -> None:
         whose = f"Agent {self.name!r}"
-        self.input_guardrails = checked(whose, InputGuardrail, self.input_guardrails)
-        self.output_guardrails = checked(whose, OutputGuardrail, self.output_guardrails)
-        schema_of(self)
+        self.input_guardrails = checked(whose, "input_guardrails", InputGuardrail, self.input_guardrails)
+        self.output_guardrails = checked(whose, "output_guardrails", OutputGuardrail, self.output_guardrails)
+        try:
+            schema_of(self)
+        except InvalidDefinition as error:
+            raise InvalidDefinition(f"{whose}: {error}") from error.__cause__
         rule = self.output_needs_approval
         if type(rule) is not bool and not callable(rule):
             raise InvalidDefinition(
@@ -105,8 +120,17 @@ class Agent(Generic[T]):
             value = getattr(self, option)
             if not isinstance(value, kind) and not (option == "hooks" and value is None):
                 raise InvalidDefinition(f"{whose}: {option} must be a {kind.__name__}, got {value!r:.80}.")
-        use = self.tool_use_behavior
-        stops = isinstance(use, Mapping) and list(use) == ["stop_at_tool_names"]
+        for option, fits in (
+            ("handoff_description", self.handoff_description is None or type(self.handoff_description) is str),
+            ("reset_tool_choice", type(self.reset_tool_choice) is bool),
+        ):
+            if not fits:
+                raise InvalidDefinition(f"{whose}: {option} cannot be {getattr(self, option)!r:.80}.")
+
+    def _check_tool_use(self) -> None:
+        whose, use = f"Agent {self.name!r}", self.tool_use_behavior
+        names = use.get("stop_at_tool_names") if isinstance(use, Mapping) and len(use) == 1 else None
+        stops = isinstance(names, list | tuple) and all(type(name) is str for name in names)
         if not stops and not callable(use) and use not in ("run_llm_again", "stop_on_first_tool"):
             raise InvalidDefinition(
                 f'{whose}: tool_use_behavior is "run_llm_again", "stop_on_first_tool", '
@@ -179,6 +203,9 @@ class Agent(Generic[T]):
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
     """What an agent's model may call, tools and handoffs, by their names, which must differ."""
+    parts = (*agent.tools, *agent.handoffs)
+    if agent._tools is not None and agent._tools[0] == parts:
+        return agent._tools[1]
     out: dict[str, Tool] = {}
     for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
         if not isinstance(tool, Tool):
@@ -191,6 +218,7 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
                 "tool_name for an agent, tool_name_override for a handoff)."
             )
         out[tool.name] = tool
+    agent._tools = parts, out
     return out
 
 
@@ -208,7 +236,9 @@ def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
     if kind is None or kind is str:
         return None
     if not isinstance(kind, AgentOutputSchema):
-        kind = agent.output_type = AgentOutputSchema(kind)
+        if agent._shape is None or agent._shape[0] is not kind:
+            agent._shape = kind, AgentOutputSchema(kind)
+        kind = agent._shape[1]
     return None if kind.is_plain_text() else kind
 
 

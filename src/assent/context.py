@@ -19,12 +19,14 @@ class Control(Protocol):
 
     def usage(self) -> Usage: ...
     def decide(self, item: ToolApprovalItem, approve: bool, always: bool, message: str | None) -> None: ...
-    def verdict(self, tool_name: str, call_id: str) -> bool | None: ...
+    def verdict(self, tool_name: str, call_id: str, path: tuple[str, ...] = ()) -> bool | None: ...
 
 
 class Asking(Protocol):
     """What a tool's context needs of the call behind it."""
 
+    @property
+    def path(self) -> tuple[str, ...]: ...
     def key(self) -> str: ...
     def arguments(self) -> str: ...
     async def ask(self, question: Any, schema: Any) -> Any: ...
@@ -84,6 +86,10 @@ class ToolContext(RunContextWrapper[T]):
         self.tool_name = tool_name
         self.call_id = call_id
         """The provider's id of the call."""
+
+    def is_tool_approved(self, tool_name: str, call_id: str) -> bool | None:
+        """True or False once the call is decided, by whomever; None while it is not. The agent's own calls first."""
+        return self._bound().verdict(tool_name, call_id, self._asking.path)
 
     @property
     def tool_call_id(self) -> str:

@@ -7,25 +7,29 @@ A guardrail looks and says; it decides nothing about approval and can only make 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, overload
 
+from msgspec import Struct
+
 from .context import RunContextWrapper, ToolContext
-from .core.digest import holds
+from .core.digest import described, holds
 from .core.transcript import Item
 from .errors import InvalidDefinition
 
 G = TypeVar("G")
 
 
-@dataclass(frozen=True)
-class GuardrailFunctionOutput:
+class GuardrailFunctionOutput(Struct, frozen=True):
     """What an input or output guardrail found."""
 
     output_info: Any
     """Anything you want to keep of it; it is in the results, and as JSON in the journal."""
     tripwire_triggered: bool = False
     """Whether the run must stop here."""
+
+    def __post_init__(self) -> None:
+        if type(self.tripwire_triggered) is not bool:
+            raise InvalidDefinition(f"tripwire_triggered is True or False, got {described(self.tripwire_triggered)}.")
 
 
 InputCheck = Callable[
@@ -34,8 +38,7 @@ InputCheck = Callable[
 OutputCheck = Callable[[RunContextWrapper[Any], Any, Any], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]]
 
 
-@dataclass(frozen=True)
-class _Guardrail(Generic[G]):
+class _Guardrail(Struct, Generic[G], frozen=True):
     guardrail_function: G
     name: str | None = None
 
@@ -50,29 +53,32 @@ class _Guardrail(Generic[G]):
         return self.name or str(getattr(self.guardrail_function, "__name__", type(self.guardrail_function).__name__))
 
 
-@dataclass(frozen=True)
-class InputGuardrail(_Guardrail[InputCheck]):
+class InputGuardrail(_Guardrail[InputCheck], frozen=True):
     """Looks at a run's input: a function of context, agent and input. No tool runs before it is in."""
 
     run_in_parallel: bool = True
     """Whether the model may be asked meanwhile; False asks it only when this guardrail is in."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.run_in_parallel) is not bool:
+            raise InvalidDefinition(
+                f"A guardrail's run_in_parallel is True or False, got {self.run_in_parallel!r:.80}."
+            )
 
-@dataclass(frozen=True)
-class OutputGuardrail(_Guardrail[OutputCheck]):
+
+class OutputGuardrail(_Guardrail[OutputCheck], frozen=True):
     """Looks at a run's final output: a function of context, agent and output."""
 
 
-@dataclass(frozen=True)
-class InputGuardrailResult:
+class InputGuardrailResult(Struct, frozen=True):
     """What an input guardrail found in a run."""
 
     guardrail: InputGuardrail
     output: GuardrailFunctionOutput
 
 
-@dataclass(frozen=True)
-class OutputGuardrailResult:
+class OutputGuardrailResult(Struct, frozen=True):
     """What an output guardrail found in a run."""
 
     guardrail: OutputGuardrail
@@ -86,8 +92,7 @@ class OutputGuardrailResult:
 Behavior = Literal["allow", "reject_content", "raise_exception"]
 
 
-@dataclass(frozen=True)
-class ToolGuardrailFunctionOutput:
+class ToolGuardrailFunctionOutput(Struct, frozen=True):
     """What a tool's guardrail found. Make it with `allow`, `reject_content` or `raise_exception`."""
 
     output_info: Any = None
@@ -108,7 +113,7 @@ class ToolGuardrailFunctionOutput:
 
     @classmethod
     def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """The call does not run, or its output is kept from the model, which is told this instead."""
+        """The call does not run, or its output is held back: this is told instead, and kept instead."""
         return cls(output_info, "reject_content", message)
 
     @classmethod
@@ -117,8 +122,7 @@ class ToolGuardrailFunctionOutput:
         return cls(output_info, "raise_exception")
 
 
-@dataclass(frozen=True)
-class ToolInputGuardrailData:
+class ToolInputGuardrailData(Struct, frozen=True):
     """What a tool's input guardrail is told."""
 
     context: ToolContext[Any]
@@ -126,8 +130,7 @@ class ToolInputGuardrailData:
     agent: Any
 
 
-@dataclass(frozen=True)
-class ToolOutputGuardrailData(ToolInputGuardrailData):
+class ToolOutputGuardrailData(ToolInputGuardrailData, frozen=True):
     """What a tool's output guardrail is told."""
 
     output: Any
@@ -142,26 +145,22 @@ ToolOutputCheck = Callable[
 ]
 
 
-@dataclass(frozen=True)
-class ToolInputGuardrail(_Guardrail[ToolInputCheck]):
+class ToolInputGuardrail(_Guardrail[ToolInputCheck], frozen=True):
     """Looks at a call's arguments before its body is entered, edited ones too."""
 
 
-@dataclass(frozen=True)
-class ToolOutputGuardrail(_Guardrail[ToolOutputCheck]):
+class ToolOutputGuardrail(_Guardrail[ToolOutputCheck], frozen=True):
     """Looks at what a tool's body gave before anyone else does."""
 
 
-@dataclass(frozen=True)
-class ToolInputGuardrailResult:
+class ToolInputGuardrailResult(Struct, frozen=True):
     """What a tool's input guardrail found in a run."""
 
     guardrail: ToolInputGuardrail
     output: ToolGuardrailFunctionOutput
 
 
-@dataclass(frozen=True)
-class ToolOutputGuardrailResult:
+class ToolOutputGuardrailResult(Struct, frozen=True):
     """What a tool's output guardrail found in a run."""
 
     guardrail: ToolOutputGuardrail
@@ -237,13 +236,15 @@ Guardrail = InputGuardrail | OutputGuardrail | ToolInputGuardrail | ToolOutputGu
 K = TypeVar("K", bound=Guardrail)
 
 
-def checked(whose: str, kind: type[K], guardrails: Iterable[Any]) -> list[K]:
+def checked(whose: str, option: str, kind: type[K], given: Any) -> list[K]:
     """The guardrails as a list, each of the kind that belongs there."""
-    found = list(guardrails)
-    for each in found:
-        if not isinstance(each, kind):
-            raise InvalidDefinition(f"{whose}: {each!r:.80} is not an {kind.__name__}; use the decorator of that name.")
-    return found
+    found = list(given) if isinstance(given, list | tuple) else None
+    for each in [given] if found is None else found:
+        if found is None or not isinstance(each, kind):
+            raise InvalidDefinition(
+                f"{whose}: {option} is a list of {kind.__name__}, made by the decorator of that name; got {each!r:.80}."
+            )
+    return found or []
 
 
 def named(guardrails: Iterable[K]) -> dict[str, K]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from .context import RunContextWrapper, ToolContext
+from .core.digest import digest
 from .core.facts import CallKind
 from .core.transcript import Item
 from .errors import InvalidDefinition
@@ -20,8 +24,7 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 
-@dataclass(frozen=True)
-class HandoffInputData:
+class HandoffInputData(Struct, frozen=True):
     """What the next agent would hear, for a filter to change: see `handoff(input_filter=...)`."""
 
     input_history: str | tuple[Item, ...]
@@ -50,6 +53,11 @@ class Handoff(Tool):
     input_filter: InputFilter | None = None
     input: Parameters | None = None
     kind: CallKind = "handoff"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Who takes over is part of what is approved, whatever the handoff is called.
+        object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
     @property
     def agent_name(self) -> str:
@@ -108,6 +116,9 @@ def handoff(
             raise InvalidDefinition(f"Handoff {name!r}: {option} must be a callable, got {value!r:.80}.")
     if input_type is not None and on_handoff is None:
         raise InvalidDefinition(f"Handoff {name!r}: input_type is for on_handoff; give one, or leave it out.")
+    if on_handoff is not None and not takes(on_handoff, 1 if input_type is None else 2):
+        given = "the context" if input_type is None else "the context and what the model said"
+        raise InvalidDefinition(f"Handoff {name!r}: on_handoff is called with {given}, and does not take that.")
     shape = parameters(name, input_type) if input_type is not None else None
     default = f"Hand over to the agent {agent.name}. {agent.handoff_description or ''}".strip()
     return Handoff(
@@ -125,3 +136,14 @@ def handoff(
         input_filter=input_filter,
         input=shape,
     )
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments, as far as it says."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # it does not say
+        return True
+    return True

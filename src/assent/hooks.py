@@ -1,7 +1,8 @@
 """Hooks: methods of yours that are told what happens in a run, as it happens.
 
 A hook is told; it decides nothing. If it raises, the run stops with its exception, which carries the
-run's state: what had happened is recorded, and a resume goes on from there.
+run's state: what had happened is recorded, and a resume goes on from there. What it raised on is told
+again if it had not happened yet, and so is a question or a decision.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class RunHooks(Generic[T]):
         """An agent has handed over to another."""
 
     async def on_tool_start(self, context: RunContextWrapper[T], agent: Any, tool: Tool) -> None:
-        """A tool's body is about to be entered."""
+        """A tool's body is about to be entered, or an agent that is a tool to be asked. A handoff is no tool here."""
 
     async def on_tool_end(self, context: RunContextWrapper[T], agent: Any, tool: Tool, result: Any) -> None:
-        """A tool's body has ended; `result` is what it gave, or the text that tells of its failure."""
+        """A tool has ended; `result` is what it gave, or what the model is told instead."""
 
     async def on_llm_start(
         self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Item]
@@ -52,7 +53,10 @@ class RunHooks(Generic[T]):
     async def on_approval_decided(
         self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem, decision: Verdict, by: str
     ) -> None:
-        """A question was settled. One that was settled while the run waited is told when it goes on."""
+        """A question was settled; `item` is the question as it was asked.
+
+        One that was settled while the run waited is told when it goes on.
+        """
 
 
 class AgentHooks(Generic[T]):

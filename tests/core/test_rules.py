@@ -150,6 +150,7 @@ def fitting(kind: type[f.Fact], stage: Stage) -> Any:
         f.Witnessed: lambda: f.Witnessed("c1", stage.attempt, js("late")),
         f.HandedOff: lambda: f.HandedOff("c1", "other"),
         f.Said: said,
+        f.Awaited: lambda: f.Awaited(("g1",)),
         f.Defined: lambda: f.Defined("root"),
         f.Replied: lambda: replied(1, "c2"),
         f.Proposed: lambda: proposed("h1", "hook"),
@@ -232,6 +233,8 @@ def welcome(stage: Stage, path: Path, kind: type[f.Fact]) -> bool:
         return not path
     if kind is f.Replied:  # the turn must have all its outcomes, and not be over
         return stage.phase == "DONE" and stage.way != "concluded"
+    if kind is f.Awaited:  # there must be something that the model has not heard
+        return stage.kind == "hook"
     assert kind in (f.Continued, f.Revoked, f.Resumed), f"say when {kind.__name__} may follow"
     return False
 
@@ -248,6 +251,28 @@ def test_a_fact_about_the_run_leaves_the_call_where_it_is(stage: Stage, path: Pa
             after = run.fork()
             fold(after, fact)
             assert phase_of(after, "c1", path) == stage.phase, fact
+
+
+@every_stage
+@everywhere
+def test_whatever_is_under_way_guardrails_can_be_awaited_for_what_is_said_and_nothing_starts(
+    stage: Stage, path: Path
+) -> None:
+    run = at_stage(stage, path)
+    fold(run, said("more", path=path))
+    awaited = f.Awaited(("g1", "g2", "g1"), path=path)
+    assert legal(run, awaited)
+    fold(run, awaited)
+    assert phase_of(run, "c1", path) == stage.phase
+    assert list(run.at(path).guards) == ["g1", "g2"]
+    assert not legal(run, awaited)
+    starts = [fitting(kind, stage) for kind in (f.Began, f.Started, f.Concluded)]
+    assert not any(legal(run, fact) for fact in under(path, starts))
+    for name in ("g2", "g1"):
+        fold(run, f.Guarded("input", name, path=path))
+    for fact in under(path, starts):
+        assert legal(run, fact) == (follows(stage, type(fact)) is not None), fact
+    assert not legal(run, awaited), "they have looked at it"
 
 
 @every_stage

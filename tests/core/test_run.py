@@ -277,6 +277,48 @@ def test_the_usage_of_a_fork_is_its_own() -> None:
     assert (fork.usage.requests, run.usage.requests) == (2, 1)
 
 
+def test_the_usage_of_a_run_is_that_of_its_branches_too_at_any_depth_done_or_not() -> None:
+    run = play(began(), said(), replied(1, "p1:agent", "p2:agent", "c3", usage=(1, 10, 5)))
+    more(run, approved("p1"), approved("p2"), branch("p1"), branch("p2"))
+    more(run, *under(("p1",), [said(), replied(1, "d1:agent", usage=(1, 1, 2)), approved("d1")]))
+    assert run.usage == f.Usage(2, 11, 7)
+    more(run, *under(("p1", "d1"), [branch(), said(), replied(1, usage=(1, 100, 50, 7, 8))]))
+    assert run.usage == run.usage == f.Usage(3, 111, 57, 7, 8)
+    assert run.at(("p1",)).usage == f.Usage(2, 101, 52, 7, 8)
+    more(run, f.Concluded(path=("p1", "d1")), finished("d1", path=("p1",)), f.Closed("over", path=("p1",)))
+    more(run, finished("p1"), *under(("p2",), [said(), replied(1, usage=(1, 1000))]))
+    assert run.usage == f.Usage(4, 1111, 57, 7, 8)
+
+
+def test_branches_are_known_in_the_order_they_began_in_and_stay_known() -> None:
+    run = play(began(), said(), replied(1, "p1:agent", "p2:agent"), approved("p1"), approved("p2"))
+    assert run.children() == []
+    more(run, branch("p2"), branch("p1"), f.Closed("over", path=("p2",)), finished("p2"))
+    assert run.children() == [run.at(("p2",)), run.at(("p1",))]
+    assert (run.branches, run.at(("p1",)).children()) == (["p2", "p1"], [])
+
+
+def test_a_fork_keeps_its_branches_and_its_usage_is_its_own() -> None:
+    run = play(began(), said(), replied(1, "p1:agent", "p2:agent", usage=(1,)), approved("p1"), approved("p2"))
+    more(run, branch("p1"), *under(("p1",), [said(), replied(1, usage=(1, 1))]))
+    fork = run.fork()
+    assert (fork.branches, fork.usage) == (["p1"], f.Usage(2, 1))
+    assert fork.children() == [fork.at(("p1",))] != run.children()
+    more(fork, branch("p2"), *under(("p2",), [said(), replied(1, usage=(1, 10))]))
+    more(run, f.Concluded(path=("p1",)), said("and", path=("p1",)), replied(2, path=("p1",), usage=(1, 100)))
+    assert (fork.branches, fork.usage) == (["p1", "p2"], f.Usage(3, 11))
+    assert (run.branches, run.usage) == (["p1"], f.Usage(3, 101))
+
+
+def test_a_turn_knows_how_its_agent_was_defined_then() -> None:
+    old, new = f.Defined("root"), f.Defined("Other")
+    run = play(began(), said(), replied(1, "c1"), old, *ran("c1"), replied(1, "h1:handoff"), approved("h1"))
+    more(run, f.Started("h1"), f.HandedOff("h1", "root/other", name="Other"))
+    assert run.definition is None, "the next agent says for itself how it is defined"
+    more(run, new, replied(1, "c3"))
+    assert [run.calls[id].turn.definition for id in ("c1", "h1", "c3")] == [None, old, new]
+
+
 # -- steering: what was said while the model was thinking ----------------------------------------------
 
 
@@ -562,6 +604,91 @@ def test_an_approved_output_waits_for_the_input_guardrails() -> None:
     run = play(began(guards=("g1",)), said(), replied(1), proposed("o1", "output"), approved("o1"))
     assert duties(run) == ["Guard g1"]
     assert not legal(run, f.Concluded(call="o1"))
+
+
+def test_input_that_comes_later_is_guarded_before_anything_runs() -> None:
+    run = play(began(guards=("g1",)), said(), f.Guarded("input", "g1"), replied(1, "c1"), asked("c1", "q1"))
+    more(run, said("and"), f.Awaited(("g1", "g2", "g1")), approved("c1", "q1"))
+    assert duties(run) == ["Guard g1", "Guard g2"]
+    assert not legal(run, f.Started("c1"))
+    more(run, f.Guarded("input", "g2"), f.Guarded("input", "g1"))
+    assert duties(run) == ["Execute c1"]
+    assert [fact.name for fact in run.guarded] == ["g1", "g2", "g1"]
+
+
+def test_a_done_run_with_new_input_has_it_guarded_beside_the_model() -> None:
+    run = play(began(guards=("g1",)), said(), f.Guarded("input", "g1"), replied(1), f.Concluded(), said("and"))
+    more(run, f.Awaited(("g1",)))
+    assert (status(run), duties(run)) == ("working", ["Guard g1", "AskModel"])
+    more(run, replied(2))
+    assert not legal(run, f.Concluded())
+
+
+def test_guardrails_are_awaited_only_for_what_they_have_not_looked_at_and_the_model_has_not_heard() -> None:
+    awaited = f.Awaited(("g1",))
+    assert not legal(play(began()), awaited)
+    run = play(began(guards=("g1",)), said())
+    assert not legal(run, awaited), "they are awaited already"
+    more(run, f.Guarded("input", "g1"))
+    assert not legal(run, awaited), "they have looked at it"
+    more(run, said("and"))
+    assert legal(run, awaited)
+    more(run, replied(2))
+    assert not legal(run, awaited), "the model has answered it"
+    more(run, said("more"), awaited)
+    assert not legal(run, awaited)
+    more(run, f.Guarded("input", "g1"))
+    assert not legal(run, awaited)
+
+
+def test_guardrails_look_again_while_a_word_is_unheard_that_came_after_them() -> None:
+    run = play(began(guards=("g1", "g2")), said(), f.Guarded("input", "g1"), f.Guarded("input", "g2"))
+    assert run.watched == 1
+    more(run, said("and"), f.Awaited(("g1",)), said("more"), f.Guarded("input", "g1"))
+    assert run.watched == 3
+    run = play(began(), said())
+    assert run.watched == 0, "nobody has looked"
+    more(run, f.Awaited(("g1",)), f.Guarded("input", "g1"))
+    assert run.watched == 1
+
+
+def test_what_is_said_while_guardrails_are_awaited_is_for_all_of_them() -> None:
+    run = play(began(guards=("g1", "g2")), said(), f.Guarded("input", "g1"), said("and"))
+    assert duties(run) == ["Guard g1", "Guard g2", "AskModel"], "the one that is in has not seen it"
+    more(run, f.Guarded("input", "g1"), f.Guarded("input", "g2"))
+    assert (run.guards, run.watched) == ({}, 2)
+    more(run, said("more"), f.Awaited(("g3", "g4")), f.Guarded("input", "g4"), said("!"))
+    assert list(run.guards) == ["g3", "g4"]
+
+
+def test_a_guardrail_that_trips_is_not_in() -> None:
+    run = play(began(guards=("g1",)), said(), f.Guarded("input", "g1", True), replied(1, "c1"), approved("c1"))
+    assert (duties(run), run.watched) == (["Guard g1"], 0)
+    assert not legal(run, f.Started("c1"))
+
+
+def test_nothing_goes_on_in_a_branch_while_guardrails_above_it_are_awaited() -> None:
+    run = in_branch(said(), replied(1, "c1", "p2:agent"), approved("c1"), approved("p2"))
+    more(run, said("and"), f.Awaited(("g1",)))
+    assert duties(run) == ["Guard g1"]
+    assert not legal(run, f.Started("c1", path=("p1",)))
+    assert not legal(run, branch("p1", "p2"))
+    more(run, f.Guarded("input", "g1"))
+    assert duties(run) == ["Execute p1/c1", "Execute p1/p2"]
+
+
+def test_awaiting_no_guardrail_holds_nothing() -> None:
+    run = play(began(), said(), f.Awaited(()))
+    assert (run.guards, duties(run)) == ({}, ["AskModel"])
+
+
+def test_guardrails_of_a_branch_are_its_own() -> None:
+    run = in_branch(said(), replied(1, "c1"), approved("c1"), said("and"))
+    assert not legal(run, f.Awaited(("g1",)))
+    more(run, f.Awaited(("g1",), path=("p1",)))
+    assert (duties(run), run.guards) == (["Guard p1/g1"], {})
+    more(run, f.Guarded("input", "g1", path=("p1",)))
+    assert duties(run) == ["Execute p1/c1"]
 
 
 def test_guardrail_results_are_kept() -> None:
@@ -1195,6 +1322,7 @@ NEXT_FACTS: list[Any] = [
     f.Revoked("g1", "ana"),
     f.Cancelled("ana"),
     f.Defined("root"),
+    f.Awaited(("g1",)),
     f.Saved(2),
     proposed("k1", "hook"),
 ]

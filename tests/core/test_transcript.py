@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from msgspec.json import decode
 
 from assent.core import facts as f
 from assent.core.fold import fold
 from assent.core.run import Run
-from assent.core.transcript import content_text, entry_items, reply_text, transcript, value_text
+from assent.core.transcript import (
+    content_text,
+    entry_items,
+    handed_text,
+    news,
+    reply_refusal,
+    reply_text,
+    transcript,
+    value_text,
+)
 from tests.core.support import approved, asked, began, call, finished, js, play, proposed, refused, replied, said
 
 
@@ -35,6 +45,25 @@ def test_an_open_turn_is_shown_without_the_calls_that_have_no_output_yet() -> No
     shown = [item.get("call_id", item.get("content")) for item in entry_items(run.entries[1])]
     assert shown == ["so", "call_c2", "call_c3", "call_c2", "call_c3"]
     assert transcript(run) == [{"role": "user", "content": "hello"}]
+
+
+def test_thoughts_that_led_only_to_what_is_left_out_are_left_out() -> None:
+    thought = {"type": "reasoning", "id": "r"}
+    calls = [{"type": "function_call", "name": "t", "arguments": "", "call_id": f"p{n}"} for n in range(3)]
+
+    def shown(items: list[Any], *done: str) -> list[str]:
+        made = tuple(f.Call(f"c{n}", "t", items.index(each)) for n, each in enumerate(calls) if each in items)
+        run = play(began(), said(), f.Replied(js(items), 1, made))
+        for id in done:
+            play_on(run, refused(id), f.Told(id, "no"))
+        return [item.get("call_id", item.get("id", "text")) for item in entry_items(run.entries[1])]
+
+    assert shown([thought, calls[0]]) == []
+    assert shown([thought, message("a"), calls[0]]) == ["r", "text"]
+    assert shown([thought, thought, calls[0], calls[1]], "c1") == ["r", "r", "p1", "p1"]
+    assert shown([thought, calls[0], thought, calls[1], calls[2]], "c2") == ["r", "p2", "p2"]
+    assert shown([calls[0], thought, calls[1]], "c0") == ["p0", "p0"]
+    assert shown([thought, calls[0]], "c0") == ["r", "p0", "p0"]
 
 
 def play_on(run: Run, *facts: Any) -> Run:
@@ -124,3 +153,92 @@ def test_the_text_of_a_message_is_that_of_its_parts(content: Any, text: str) -> 
         reply_text(f.Replied(js([message(content), {"type": "reasoning", "content": "no"}, message("!")])))
         == text + "!"
     )
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+
+def refusing(*parts: dict[str, Any]) -> f.Replied:
+    return f.Replied(js([message(list(parts))]))
+
+
+def test_the_words_a_model_refuses_with_are_its_text_only_if_it_has_no_other() -> None:
+    refusal = {"type": "refusal", "refusal": "I will not."}
+    assert reply_refusal(refusing(refusal)) == reply_text(refusing(refusal)) == "I will not."
+    both = refusing({"type": "output_text", "text": "Well. "}, refusal)
+    assert (reply_refusal(both), reply_text(both)) == ("I will not.", "Well. ")
+    later = f.Replied(js([{"type": "reasoning"}, message("so"), message([refusal, {"text": "!"}])]))
+    assert (reply_refusal(later), reply_text(later)) == ("I will not.", "so!")
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        [message("I will not.")],
+        [message(None)],
+        [message([{"type": "output_text", "text": "a", "refusal": "no"}])],
+        [message([{"type": "refusal", "refusal": ""}, {"type": "refusal"}])],
+        [{"type": "reasoning", "content": [{"type": "refusal", "refusal": "no"}]}],
+    ],
+)
+def test_a_reply_that_refuses_nothing_has_no_refusal(items: list[Any]) -> None:
+    assert reply_refusal(f.Replied(js(items))) is None
+
+
+# -- handoffs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "told"), [("Clerk", "Clerk"), ("", "root/clerk"), ('a"\\é', 'a"\\é')])
+def test_the_model_is_told_the_name_of_who_took_over_and_the_place_where_none_is_known(name: str, told: str) -> None:
+    run = play(began(), said(), replied(1, "h1:handoff"), approved("h1"), f.Started("h1"))
+    play_on(run, f.HandedOff("h1", "root/clerk", name=name))
+    assert outputs(run) == [("call_h1", handed_text(told))]
+    assert decode(handed_text(told)) == {"assistant": told}
+
+
+# -- what is new since the last reply ------------------------------------------------------------------
+
+
+def short(items: list[Any]) -> list[Any]:
+    return [item.get("output", item.get("content")) for item in items]
+
+
+def test_before_any_reply_everything_is_news() -> None:
+    run = play(began(), said("a"), said("b"))
+    assert news(run) == transcript(run)
+    assert news(play(began())) == []
+
+
+def test_news_are_the_outputs_of_the_last_replys_calls_and_what_was_said_since() -> None:
+    run = play(began(), said("a"), replied(1, "c1", "c2", text="so"))
+    assert news(run) == []
+    play_on(run, refused("c2"), f.Told("c2", "no"), said("b"))
+    assert short(news(run)) == ["no", "b"], "a call without its output is left out"
+    play_on(run, approved("c1"), f.Started("c1"), finished("c1", "one"))
+    assert short(news(run)) == ["one", "no", "b"], "in the order of the calls"
+    assert transcript(run)[-3:] == news(run)
+    play_on(run, replied(2, text="ok"))
+    assert news(run) == []
+    play_on(run, f.Concluded(), said("c"))
+    assert short(news(run)) == ["c"]
+
+
+def test_what_a_reply_did_not_hear_is_news_after_it() -> None:
+    run = play(began(), said("a"), said("b"), replied(1, "c1"), refused("c1"), f.Told("c1", "no"))
+    assert short(news(run)) == ["no", "b"]
+
+
+def test_an_output_that_was_refused_is_news_and_a_handoff_has_its_output() -> None:
+    run = play(began(), said("a"), replied(1, text="42"), proposed("o1", "output", "42"))
+    play_on(run, refused("o1"), f.Told("o1", "wrong"), said("b"))
+    assert short(news(run)) == ["wrong", "b"] and news(run) == transcript(run)[-2:]
+    play_on(run, replied(2, "h1:handoff"), approved("h1"), f.Started("h1"), f.HandedOff("h1", "x", name="X"))
+    assert short(news(run)) == ['{"assistant": "X"}']
+
+
+def test_news_keep_nothing_and_change_nothing() -> None:
+    run = play(began(), said("a"), replied(1, "c1"), refused("c1"), f.Told("c1", "no"), said("b"))
+    talk = list(transcript(run))
+    news(run).clear()
+    assert len(news(run)) == 2 and transcript(run) == talk

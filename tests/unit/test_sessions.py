@@ -73,12 +73,17 @@ class ExactListSession(ListSession):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(session_id)
-        self.places: set[tuple[str, int]] = set()
+        self.places: dict[tuple[str, int], str] = {}
+        """What runs wrote where; texts are told apart by identity, for two may say the same."""
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         texts = {(run_id, position + n): json.dumps(item) for n, item in enumerate(items)}
+        if any(self.places.get(place, text) != text for place, text in texts.items()):
+            gone = [place for place in self.places if place[0] == run_id and place[1] >= position]
+            old = [self.places.pop(place) for place in gone]
+            self.items = [text for text in self.items if not any(text is each for each in old)]
         self.items += [text for place, text in texts.items() if place not in self.places]
-        self.places.update(texts)
+        self.places = texts | self.places
 
 
 async def test_a_session_in_a_file_does_what_it_must(path: Path) -> None:
@@ -283,12 +288,23 @@ class NoPop:
         self.items: list[str] = []
 
 
+class StaysOnTheOldCourse(ListSession):
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.places: set[tuple[str, int]] = set()
+
+    async def write(self, run_id: str, position: int, items: list[Item]) -> None:
+        texts = {(run_id, position + n): json.dumps(item) for n, item in enumerate(items)}
+        self.items += [text for place, text in texts.items() if place not in self.places]
+        self.places.update(texts)
+
+
 class WritesTwice(ListSession):
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         await self.add_items(items)
 
 
-class WritesWholeBatchesOrNone(ExactListSession):
+class WritesWholeBatchesOrNone(StaysOnTheOldCourse):
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         if (run_id, position) not in self.places:
             await super().write(run_id, position, items)
@@ -299,12 +315,12 @@ class WritesByContent(ListSession):
         self.items += [text for item in items if (text := json.dumps(item)) not in self.items]
 
 
-class WritesByPosition(ExactListSession):
+class WritesByPosition(StaysOnTheOldCourse):
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         await super().write("", position, items)
 
 
-class WritesOnceForAllSessions(ExactListSession):
+class WritesOnceForAllSessions(StaysOnTheOldCourse):
     runs: set[tuple[str, int]] = set()  # noqa: RUF012
 
     def __init__(self, session_id: str) -> None:
@@ -312,7 +328,7 @@ class WritesOnceForAllSessions(ExactListSession):
         self.places = self.runs
 
 
-class WritesTwiceAtOnce(ExactListSession):
+class WritesTwiceAtOnce(StaysOnTheOldCourse):
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         new = [n for n in range(len(items)) if (run_id, position + n) not in self.places]
         await asyncio.sleep(0)
@@ -320,7 +336,7 @@ class WritesTwiceAtOnce(ExactListSession):
         self.places |= {(run_id, position + n) for n in new}
 
 
-class ForgetsToWriteAgain(ExactListSession):
+class ForgetsToWriteAgain(StaysOnTheOldCourse):
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         places = {(run_id, position + n) for n in range(len(items))}
         new = [item for n, item in enumerate(items) if (run_id, position + n) not in self.places]
@@ -357,6 +373,7 @@ BROKEN: dict[type, str] = {
     WritesOnceForAllSessions: "told apart by run and position",
     WritesTwiceAtOnce: "at the same time is stored once",
     ForgetsToWriteAgain: "can be written afterwards",
+    StaysOnTheOldCourse: "taken up from an earlier save",
 }
 
 

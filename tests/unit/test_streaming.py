@@ -17,14 +17,17 @@ from assent import (
     RawResponsesStreamEvent,
     Reject,
     Respond,
+    RunConfig,
     RunItemStreamEvent,
     Runner,
     RunResultBase,
     RunResultStreaming,
+    RunState,
     ToolContext,
     function_tool,
+    handoff,
 )
-from assent.errors import InvalidInput, MaxTurnsExceeded, RunUnfinished
+from assent.errors import InvalidInput, MaxTurnsExceeded, RunUnfinished, UsageError
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, reloaded, scripted, sending, soon, told
 
@@ -284,6 +287,273 @@ async def test_a_model_may_be_any_async_iterator() -> None:
     assert (await Runner.run(Agent("agent", model=Plain()), "go")).final_output == "hello"
 
 
+# -- every kind of item ----------------------------------------------------------------------------
+
+
+async def test_every_kind_of_item_has_its_name() -> None:
+    reply = [
+        {"type": "reasoning", "id": "rs", "summary": []},
+        {"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": []},
+        {"type": "mcp_approval_request", "id": "q", "server_label": "s", "name": "n", "arguments": "{}"},
+        {"type": "mcp_approval_response", "approval_request_id": "q", "approve": True},
+        {"type": "web_search_call", "id": "w", "status": "completed"},
+        "and so",
+    ]
+    events = await read(Runner.run_streamed(scripted(reply), "go"))
+    assert without_deltas(events) == [
+        "agent_updated_stream_event",
+        "reasoning_item_created",
+        "mcp_list_tools",
+        "mcp_approval_requested",
+        "mcp_approval_response",
+        "other_item_created",
+        "message_output_created",
+    ]
+    items = [event.item for event in events if isinstance(event, RunItemStreamEvent)]
+    assert [item.raw_item for item in items[:5]] == reply[:5]
+
+
+async def test_a_handoff_is_requested_and_occurs_and_the_agent_changes() -> None:
+    other = scripted("from the other", name="other")
+    send, _ = sending()
+    agent = scripted(
+        [call("transfer_to_other"), call("send", {"to": "ann"})], tools=[send], handoffs=[other], name="first"
+    )
+    result = Runner.run_streamed(agent, "go")
+    seen: list[tuple[str, str]] = []
+    async for event in result.stream_events():
+        if event.type != "raw_response_event":
+            seen.append((named(event), result.current_agent.name))
+        if isinstance(event, AgentUpdatedStreamEvent) and len(seen) > 1:
+            assert event.new_agent is other
+    assert [name for name, _ in seen] == [
+        "agent_updated_stream_event",
+        "handoff_requested",
+        "tool_called",
+        "tool_output",
+        "handoff_occured",
+        "agent_updated_stream_event",
+        "message_output_created",
+    ]
+    assert (seen[0][1], seen[-1][1]) == ("first", "other")
+    assert result.current_agent is result.last_agent is other
+
+
+async def test_a_handoff_that_is_not_taken_has_an_output_and_no_more() -> None:
+    one, two = scripted("from one", name="one"), scripted("from two", name="two")
+    agent = scripted([call("transfer_to_one"), call("transfer_to_two")], handoffs=[one, two], name="first")
+    events = await read(Runner.run_streamed(agent, "go"))
+    assert without_deltas(events) == [
+        "agent_updated_stream_event",
+        "handoff_requested",
+        "handoff_requested",
+        "handoff_occured",
+        "agent_updated_stream_event",
+        "tool_output",
+        "message_output_created",
+    ]
+    assert [event.new_agent.name for event in events if isinstance(event, AgentUpdatedStreamEvent)] == ["first", "one"]
+
+
+async def test_a_handoff_that_needs_approval_is_streamed_over_the_pause() -> None:
+    other = scripted("from the other", name="other")
+    agent = scripted(call("transfer_to_other"), handoffs=[handoff(other, needs_approval=True)])
+    result = Runner.run_streamed(agent, "go")
+    assert without_deltas(await read(result))[1:] == ["handoff_requested", "approval_requested"]
+    state = await reloaded(agent, result.to_state())
+    state.approve(state.get_interruptions()[0])
+    result = Runner.run_streamed(agent, state)
+    assert result.current_agent is agent
+    events = await read(result)
+    assert without_deltas(events) == [
+        "agent_updated_stream_event",
+        "approval_decided",
+        "handoff_occured",
+        "agent_updated_stream_event",
+        "message_output_created",
+    ]
+    assert events[0].new_agent is agent
+    assert result.current_agent is other
+
+
+async def test_a_run_that_was_handed_over_begins_its_next_stream_with_the_agent_that_has_the_word() -> None:
+    send, _ = sending(needs_approval=True)
+    other = scripted(call("send", {"to": "ann"}), "done", name="other", tools=[send])
+    agent = scripted(call("transfer_to_other"), handoffs=[other])
+    state = await reloaded(agent, (await Runner.run(agent, "go")).to_state())
+    state.approve(state.get_interruptions()[0])
+    result = Runner.run_streamed(agent, state)
+    assert result.current_agent is other
+    events = await read(result)
+    assert events[0].new_agent is other
+    assert sum(isinstance(event, AgentUpdatedStreamEvent) for event in events) == 1
+
+
+async def test_a_final_output_that_needs_approval_is_streamed_once() -> None:
+    agent = scripted("draft", "better", output_needs_approval=True)
+    result = Runner.run_streamed(agent, "go")
+    assert without_deltas(await read(result))[1:] == ["message_output_created", "approval_requested"]
+    state = await reloaded(agent, result.to_state())
+    state.reject(state.get_interruptions()[0], rejection_message="too short")
+    result = Runner.run_streamed(agent, state)
+    assert without_deltas(await read(result))[1:] == [
+        "approval_decided",
+        "message_output_created",
+        "approval_requested",
+    ]
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    result = Runner.run_streamed(agent, state)
+    assert without_deltas(await read(result))[1:] == ["approval_decided"]
+    assert result.final_output == "better"
+
+
+async def test_refused_calls_have_an_output_in_the_stream() -> None:
+    send, _ = sending()
+    agent = scripted([call("nothing"), call("send", "{")], "done", tools=[send])
+    events = await read(Runner.run_streamed(agent, "go"))
+    assert without_deltas(events)[1:] == [
+        *["tool_called"] * 2,
+        *["tool_output"] * 2,
+        "message_output_created",
+    ]
+
+
+async def test_a_doubt_is_asked_in_the_stream_and_its_answer_too() -> None:
+    inside = asyncio.Event()
+
+    @function_tool
+    async def pay() -> str:
+        inside.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = scripted(call("pay"), "done", tools=[pay])
+    result = Runner.run_streamed(agent, "go", run_config=RunConfig(cancel_grace=0))
+    await inside.wait()
+    result.cancel()
+    await read(result)
+    result = Runner.run_streamed(agent, await reloaded(agent, result.to_state()))
+    events = await read(result)
+    assert without_deltas(events) == ["agent_updated_stream_event", "approval_requested"]
+    assert events[1].item.kind == "doubt"
+    state = result.to_state()
+    state.respond(result.interruptions[0], "paid", by="ann")
+    events = await read(Runner.run_streamed(agent, state))
+    assert without_deltas(events)[1:] == ["approval_decided", "tool_output", "message_output_created"]
+
+
+# -- nested agents ---------------------------------------------------------------------------------
+
+
+def nested(**options: Any) -> tuple[Agent[Any], Agent[Any], list[tuple[str, int]]]:
+    """An agent in an agent in an agent; the innermost sends with approval."""
+    send, sent = sending(needs_approval=True)
+    inner = scripted(["on it", call("send", {"to": "ann"})], "inner done", name="inner", tools=[send])
+    middle = scripted(
+        call("inner", {"input": "b"}), "middle done", name="middle", tools=[inner.as_tool("inner", "x", **options)]
+    )
+    outer = scripted(call("middle", {"input": "a"}), "outer done", name="outer", tools=[middle.as_tool("middle", "x")])
+    return outer, inner, sent
+
+
+async def test_of_nested_agents_only_their_questions_are_in_the_stream() -> None:
+    outer, inner, sent = nested()
+    result = Runner.run_streamed(outer, "go")
+    events = await read(result)
+    assert [named(event) for event in events] == ["agent_updated_stream_event", "tool_called", "approval_requested"]
+    [item] = result.interruptions
+    assert events[-1].item == item
+    assert (item.agent, len(item.path)) == (inner, 2)
+    assert result.current_agent is outer
+
+    state = await reloaded(outer, result.to_state())
+    state.approve(state.get_interruptions()[0], by="ann")
+    result = Runner.run_streamed(outer, state)
+    events = await read(result)
+    assert without_deltas(events) == [
+        "agent_updated_stream_event",
+        "approval_decided",
+        "tool_output",
+        "message_output_created",
+    ]
+    assert (events[1].question_id, events[1].by) == (item.id, "ann")
+    assert events[0].new_agent is outer
+    assert "".join(event.data["delta"] for event in events if event.type == "raw_response_event") == "outer done"
+    assert sent == [("ann", 1)]
+
+
+async def test_whoever_listens_to_a_branch_hears_it_and_cannot_break_the_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[str] = []
+
+    async def listen(payload: Any) -> None:
+        heard.append(named(payload["event"]))
+        raise ValueError("deaf")
+
+    outer, _, sent = nested(on_stream=listen)
+    result = Runner.run_streamed(outer, "go")
+    await read(result)
+    state = await reloaded(outer, result.to_state())
+    state.approve(state.get_interruptions()[0])
+    result = Runner.run_streamed(outer, state)
+    await read(result)
+    assert result.final_output == "outer done"
+    assert sent == [("ann", 1)]
+    assert "deaf" in caplog.text
+    names = [name for name in heard if name not in ("raw_response_event", "agent_updated_stream_event")]
+    assert names == [
+        "message_output_created",
+        "tool_called",
+        "approval_requested",
+        "approval_decided",
+        "tool_output",
+        "message_output_created",
+    ]
+
+
+# -- what was decided is told once -----------------------------------------------------------------
+
+
+async def test_several_decisions_come_in_the_order_they_were_made() -> None:
+    send, _ = sending(needs_approval=True)
+    agent = scripted([call("send", {"to": to}) for to in ("ann", "bob", "cid")], "done", tools=[send])
+    state = (await Runner.run(agent, "go")).to_state()
+    one, two, three = state.get_interruptions()
+    state.reject(three)
+    state = await reloaded(agent, state)
+    state.approve(one, always_approve=True)
+    state.add_input("and hurry")
+    events = await read(Runner.run_streamed(agent, await reloaded(agent, state)))
+    decided = [(event.question_id, event.decision) for event in events if isinstance(event, ApprovalDecidedEvent)]
+    assert decided == [(three.id, "reject"), (one.id, "approve")]
+    assert two.id not in [id for id, _ in decided]
+
+
+async def test_what_code_decides_at_once_was_never_asked() -> None:
+    send, _ = sending(needs_approval=True, on_approval=lambda ctx, item: {"approve": True, "reason": "fine"})
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
+    events = await read(Runner.run_streamed(agent, "go"))
+    assert without_deltas(events)[1:] == ["tool_called", "tool_output", "message_output_created"]
+
+
+async def test_a_question_that_a_change_replaced_is_asked_anew_in_the_stream() -> None:
+    def agent_of(version: str, *steps: Any) -> Agent[Any]:
+        send, _ = sending(needs_approval=True, version=version)
+        return scripted(*steps, tools=[send])
+
+    old = agent_of("1", call("send", {"to": "ann"}))
+    text = (await Runner.run(old, "go")).to_state().to_string()
+    new = agent_of("2", "done")
+    with pytest.warns(UserWarning, match="changed"):
+        state = await RunState.from_string(new, text, on_change="ask")
+    [item] = state.get_interruptions()
+    result = Runner.run_streamed(new, state)
+    events = await read(result)
+    assert [event.item.id for event in events if isinstance(event, ApprovalRequestedEvent)] == [item.id]
+
+
 # -- before the end --------------------------------------------------------------------------------
 
 
@@ -318,6 +588,18 @@ async def test_what_is_looked_at_during_a_stream_is_not_frozen() -> None:
     assert [item.type for item in result.new_items] == ["message_output_item", "tool_call_item", "tool_approval_item"]
     assert len(result.interruptions) == 1
     assert len(result.raw_responses) == 1
+
+
+async def test_what_is_looked_at_in_the_middle_is_as_it_is_then() -> None:
+    send, _ = sending()
+    agent = scripted(call("send", {"to": "ann"}), call("send", {"to": "bob"}), "done", tools=[send])
+    result = Runner.run_streamed(agent, "go")
+    async for _ in result.stream_events():
+        turns = result._driver.journal.run.turns
+        assert len(result.raw_responses) == turns
+        assert sum(item.type == "tool_call_item" for item in result.new_items) == min(turns, 2)
+        assert (result.final_output is None) or result.final_output == "done"
+    assert len(result.new_items) == 5
 
 
 async def test_a_stream_can_be_read_after_the_run_and_its_end_read_twice() -> None:
@@ -389,6 +671,50 @@ async def test_running_out_of_turns_is_raised_at_the_end_of_the_stream() -> None
     again = Runner.run_streamed(agent, caught.value.state, max_turns=2)
     await read(again)
     assert again.final_output == "done"
+
+
+async def test_an_error_before_anything_began_is_raised_at_the_end_of_the_stream_without_a_state() -> None:
+    class Gone:
+        session_id = "gone"
+
+        async def get_items(self, limit: int | None = None) -> list[Any]:
+            raise OSError("no disk")
+
+        async def add_items(self, items: list[Any]) -> None: ...
+        async def pop_item(self) -> Any: ...
+        async def clear_session(self) -> None: ...
+
+    agent = scripted("never")
+    result = Runner.run_streamed(agent, "go", session=Gone())
+    assert result.current_agent is agent
+    with pytest.raises(OSError, match="no disk") as caught:
+        await read(result)
+    assert caught.value.state is None  # type: ignore[attr-defined]
+    assert result.is_complete
+    with pytest.raises(UsageError, match="begun"):
+        result.to_state()
+
+
+async def test_a_body_that_raises_to_the_user_ends_the_stream_with_its_output_and_the_error() -> None:
+    @function_tool(failure_error_function=None)
+    async def burn() -> str:
+        raise OSError("fire")
+
+    send, _ = sending()
+    agent = scripted([call("burn"), call("send", {"to": "ann"})], "done", tools=[burn, send])
+    result = Runner.run_streamed(agent, "go")
+    seen: list[str] = []
+
+    async def reader() -> None:
+        async for event in result.stream_events():
+            seen.append(named(event))  # noqa: PERF401 - what came before the error counts
+
+    with pytest.raises(OSError, match="fire") as caught:
+        await reader()
+    assert seen[1:3] == ["tool_called"] * 2
+    assert seen[3:] == ["tool_output"] * 2, "the other body comes to its end"
+    again = Runner.run_streamed(agent, await reloaded(agent, caught.value.state))  # type: ignore[attr-defined]
+    assert without_deltas(await read(again)) == ["agent_updated_stream_event", "message_output_created"]
 
 
 # -- stopping --------------------------------------------------------------------------------------

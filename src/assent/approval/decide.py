@@ -53,8 +53,8 @@ def settle(
     if earlier is not None:
         _same_again(question_id, decision, earlier, state, tool_of)
         return None
-    if root.closed is not None:
-        raise NotPending(f"Question {question_id} is not open any more: the run is closed.")
+    if any(root.at(path[:n]).closed is not None for n in range(len(path) + 1)):
+        raise NotPending(f"Question {question_id} is not open any more: the run, or the agent it is of, has failed.")
     verdict = _NAMES[type(decision)]
     if verdict not in state.allowed():
         fits = ", ".join(state.allowed())

@@ -21,7 +21,7 @@ from ..core.digest import BadJSON, canonical, described, parse_object, text, wor
 from ..core.run import CallState, Run
 from ..errors import InvalidArguments
 from ..tools.tool import Tool, qualified
-from .question import CANNOT_RUN, action_digest, fills, item_of, new_id
+from .question import CANNOT_RUN, action_digest, fills, fitting, item_of, new_id
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -152,7 +152,7 @@ async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
         new_id("q"),
         why,
         action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown),
-        allowed=CANNOT_RUN if args.problem is not None else None,
+        allowed=fitting(case.state, "approval", CANNOT_RUN) if args.problem is not None else None,
         args=args.args,
         fills=args.fills,
         at=case.at,

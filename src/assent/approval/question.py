@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from typing import Any
 
 from msgspec.json import decode
@@ -16,9 +16,14 @@ CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 """What is left to say about arguments that cannot run."""
 
 
+def fitting(state: CallState, kind: f.QuestionKind, verdicts: tuple[f.Verdict, ...]) -> tuple[f.Verdict, ...]:
+    """Those of the verdicts that can fit a question of this kind about this call."""
+    return tuple(verdict for verdict in verdicts if verdict in state.answers_to(kind))
+
+
 def new_id(prefix: str) -> str:
     """An id that no other run has."""
-    return f"{prefix}_{uuid.uuid4().hex}"
+    return f"{prefix}_{os.urandom(16).hex()}"
 
 
 def action_digest(
@@ -42,6 +47,8 @@ def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
     """The arguments that will run, or that a question asks about, as data of the caller's own."""
     args, fills = state.args, state.fills
     if asked is not None:
+        if state.approval is not None and state.approval.asked == asked.id:  # what was edited was not asked about
+            args, fills = f.NOTHING, f.NOTHING
         args, fills = asked.args or args, asked.fills or fills
     if args:
         return parse_object(bytes(args).decode())

@@ -31,6 +31,21 @@ class Signature(Struct):
     code: str
 
 
+class Traced(Struct, omit_defaults=True):
+    """Where a run's spans go. It holds secrets, and is saved only on request."""
+
+    endpoint: str
+    api_key: str | None = None
+    headers: dict[str, str] = {}
+    workflow_name: str | None = None
+    group_id: str | None = None
+    metadata: dict[str, str] = {}
+    include_sensitive_data: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Traced to {self.endpoint!r}>"
+
+
 class Saved(Struct, omit_defaults=True):
     """A saved run: which format, which Assent wrote it, the journal, and the user's context."""
 
@@ -40,6 +55,7 @@ class Saved(Struct, omit_defaults=True):
     context: Raw = NOTHING
     context_kind: str | None = None
     signature: Signature | None = None
+    tracing: Traced | None = None
 
 
 class _Head(Struct):

@@ -121,6 +121,8 @@ def digest(value: Mapping[str, Any]) -> str:
 
 def text(value: str) -> tuple[str, int]:
     """The text with what UTF-8 cannot hold replaced by U+FFFD, and how many characters were."""
+    if value.isascii():
+        return value, 0
     try:
         value.encode()
         return value, 0

@@ -126,7 +126,8 @@ class Defined(Fact, frozen=True):
     digest: str = ""
     """Of the names and fingerprints of all its tools."""
     tools: dict[str, str] = {}
-    """The start of each tool's fingerprint, to say which has changed; left out where there are many."""
+    """The start of each tool's fingerprint, to say which has changed; left out where there are many, and where an
+    earlier fact of the run says it for the same digest."""
     model: str = ""
     instructions: str = ""
     """A digest of the text, or the name of the function that makes it."""
@@ -179,6 +180,8 @@ class Guarded(Fact, frozen=True):
     call: str | None = None
     message: str | None = None
     """What the model is told instead, where a tool's guardrail stopped the call or its output."""
+    agent: str | None = None
+    """The place of the agent whose output it looked at, if that is not the one the run began with."""
 
 
 class Granted(Fact, frozen=True):

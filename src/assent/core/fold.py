@@ -35,7 +35,7 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
         step(root, run, None, fact, commit)
     else:
         state = run.calls.get(call)
-        phase = rows.get(state.phase) if state is not None else None
+        phase = rows[state.phase] if state is not None else None
         if state is None or phase is None:
             raise _illegal(root, fact, f"call {call!r} is {state.phase.name if state else 'not there'}")
         step(root, run, state, fact, commit)
@@ -175,7 +175,7 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
     kind = state.call.kind
     if kind == "agent" or kind == "output":
         raise _illegal(root, fact, f"a call of kind {kind!r} has no body")
-    if run.guards or run.batch or root.cancelled is not None or kind == "handoff":
+    if run.guards or root.guards or run.batch or root.cancelled is not None or kind == "handoff":
         _released(root, run, state, fact)
     if commit:
         state.attempt = fact.attempt
@@ -184,7 +184,7 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
 def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
     if root.cancelled is not None:
         raise _illegal(root, fact, "the run is cancelled")
-    if run.guards:
+    if run.guards or root.guards:
         raise _illegal(root, fact, "input guardrails are not in yet")
     if held(run):
         raise _illegal(root, fact, "the turn is released as a batch and has open questions")
@@ -244,7 +244,7 @@ def _began(root: Run, run: Run, state: CallState | None, fact: f.Began, commit: 
             run.branches.append(state.call.id)
             run = state.child = Run()
         run.began, run.agent, run.max_turns = fact, fact.agent, fact.max_turns
-        run.guards = dict.fromkeys(fact.guards)
+        run.guards, run.armed = dict.fromkeys(fact.guards), fact.guards
         run.live, run.batch = fact.live, fact.release == "batch"
 
 
@@ -253,18 +253,22 @@ def _said(root: Run, run: Run, state: None, fact: f.Said, commit: bool) -> None:
         run.said += 1
         run.unheard.append(fact)
         run.concluded = None
+        if run.guards:  # those that are in have not seen this
+            run.guards = dict.fromkeys(run.armed)
 
 
 def _awaited(root: Run, run: Run, state: None, fact: f.Awaited, commit: bool) -> None:
     if run.guards or not run.unheard or run.watched >= run.said:
         raise _illegal(root, fact, "there is nothing new to guard, or guardrails are awaited already")
     if commit:
-        run.guards = dict.fromkeys(fact.guards)
+        run.guards, run.armed = dict.fromkeys(fact.guards), fact.guards
 
 
 def _defined(root: Run, run: Run, state: None, fact: f.Defined, commit: bool) -> None:
     if commit:
         run.definition = fact
+        if fact.tools:
+            root.marks[fact.digest] = fact.tools
 
 
 def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) -> None:
@@ -351,7 +355,7 @@ def _guarded(root: Run, run: Run, state: CallState | None, fact: f.Guarded, comm
         raise _illegal(root, fact, f"no input guardrail {fact.name!r} is awaited")
     if commit:
         run.guarded.append(fact)
-        if fact.where == "input":
+        if fact.where == "input" and not fact.tripped:  # one that trips is never in
             del run.guards[fact.name]
             if not run.guards:
                 run.watched = run.said
@@ -443,6 +447,8 @@ _BY_FACT: dict[type[f.Fact], Step] = {
     f.Witnessed: _witnessed,
     f.HandedOff: _handed_off,
 }
-_STEPS: dict[type[f.Fact], tuple[dict[Phase, Phase] | None, Step]] = {
-    kind: (NEXT.get(kind), step) for kind, step in _BY_FACT.items()
+_STEPS: dict[type[f.Fact], tuple[tuple[Phase | None, ...] | None, Step]] = {
+    # By the number of the phase: an enum's member as a key of a dict is hashed in Python.
+    kind: (tuple(NEXT[kind].get(phase) for phase in Phase) if kind in NEXT else None, step)
+    for kind, step in _BY_FACT.items()
 }

@@ -141,6 +141,8 @@ class Run:
     open: dict[str, CallState] = field(default_factory=dict)
     guards: dict[str, None] = field(default_factory=dict)
     """The input guardrails that are not in yet."""
+    armed: tuple[str, ...] = ()
+    """The input guardrails that must look at what was said last."""
     guarded: list[f.Guarded] = field(default_factory=list)
     watched: int = 0
     """How many inputs guardrails have looked at."""
@@ -160,6 +162,8 @@ class Run:
     """What settled each question. Only in the run itself."""
     grants: dict[str, f.Granted] = field(default_factory=dict)
     """Who decided for later calls too. Only in the run itself."""
+    marks: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The marks of the tools of each definition, by its digest. Only in the run itself."""
     talk: Any = None
     """What `transcript` has made of the entries so far."""
 
@@ -218,7 +222,7 @@ class Run:
         run.branches = list(self.branches)
         run.guards, run.asked = dict(self.guards), dict(self.asked)
         run.decided, run.grants = dict(self.decided), dict(self.grants)
-        run.used = copy(self.used)
+        run.used, run.marks = copy(self.used), dict(self.marks)
         run.talk = None
         return run
 
@@ -290,7 +294,7 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
                 out.append(f.Settle(id, path))
         elif phase is REFUSED:
             out.append(f.Tell(id, path))
-        elif phase is DELEGATED and state.child is not None:
+        elif phase is DELEGATED and state.child is not None and not run.guards:
             before = len(out)
             _owed(state.child, (*path, id), mine, out)
             if len(out) == before and _ended(state.child):

@@ -72,13 +72,35 @@ def turn_items(turn: Turn) -> list[Item]:
     """The reply's items and then the outputs, in the order of the calls."""
     reply = turn.reply
     if isinstance(reply, f.Proposed):
-        return [{"role": "user", "content": s.told} for s in turn.calls if s.told and s.call.kind == "output"]
+        texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
+        return [{"role": "user", "content": text} for text in texts if text]
     items: list[Item] = decode(reply.items)
-    texts = [(state, output_text(state)) for state in turn.calls]
+    outputs = [(state, output_text(state)) for state in turn.calls]
     if turn.left:
-        waiting = {state.call.item for state, text in texts if text is None}
-        items = [item for n, item in enumerate(items) if n not in waiting]
-    return items + [output_item(state, text) for state, text in texts if text is not None]
+        waiting = {state.call.item for state, text in outputs if text is None}
+        items = _left(items, waiting)
+    return items + [output_item(state, text) for state, text in outputs if text is not None]
+
+
+def _of_output(state: CallState) -> str | None:
+    """What the model hears of a final output that a person refused, or changed."""
+    if type(state.outcome) is f.Concluded and state.edited:
+        given = bytes(state.args).decode()
+        return f"[A person changed the final output before it was given. What was given was: {given}]"
+    return state.told
+
+
+def _left(items: list[Item], out: set[int]) -> list[Item]:
+    """The items but for these, and but for the thoughts that led to nothing else: no provider takes them alone."""
+    kept: list[Item] = []
+    thoughts: list[Item] = []
+    for n, item in enumerate(items):
+        if item.get("type") == "reasoning":
+            thoughts = [*thoughts, item] if n and items[n - 1].get("type") == "reasoning" else [item]
+        elif n not in out:
+            kept += [*thoughts, item]
+            thoughts = []
+    return kept
 
 
 def output_item(state: CallState, text: str) -> Item:
@@ -96,14 +118,18 @@ def output_text(state: CallState) -> str | None:
     """What the model is told a call gave; None while it has no outcome."""
     outcome = state.outcome
     if type(outcome) is f.Finished:
-        text = value_text(outcome.output)
-        if not state.edited:
-            return text
-        ran = bytes(state.args).decode() if state.args else state.proposal.arguments
-        return f"{text}\n\n[A person changed this call before it ran. What ran was: {state.tool} {ran}]"
+        return ran_text(state, value_text(outcome.output))
     if type(outcome) is f.HandedOff:
-        return handed_text(outcome.name or outcome.to)
+        return ran_text(state, handed_text(outcome.name or outcome.to))
     return state.told
+
+
+def ran_text(state: CallState, text: str) -> str:
+    """What a call gave; if a person changed it, with what ran instead."""
+    if not state.edited:
+        return text
+    ran = bytes(state.args).decode() if state.args else state.proposal.arguments
+    return f"{text}\n\n[A person changed this call before it ran. What ran was: {state.tool} {ran}]"
 
 
 def handed_text(name: str) -> str:

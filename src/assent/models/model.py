@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_type_hints
 
-from msgspec import Struct, field
+from msgspec import Struct, ValidationError, convert, field
+from msgspec.structs import replace
 
+from ..core.digest import described
 from ..core.facts import Usage
 from ..core.transcript import Item
+from ..errors import InvalidDefinition
 
 
 class ToolSpec(Struct, frozen=True):
@@ -29,8 +33,7 @@ class OutputSpec(Struct, frozen=True):
     strict: bool = True
 
 
-@dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True, kw_only=True):
     """How a model is asked. What is None is left to the provider."""
 
     temperature: float | None = None
@@ -52,12 +55,32 @@ class ModelSettings:
     extra_args: dict[str, Any] | None = None
     """Passed to the provider's client as they are."""
 
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            try:
+                given = convert(value, _kinds()[name])
+                fits = type(given) is not float or math.isfinite(given)
+            except ValidationError:
+                fits = False
+            if not fits:
+                raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}.")
+
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """These settings, with what the others say put over them."""
+        """These settings, with what the others say put over them; of `extra_args`, each by itself."""
         if override is None or override == DEFAULT_SETTINGS:
             return self
-        said = {each.name: getattr(override, each.name) for each in fields(override)}
+        said = {name: getattr(override, name) for name in override.__struct_fields__}
+        if self.extra_args and override.extra_args:
+            said["extra_args"] = {**self.extra_args, **override.extra_args}
         return replace(self, **{name: value for name, value in said.items() if value is not None})
+
+
+@functools.cache
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(ModelSettings)
 
 
 DEFAULT_SETTINGS = ModelSettings()

@@ -35,12 +35,12 @@ class Paused(BaseException):
 class Body:
     """One entry of one call's body."""
 
-    __slots__ = ("_args", "_asks", "_journal", "_loop", "_path", "_state", "_steps", "_thread", "mismatch", "pending")
+    __slots__ = ("_asks", "_journal", "_loop", "_state", "_steps", "_thread", "args", "mismatch", "path", "pending")
 
     def __init__(self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any]) -> None:
         self._journal = journal
-        self._args = args
-        self._path = path
+        self.args = args
+        self.path = path
         self._state = state
         self._loop = asyncio.get_running_loop()
         self._asks = 0
@@ -51,11 +51,11 @@ class Body:
         self.mismatch: ReplayMismatch | None = None
 
     def _identity(self) -> dict[str, Any]:
-        return {"run": self._journal.run.id, "path": list(self._path), "call": self._state.call.id}
+        return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
 
     def arguments(self) -> str:
         """The arguments that run, as canonical JSON text."""
-        return canonical(self._args).decode()
+        return canonical(self.args).decode()
 
     def key(self) -> str:
         """The idempotency key: of run, call and effective arguments, the same for every attempt."""
@@ -102,7 +102,7 @@ class Body:
             prompt=prompt,
             schema=shape,
             at=self._journal.now(),
-            path=self._path,
+            path=self.path,
         )
         raise Paused
 
@@ -147,4 +147,4 @@ class Body:
 
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
         now, output = self._journal.now(), output_json(value)[0]
-        return f.Stepped(self._state.call.id, name, output, number, at=now, path=self._path)
+        return f.Stepped(self._state.call.id, name, output, number, at=now, path=self.path)

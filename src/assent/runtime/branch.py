@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
+from ..approval.question import effective
 from ..core import facts as f
-from ..core.digest import canonical
+from ..core.digest import canonical, worded
 from ..core.run import CallState, Run
-from ..errors import AgentFailed, InvalidInput, MaxTurnsExceeded
+from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
 from ..tools.delegation import AgentTool
 from .calling import context_of, failure_text
 from .config import DEFAULT_MAX_TURNS
@@ -21,40 +24,71 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 
-def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentTool, args: dict[str, Any]) -> None:
-    """Begin the run of the agent that an approved call asks for, inside this run."""
-    journal, root = driver.journal, driver.journal.run
-    build = tool.input_builder
-    if build is not None:
-        said = build(args)
-    else:
-        said = args["input"] if tool.parameters is None else canonical(args).decode()
-    inside = (*path, state.call.id)
+async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentTool, args: dict[str, Any]) -> None:
+    """Begin the run of the agent that an approved call asks for, inside this run.
+
+    If there is nothing to begin with, the branch is closed as it is opened: the call has failed.
+    """
+    journal, inside = driver.journal, (*path, state.call.id)
     seat = driver.cast.seat(driver.cast.place(tool.agent))
-    now = journal.now()
+    turns = _turns(driver, path, tool, seat.place)
+    first: f.Said | f.Closed
+    try:
+        if turns < 1:
+            raise AgentFailed(f"The agent {tool.agent.name!r} has asked itself until no turn was left.")
+        said = await _input(tool, args)
+    except Exception as error:
+        driver.errors[inside] = error
+        first = f.Closed(worded(error), type(error).__name__, path=inside)
+    else:
+        first = f.Said(_said(tool, said), path=inside)
+    root = journal.run.began
     began = f.Began(
         seat.place,
-        tool.max_turns or DEFAULT_MAX_TURNS,
-        release=root.began.release if root.began is not None else "each",
+        max(1, turns),
+        release=root.release if root is not None else "each",
         guards=tuple(input_guardrails(seat, driver.config, inside)),
-        at=now,
+        at=journal.now(),
         path=inside,
     )
+    journal.append([began, first])
+    driver.stream_branch(inside, tool, state)
+
+
+def _turns(driver: Driver, path: Path, tool: AgentTool, place: str) -> int:
+    """How many turns a branch has. An agent that is asked from within itself has no more than it has left there, so
+    that it comes to an end however often it asks itself."""
+    turns = tool.max_turns or DEFAULT_MAX_TURNS
+    around = [driver.run_at(path[:n]) for n in range(len(path) + 1)]
+    left = [run.max_turns - run.turns for run in around if run.began is not None and run.began.agent == place]
+    return min(turns, left[-1]) if left else turns
+
+
+async def _input(tool: AgentTool, args: dict[str, Any]) -> Any:
+    build = tool.input_builder
+    if build is None:
+        return args["input"] if tool.parameters is None else canonical(args).decode()
+    said: Any = build(args)
+    return await said if inspect.isawaitable(said) else said
+
+
+def _said(tool: AgentTool, said: Any) -> Raw:
     try:
-        journal.append([began, f.Said(input_json(said), path=inside)])
+        if said == []:
+            raise InvalidInput("There is nothing in it.")
+        return input_json(said)
     except InvalidInput as error:
         raise InvalidInput(f"The input_builder of {tool.name!r} gave what cannot be said: {error}") from None
-    driver.stream_branch(inside, tool, state)
 
 
 async def close_branch(driver: Driver, effect: f.Return) -> None:
     """Give the call what its branch came to, or what the model is told if it failed."""
     path, call = effect.path, effect.call or ""
-    state = driver.run_at(path).calls[call]
-    tool, inside = driver.tool_for(state), (*path, call)
+    state, journal, inside = driver.run_at(path).calls[call], driver.journal, (*path, call)
+    tool = driver.cast.of(state).tools.get(state.tool)  # as it is now: what was approved was begun as it was then
     if state.child is None or not isinstance(tool, AgentTool):
-        raise AgentFailed(f"Call {call!r} has no branch of its own to return from.")
-    journal, error = driver.journal, None
+        raise DefinitionChanged(f"The agent that call {call} asked has ended, and tool {state.tool!r} is gone.")
+    error: Exception | None = None
     value: Any = None
     if state.child.concluded is None:
         error = driver.errors.pop(inside, None) or why_failed(tool, state.child)
@@ -68,14 +102,22 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
         output, note = output_json(value)
         driver.outputs[path, call] = value
         journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
+        await _tell_end(driver, state, tool, value)
         return
-    _, ctx = context_of(driver, path, state, tool, {})
+    _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)))
     text, raised = await failure_text(tool, ctx, error)
     output, note = output_json(text)
     kind = type(error).__name__
     journal.add(f.Finished(call, output, error=kind, note=note, at=journal.now(), path=path))
     if raised is not None:
         raise raised
+    await _tell_end(driver, state, tool, text)
+
+
+async def _tell_end(driver: Driver, state: CallState, tool: AgentTool, given: Any) -> None:
+    agent = driver.cast.of(state).agent
+    if driver.hooks is not None or agent.hooks is not None:
+        await driver.tell("tool_end", agent, tool, given)
 
 
 async def _extracted(driver: Driver, inside: Path, tool: AgentTool) -> Any:

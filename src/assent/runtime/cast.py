@@ -3,6 +3,8 @@
 A place is the name of the agent the run began with or, for an agent it leads to, the place one comes
 from and the name of the handoff or tool that leads on, by the shortest way. Two agents may have one
 name; they never have one place. What is granted to one is not granted to the other.
+
+A run keeps the place it has come to: if a shorter way is added meanwhile, the longer one still leads there.
 """
 
 from __future__ import annotations
@@ -24,23 +26,17 @@ from .definition import definition
 class Seat:
     """An agent at its place, with its tools as they are now."""
 
-    __slots__ = ("_final", "_parts", "_tools", "agent", "place")
+    __slots__ = ("_final", "agent", "place")
 
     def __init__(self, agent: Agent[Any], place: str) -> None:
         self.agent = agent
         self.place = place
-        self._parts: tuple[Any, ...] | None = None
-        self._tools: dict[str, Tool] = {}
         self._final: OutputTool | None = None
 
     @property
     def tools(self) -> dict[str, Tool]:
         """What the agent's model may call, by name; made anew when the agent's lists have changed."""
-        agent = self.agent
-        parts = (*agent.tools, *agent.handoffs) if agent.handoffs else tuple(agent.tools)
-        if parts != self._parts:
-            self._tools, self._parts = tools_of(agent), parts
-        return self._tools
+        return tools_of(self.agent)
 
     @property
     def final(self) -> OutputTool | None:
@@ -48,7 +44,8 @@ class Seat:
         rule = self.agent.output_needs_approval
         if rule is False:
             return None
-        if self._final is None or self._final.needs_approval is not rule:
+        made = self._final
+        if made is None or made.needs_approval is not rule or made.schema is not schema_of(self.agent):
             self._final = output_tool(self.agent)
         return self._final
 
@@ -74,7 +71,7 @@ class Cast:
         found = self._seats.get(place)
         if found is None:
             self._explore()
-            found = self._seats.get(place)
+            found = self._seats.get(place) or self._walk(place)
         if found is None:
             raise DefinitionChanged(
                 f"This run is with the agent at {place!r}, and nothing leads there from agent {self.root.name!r} any "
@@ -84,7 +81,7 @@ class Cast:
 
     def seats(self) -> list[Seat]:
         """Every seat there is."""
-        if self.root.tools or self.root.handoffs:
+        if self.root.handoffs or any(isinstance(tool, AgentTool) for tool in self.root.tools):
             self._explore()
         return list(self._seats.values())
 
@@ -98,19 +95,48 @@ class Cast:
         """The seat of the agent that made a call."""
         return self.seat(state.turn.agent)
 
+    def names(self) -> Cast:
+        """The same places, and at each of them an agent that is no more than its name."""
+        cast = Cast(Agent(self.root.name))
+        cast._seats |= {seat.place: Seat(Agent(seat.agent.name), seat.place) for seat in self.seats()[1:]}
+        return cast
+
     def _explore(self) -> None:
-        seats, places = {self.root.name: self._seats[self.root.name]}, {id(self.root): self.root.name}
-        queue = deque(seats.values())
-        while queue:
-            seat = queue.popleft()
-            for name, tool in seat.tools.items():
-                if isinstance(tool, AgentTool | Handoff) and id(tool.agent) not in places:
-                    place = f"{seat.place}/{name}"
-                    old = self._seats.get(place)
-                    found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
-                    seats[place], places[id(tool.agent)] = found, place
-                    queue.append(found)
+        """Find every agent by its shortest way. One that nothing leads to any more keeps its place in this process."""
+        seats: dict[str, Seat] = {}
+        places: dict[int, str] = {}
+        for known in self._seats.values():  # the root is the first
+            if known.place in seats or id(known.agent) in places:
+                continue
+            queue = deque([known])
+            seats[known.place], places[id(known.agent)] = known, known.place
+            while queue:
+                seat = queue.popleft()
+                for tool in seat.tools.values():
+                    if isinstance(tool, AgentTool | Handoff) and id(tool.agent) not in places:
+                        place = f"{seat.place}/{step(tool.name)}"
+                        old = self._seats.get(place)
+                        found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
+                        seats[place], places[id(tool.agent)] = found, place
+                        queue.append(found)
         self._seats, self._places = seats, places
+
+    def _walk(self, place: str) -> Seat | None:
+        """The seat at the end of a way that is not the shortest any more."""
+        agent, start = self.root, f"{self.root.name}/"
+        for name in place.removeprefix(start).split("/") if place.startswith(start) else [""]:
+            tools = (tool for tool in tools_of(agent).values() if step(tool.name) == name)
+            tool = next(tools, None)
+            if not isinstance(tool, AgentTool | Handoff):
+                return None
+            agent = tool.agent
+        self._seats[place] = found = Seat(agent, place)
+        return found
+
+
+def step(name: str) -> str:
+    """A tool's name as part of a place; a slash in it is not one between two steps."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 class OutputTool(Tool):

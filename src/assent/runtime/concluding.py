@@ -14,8 +14,8 @@ from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import canonical, described
 from ..core.run import Run, Turn
-from ..core.transcript import reply_refusal, reply_text
-from ..errors import ModelRefused, UsageError
+from ..core.transcript import reply_refusal, reply_text, value_text
+from ..errors import InvalidOutput, ModelRefused, UsageError
 from ..item import ToolCallOutputItem
 from .cast import Seat
 from .door import check_digest
@@ -41,6 +41,9 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
         return
     turn = run.entries[-1]
     end = f.Concluded(path=path)
+    if type(turn) is Turn and not turn.calls and not _looked_at(driver, path, seat):
+        driver.journal.add(f.Concluded(at=driver.journal.now(), path=path))
+        return
     if type(turn) is Turn and not turn.calls:
         output = _text(seat, turn)
     else:
@@ -48,7 +51,7 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
         if found is None:
             driver.journal.add(f.Continued(path=path))
             return
-        end, output = found
+        end, output = _fitted(seat, *found)
     await guard_output(driver, path, seat, output)
     if seat.final is None:
         await _end(driver, path, seat, end, output)
@@ -56,6 +59,14 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
     args = Raw(canonical({"output": _plain(seat, output)}))
     call = f.Call(f"c{len(run.calls) + 1}", seat.final.name, 0, "output", seat.final.fingerprint)
     driver.journal.add(f.Proposed(call, args, at=driver.journal.now(), path=path))
+
+
+def _looked_at(driver: Driver, path: Path, seat: Seat) -> bool:
+    """Whether anybody but the user wants to see the output before it is one."""
+    agent, config = seat.agent, driver.config
+    guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
+    hooked = agent.hooks is not None or driver.hooks is not None
+    return guarded or hooked or agent.output_needs_approval is not False or schema_of(agent) is not None
 
 
 async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str) -> None:
@@ -88,17 +99,38 @@ def _text(seat: Seat, turn: Turn) -> Any:
     refusal = reply_refusal(reply)
     if refusal is not None:
         raise ModelRefused(
-            f"The model refused to give {shape.name}: {refusal:.200}. "
+            f"The model refused to give {shape.name}: {refusal.rstrip('.'):.200}. "
             "Resume error.state after state.add_input(...) to go on."
         )
     return shape.parse(reply_text(reply))
 
 
-def _plain(seat: Seat, output: Any) -> Any:
+def _fitted(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:
+    """What tools gave as the agent's output type, if it has one, or `InvalidOutput`."""
     shape = schema_of(seat.agent)
     if shape is None:
-        return output if type(output) is str else decode(output_json(output)[0])
+        return end, output
+    try:
+        data = shape.dump(output)
+    except InvalidOutput as error:
+        raise InvalidOutput(
+            f"What the tools gave cannot be the output. {error}; resume error.state after state.add_input(...) "
+            "to let the model go on."
+        ) from None
+    return f.Concluded(data, path=end.path), shape.load(data)
+
+
+def _plain(seat: Seat, output: Any) -> Any:
+    """An output as a person is shown it: of an agent that gives text, as text."""
+    shape = schema_of(seat.agent)
+    if shape is None:
+        return output if type(output) is str else value_text(output_json(output)[0])
     return decode(shape.dump(output))
+
+
+def _ends(item: ToolCallOutputItem) -> bool:
+    """Whether what a call gave can end a run: what a guardrail held back is words for the model."""
+    return item.outcome.status in ENDS and not item.outcome.by.startswith("guardrail:")
 
 
 async def _by_tools(driver: Driver, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:
@@ -108,12 +140,14 @@ async def _by_tools(driver: Driver, path: Path, run: Run, seat: Seat) -> tuple[f
         return None
     view = driver.view(path)
     made = [(state.call.id, view.output_of(state)) for state in turn.calls]
-    outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and item.outcome.status in ENDS}
+    outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and _ends(item)}
     use = seat.agent.tool_use_behavior
+    if not outputs:
+        return None
     if callable(use):
-        said = use(driver.ctx, list(outputs.values()))
+        said: Any = use(driver.ctx, list(outputs.values()))
         said = await said if inspect.isawaitable(said) else said
-        if not isinstance(said, ToolsToFinalOutputResult):
+        if not isinstance(said, ToolsToFinalOutputResult) or type(said.is_final_output) is not bool:
             raise UsageError(f"tool_use_behavior must return a ToolsToFinalOutputResult, and gave {described(said)}.")
         if not said.is_final_output:
             return None

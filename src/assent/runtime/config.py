@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ..context import RunContextWrapper
 from ..core.facts import Release
@@ -17,6 +17,7 @@ from ..errors import InvalidDefinition
 from ..guardrail import InputGuardrail, OutputGuardrail, checked
 from ..handoff import InputFilter
 from ..models.model import Model, ModelSettings
+from .tracing import Tracing, room
 
 DEFAULT_MAX_TURNS = 10
 
@@ -36,8 +37,7 @@ ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | No
 SessionInput = Callable[[list[Item], list[Item]], list[Item] | Awaitable[list[Item]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(Struct, frozen=True, kw_only=True):
     """Settings of a run."""
 
     model: Model | None = None
@@ -68,12 +68,14 @@ class RunConfig:
     """Makes one list of the session's items and the new ones: what the run hears. The new ones are kept."""
     cancel_grace: float = 5.0
     """Seconds that bodies may take to end when a stream is cancelled at once; what does not is in doubt."""
+    tracing: Tracing | None = None
+    """Where the run's spans go; None for nowhere. On resume an omitted one keeps the state's, if that has it."""
     clock: Callable[[], float] = time.time
     """Seconds since 1970, for the times in the journal."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "input_guardrails", _guards(InputGuardrail, self.input_guardrails))
-        object.__setattr__(self, "output_guardrails", _guards(OutputGuardrail, self.output_guardrails))
+        for option, kind in (("input_guardrails", InputGuardrail), ("output_guardrails", OutputGuardrail)):
+            force_setattr(self, option, tuple(checked("RunConfig", option, kind, getattr(self, option))))
         for option, choices in (("release", ("each", "batch")), ("tool_not_found", ("tell", "raise"))):
             if getattr(self, option) not in choices:
                 named = " or ".join(f'"{each}"' for each in choices)
@@ -82,21 +84,35 @@ class RunConfig:
             limit = getattr(self, option)
             if limit is not None and (type(limit) is not int or limit < 1):
                 raise InvalidDefinition(f"RunConfig: {option} must be at least 1, got {limit!r:.80}.")
+        self._check_kinds()
         for option in ("tool_error_formatter", "session_input_callback", "handoff_input_filter"):
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {value!r:.80}.")
         if self.model is not None and not hasattr(self.model, "stream"):
             raise InvalidDefinition(f"RunConfig: model must be a Model, got {self.model!r:.80}.")
+        if type(self.cancel_grace) not in (int, float) or not 0 <= self.cancel_grace < math.inf:
+            raise InvalidDefinition(f"RunConfig: cancel_grace must be seconds, got {self.cancel_grace!r:.80}.")
+        if self.tracing is not None:
+            _check_tracing(self.tracing)
+
+    def _check_kinds(self) -> None:
         if self.model_settings is not None and not isinstance(self.model_settings, ModelSettings):
             raise InvalidDefinition(
                 f"RunConfig: model_settings must be ModelSettings, got {self.model_settings!r:.80}."
             )
-        if type(self.cancel_grace) not in (int, float) or not 0 <= self.cancel_grace < math.inf:
-            raise InvalidDefinition(f"RunConfig: cancel_grace must be seconds, got {self.cancel_grace!r:.80}.")
-        if type(self.pre_approval_tool_input_guardrails) is not bool:
-            raise InvalidDefinition("RunConfig: pre_approval_tool_input_guardrails must be True or False.")
+        early = self.pre_approval_tool_input_guardrails
+        if type(early) is not bool:
+            raise InvalidDefinition(
+                f"RunConfig: pre_approval_tool_input_guardrails must be True or False, got {early!r:.80}."
+            )
 
 
-def _guards(kind: Any, given: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(checked("RunConfig", kind, given))
+def _check_tracing(tracing: Any) -> None:
+    if not isinstance(tracing, Tracing):
+        raise InvalidDefinition(f"RunConfig: tracing must be a Tracing, got a {type(tracing).__name__}.")
+    room()
+
+
+DEFAULT = RunConfig()
+"""Settings for a run that is given none."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..agent import Agent, instructions_mark, schema_of
 from ..core import facts as f
 from ..core.digest import digest
@@ -33,16 +35,30 @@ def resolve(state: CallState, tool: Tool | None) -> Tool | None:
 
 
 def definition(agent: Agent[Any], tools: dict[str, Tool], path: Path = ()) -> f.Defined:
-    """The fact that says how an agent is defined."""
+    """The fact that says how an agent is defined; made anew when something that is in it has changed."""
+    parts = (
+        tools,
+        agent.name,
+        agent.instructions,
+        agent.model and agent.model.name,
+        agent.output_type,
+        agent.output_needs_approval,
+        agent.tool_use_behavior,
+    )
+    if agent._defined is None or agent._defined[0] != parts:
+        agent._defined = parts, _definition(agent, tools)
+    made: f.Defined = agent._defined[1]
+    return replace(made, path=path) if path else made
+
+
+def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     every = digest({name: tool.fingerprint for name, tool in tools.items()})[:32]
     marks = {name: tool.fingerprint[:8] for name, tool in tools.items()}
     if sum(map(len, marks)) + 14 * len(marks) > ROOM:
         marks = {}
     model = agent.model.name if agent.model is not None else ""
     finishing = agent.tool_use_behavior != "run_llm_again"
-    return f.Defined(
-        agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent), path=path
-    )
+    return f.Defined(agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent))
 
 
 def output_mark(agent: Agent[Any]) -> str:

@@ -23,7 +23,7 @@ from .asking import Body
 from .branch import open_branch
 from .calling import context_of, failure_text
 from .guarding import guard_call, guard_result
-from .handover import hand_over
+from .handover import check_filter, filtered, hand_over
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -38,15 +38,8 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     tool = driver.tool_for(state)
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
-    read = driver.read.pop((path, call), None)
     try:
-        if read is not None and read.value is not None:
-            args, bound = read.value, read.bound
-        else:
-            args = tool.canonical(effective(state))
-            bound = tool.bind(args)
-        if state.chosen is not None and not await driver.enabled(tool, driver.cast.of(state).agent):
-            raise InvalidArguments(f"the tool {tool.name!r} is disabled")
+        args, bound = await _arguments(driver, path, state, tool)
     except (BadJSON, InvalidArguments) as error:
         journal.add(
             f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
@@ -55,20 +48,41 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     check_digest(driver, path, state, tool, args)
     body, ctx = context_of(driver, path, state, tool, args)
     if tool.tool_input_guardrails:
-        refused = await guard_call(driver, path, state, tool, ctx)
+        refused = await guard_call(driver, path, state, tool, args)
         if refused is not None:
             journal.add(refused)
             return
-    if isinstance(tool, AgentTool):
-        open_branch(driver, path, state, tool, args)
-        return
-    hooked = driver.hooks is not None or ctx.agent.hooks is not None
+    if isinstance(tool, Handoff):
+        check_filter(driver, path, tool)
+    hooked = not isinstance(tool, Handoff) and (driver.hooks is not None or ctx.agent.hooks is not None)
     if hooked:
         await driver.tell("tool_start", ctx.agent, tool)
+    if driver.stopped(path):  # meanwhile: it is not begun any more
+        return
+    if isinstance(tool, AgentTool):
+        await open_branch(driver, path, state, tool, args)
+        return
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
-    given = await _entered(driver, path, state, tool, body, ctx, bound)
+    work = _entered(driver, path, state, tool, body, ctx, bound)
+    observer = driver.observer
+    given = await (work if observer is None else observer.enter(path, state, tool, args, work))
+    if isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff:
+        await driver.tell("handoff", ctx.agent, tool.agent)
     if hooked and given is not None:
         await driver.tell("tool_end", ctx.agent, tool, given[0])
+
+
+async def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
+    """The arguments that run, and the same as the body takes them; or `InvalidArguments`."""
+    read = driver.read.pop((path, state.call.id), None)
+    if read is not None and read.value is not None:
+        args, bound = read.value, read.bound
+    else:
+        args = tool.canonical(effective(state))
+        bound = tool.bind(args)
+    if state.chosen is not None and not await driver.enabled(tool, driver.cast.of(state).agent):
+        raise InvalidArguments(f"the tool {tool.name!r} is disabled")
+    return args, bound
 
 
 async def _entered(
@@ -79,7 +93,7 @@ async def _entered(
     try:
         value = await tool.invoke(ctx, bound)
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
-            return (await hand_over(driver, path, state, tool),)
+            return (hand_over(driver, path, state, tool, await filtered(driver, path, state, tool)),)
     except BaseException as error:
         if body.mismatch is None and body.pending is None:
             return (await _failed(driver, path, state, tool, ctx, error),)
@@ -89,18 +103,21 @@ async def _entered(
     if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
         journal.add(body.pending)
         return None
+    by = "tool"
     if tool.tool_output_guardrails:
-        value = await _guarded(driver, path, state, tool, ctx, value)
+        value, by = await _guarded(driver, path, state, tool, body.args, value)
     output, note = output_json(value)
     driver.outputs[path, call] = value
-    journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
+    journal.add(f.Finished(call, output, by, note=note, at=journal.now(), path=path))
     return (value,)
 
 
-async def _guarded(driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], value: Any) -> Any:
+async def _guarded(
+    driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
+) -> tuple[Any, str]:
     """What the guardrails let through. The body has run: whatever they do, the call has its outcome."""
     try:
-        return await guard_result(driver, path, state, tool, ctx, value)
+        return await guard_result(driver, path, state, tool, args, value)
     except Exception as error:
         what = "was held back by a guardrail" if isinstance(error, TripwireTriggered) else "could not be checked"
         output = output_json(f"The tool ran, and its output {what}.")[0]

@@ -9,10 +9,11 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, ClassVar, Literal
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from ..agent import Agent, schema_of
 from ..approval.decision import Approve, Decision, Reject
@@ -29,6 +30,7 @@ from ..errors import (
     IllegalFact,
     ModelFailed,
     NotFound,
+    SessionFailed,
     ToolNotFound,
     TripwireTriggered,
     UnreadableState,
@@ -36,24 +38,26 @@ from ..errors import (
 )
 from ..hooks import RunHooks
 from ..item import ToolApprovalItem
-from ..models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
 from ..sessions.session import Session
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .branch import close_branch
-from .calling import context_of
 from .cast import Cast, Seat
 from .concluding import conclude
 from .config import RunConfig, ToolErrorFormatterArgs
 from .decider import Always, always, record
 from .definition import resolve, same_definition
 from .door import enter
-from .event import RawResponsesStreamEvent, events, verdict_of
-from .guarding import guard_call, guard_input, input_guardrails
-from .history import keep
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, verdict_of
+from .guarding import guard_call, guard_input, input_guardrails, tripwire
+from .history import keep, patience
 from .journal import Journal
 from .value import output_json
 from .view import Outputs, View
+
+if TYPE_CHECKING:
+    from .observe import Observer
 
 log = logging.getLogger("assent")
 
@@ -64,12 +68,17 @@ Key = tuple[Path, str | None]
 class Offer:
     """What one agent's model was offered last in this drive."""
 
-    __slots__ = ("enabled", "output", "parts", "specs")
+    __slots__ = ("choosy", "names", "output", "parts", "specs", "tools")
 
     def __init__(self) -> None:
         self.parts: tuple[Any, ...] = ()
         """What the definition was made of that was recorded last."""
-        self.enabled: tuple[Tool, ...] | None = None
+        self.tools: dict[str, Tool] | None = None
+        """All the agent's tools."""
+        self.names: dict[str, Tool] = {}
+        """Those that are enabled."""
+        self.choosy = False
+        """Whether they may be others in the next turn."""
         self.specs: tuple[ToolSpec, ...] = ()
         self.output: OutputSpec | None = None
 
@@ -95,9 +104,15 @@ class Driver:
         self.session = session
         self.kept: int | None = None
         """How many items of the run are in the session."""
+        self.writing: asyncio.Task[None] | None = None
+        """What is being written to the session."""
+        self.loading: asyncio.Timeout | None = None
+        """The limit on reading the session, which there is once the run is told to stop."""
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self)
         self.outputs = outputs
         """What bodies gave in this process, as Python objects."""
+        self.observer: Observer | None = None
+        """Makes spans of the run, if it is traced."""
         self.on_delta: Callable[[Item], None] | None = None
         self.gentle = False
         """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
@@ -107,16 +122,22 @@ class Driver:
         """Work that was cancelled on purpose, because what it is for has failed."""
         self.broken: dict[Path, BaseException] = {}
         """What failed, and why: the run itself, or a branch. Nothing new is begun there."""
+        self.tripped: set[Path] = set()
+        """Where a guardrail has stopped the run, from the moment it has."""
         self.errors: dict[Path, Exception] = {}
         """Why branches were closed in this drive."""
         self.unseen: list[f.AnyFact] = []
         """What was recorded while nobody drove the run."""
+        self.mute = False
+        """Whether a hook has raised what it thought of that: it is told the rest when the run is resumed."""
+        self.faults: list[Exception] = []
+        """What hooks have raised."""
         self.noted: list[f.AnyFact] = []
         """Questions and verdicts that hooks are to be told of."""
         self.streams: dict[Path, tuple[AgentTool, str]] = {}
         self.waiting: list[tuple[AgentTool, dict[str, Any]]] = []
         """Events of branches that are to be given to somebody."""
-        self.flushing = asyncio.Lock()
+        self.flushing: asyncio.Lock | None = None
         self.read: dict[tuple[Path, str], Arguments] = {}
         """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
         self.offers: dict[Path, Offer] = {}
@@ -132,13 +153,14 @@ class Driver:
     async def drive(self) -> None:
         """Go on until the run waits for somebody or is over."""
         self.task = asyncio.current_task()
-        self.cancels = self.task.cancelling() if self.task else 0
+        assert self.task is not None, "a coroutine that runs is in a task"
+        self.cancels = self.task.cancelling()
         self._listen()
         try:
             if self.stop == "immediate":  # before it had begun
                 await self._wind_down()
                 return
-            await self._drive()
+            await self._drive(self.task)
             if self.session is not None:
                 await keep(self, self.session)
         except asyncio.CancelledError:
@@ -147,10 +169,12 @@ class Driver:
             self.task.uncancel()
             await self._wind_down()
         finally:
-            for task in self.busy.values():
-                task.cancel()
-            if self.busy:
-                await asyncio.wait(self.busy.values())
+            left = [*self.busy.values(), *([self.writing] if self.writing is not None else [])]
+            for work in left:
+                work.cancel()
+            if left:
+                await asyncio.wait(left)
+            self._close_tripped()
 
     def _listen(self) -> None:
         if self.hooks is not None or any(seat.agent.hooks is not None for seat in self.cast.seats()):
@@ -161,13 +185,19 @@ class Driver:
             tool = self.cast.of(state).tools.get(state.tool)
             if isinstance(tool, AgentTool):
                 self.stream_branch(path, tool, state)
+        for fact in self.unseen if self.streams else ():
+            self._branch_fact(fact)
 
-    async def _drive(self) -> None:
+    async def _drive(self, task: asyncio.Task[Any]) -> None:
         busy = self.busy
+        for path in [(), *(path for path, _ in open_branches(self.journal.run))]:
+            cut_off = tripwire(self, path)
+            if cut_off is not None:
+                self._fail(path, cut_off)
         while True:
-            if self.stopping():  # a body may have caught the cancellation, and the run stops all the same
+            if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
                 raise asyncio.CancelledError
-            if self.noted or self.waiting:
+            if (self.noted and not self.mute) or self.waiting:
                 await self._attempt((), self._deliver())
             todo = owed(self.journal.run, busy)
             if busy or self.broken or self.stop is not None:
@@ -180,11 +210,12 @@ class Driver:
                 await self._wait()
             elif len(todo) == 1 and not busy and not self.gentle:
                 effect = todo[0]
-                if type(effect) is f.Execute:
+                work = self._PERFORM[type(effect)](self, effect)
+                try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await self._attempt(effect.path, asyncio.create_task(self._execute(effect)))
-                else:
-                    await self._attempt(effect.path, self._PERFORM[type(effect)](self, effect))
+                    await (asyncio.create_task(work) if type(effect) is f.Execute else work)
+                except Exception as error:
+                    self._fail(effect.path, error)
             else:
                 await self._perform(todo)
 
@@ -234,14 +265,14 @@ class Driver:
         run = self.run_at(path)
         seat = self.cast.seat(run.began.agent if run.began is not None else run.agent)
         guardrail = input_guardrails(seat, self.config, path).get((key or "")[1:])
-        return guardrail is not None and not guardrail.run_in_parallel
+        return guardrail is None or not guardrail.run_in_parallel  # which one is missing, nobody knows
 
     async def _wait(self) -> None:
         done, _ = await asyncio.wait(self.busy.values(), return_when=asyncio.FIRST_COMPLETED)
         for key in [key for key, task in self.busy.items() if task in done]:
             task = self.busy.pop(key)
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
-            if error is not None and task not in self.dropped:
+            if error is not None and (task not in self.dropped or isinstance(error, TripwireTriggered)):
                 self._fail(key[0], error)
             self.dropped.discard(task)
 
@@ -252,24 +283,30 @@ class Driver:
 
         What fails in a branch is the outcome of its call, unless it is a fault of the program, or of its use.
         """
-        if not isinstance(error, Exception) or isinstance(error, UsageError | Conflict | NotFound):
+        fault = isinstance(error, UsageError | Conflict | NotFound) or any(error is each for each in self.faults)
+        if not isinstance(error, Exception) or fault:
             path = ()
+        if isinstance(error, TripwireTriggered) and not isinstance(self.broken.get(path), TripwireTriggered):
+            self.broken[path] = error  # it closes the run, whatever else has failed
         self.broken.setdefault(path, error)
         for (where, call), task in self.busy.items():
             if under(where, path) and (call is None or is_guard(call)) and task not in self.dropped:
                 self.dropped.add(task)
                 task.cancel()
 
+    def stopped(self, path: Path) -> bool:
+        """Whether a guardrail has stopped this run or branch, or one that it is in."""
+        return any(under(path, where) for where in self.tripped)
+
     def _give_up(self) -> bool:
         """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
         closed = False
-        for path, error in list(self.broken.items()):
+        for path, error in sorted(self.broken.items(), key=lambda each: -len(each[0])):  # inner branches first
             if any(under(where, path) for where, _ in self.busy):
                 continue
             if path or isinstance(error, TripwireTriggered):
                 del self.broken[path]
-                why = clean_text(str(error))[0] or type(error).__name__
-                self.journal.add(f.Closed(why, type(error).__name__, at=self.journal.now(), path=path))
+                self._close(path, error)
                 closed = True
             if not path:
                 raise error
@@ -277,17 +314,35 @@ class Driver:
                 self.errors[path] = error
         return closed
 
+    def _close(self, path: Path, error: BaseException) -> None:
+        why = clean_text(str(error))[0] or type(error).__name__
+        self.journal.add(f.Closed(why, type(error).__name__, at=self.journal.now(), path=path))
+
+    def _close_tripped(self) -> None:
+        """A tripwire closes what it guards, whatever else has stopped the run meanwhile."""
+        ended = [(path, task) for (path, _), task in self.busy.items() if not task.cancelled()]
+        errors = [*self.broken.items(), *((path, task.exception()) for path, task in ended)]
+        for path, error in sorted(errors, key=lambda each: -len(each[0])):
+            if isinstance(error, TripwireTriggered) and self.run_at(path).closed is None:
+                self._close(path, error)
+
     def halt(self, mode: Literal["immediate", "after_turn"]) -> None:
-        """Stop the run: before the next turn, or at once, with some grace for bodies that have begun."""
+        """Stop the run: before the next turn, or at once, with some grace for what has begun. Once is enough."""
+        if self.stop == "immediate":
+            return
         self.stop = mode
         if mode == "immediate" and self.task is not None:
             self.task.cancel()
+        self.limit_loading()
+
+    def limit_loading(self) -> None:
+        """A session that is being read when the run is told to stop has some time for it, as bodies have."""
+        if self.loading is not None and self.stop == "immediate":
+            self.loading.reschedule(self.loop.time() + patience(self.config))
 
     async def _wind_down(self) -> None:
         run = self.journal.run
-        if status(run) not in ("working", "waiting") and not self.busy:
-            return
-        if run.cancelled is None and run.closed is None:
+        if status(run) in ("working", "waiting"):
             self.journal.add(f.Cancelled("local", at=self.journal.now()))
         bodies = [task for (path, call), task in self.busy.items() if self._is_body(path, call)]
         for task in self.busy.values():
@@ -299,13 +354,27 @@ class Driver:
             task.cancel()
         if self.busy:
             await asyncio.wait(self.busy.values())
-            for task in self.busy.values():
-                error = None if task.cancelled() else task.exception()
-                if error is not None and not isinstance(error, IllegalFact):
-                    log.warning("While a run was stopped, this failed", exc_info=error)
+        for (path, _), task in self.busy.items():
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, TripwireTriggered):
+                self._fail(path, error)
+            elif error is not None and not isinstance(error, IllegalFact):
+                log.warning("While a run was stopped, this failed", exc_info=error)
         self.busy.clear()
+        if self.broken:
+            self._give_up()
         if self.session is not None:
-            await keep(self, self.session)
+            await self._kept(self.session)
+
+    async def _kept(self, session: Session) -> None:
+        try:
+            async with asyncio.timeout(patience(self.config)):
+                await keep(self, session)
+        except TimeoutError:
+            raise SessionFailed(
+                f"Session {session.session_id!r} did not take what was done before the run was stopped. Resume the "
+                "state to write it."
+            ) from None
 
     def _is_body(self, path: Path, call: str | None) -> bool:
         state = self.run_at(path).calls.get(call or "")
@@ -331,8 +400,9 @@ class Driver:
         request = self._request(run, agent, told, offer)
         hooked = self.hooks is not None or agent.hooks is not None
         if hooked:
-            await self.tell("llm_start", agent, told, list(request.input))
-        reply = await self._reply(model, request, path)
+            await self.tell("llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input)))
+        work = self._reply(model, request, path)
+        reply = await (work if self.observer is None else self.observer.reply(path, agent, model, request, work))
         self.journal.add(self._replied(run, reply, effect, offer))
         if hooked:
             await self.tell("llm_end", agent, reply)
@@ -342,22 +412,18 @@ class Driver:
         if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
             last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
             if last is not None and last.calls and last.agent == run.agent:
-                settings = ModelSettings(**{**vars(settings), "tool_choice": None})
+                settings = replace(settings, tool_choice=None)
         kept = run.began.conversation if run.began is not None else None
         if not kept:
             return ModelRequest(told, self._heard(run, transcript), offer.specs, offer.output, settings)
-        chain, conversation = self._chain(run, kept), kept.get("id")
+        replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
+        reply, conversation = next(replies, None), kept.get("id")
+        chain = reply.id if reply is not None and conversation is None else None
         known = conversation is not None or chain is not None
+        if not known:  # the provider has nothing of this run, and at most what was before it
+            chain = kept.get("previous")
         heard = self._heard(run, news if known else transcript)
         return ModelRequest(told, heard, offer.specs, offer.output, settings, chain, conversation)
-
-    def _chain(self, run: Run, kept: dict[str, str]) -> str | None:
-        """What the provider heard last, where it keeps the talk as a chain of replies."""
-        if "id" in kept:
-            return None
-        replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
-        last = next(replies, None)
-        return kept.get("previous") if last is None else last.id
 
     def _heard(self, run: Run, hear: Callable[[Run], list[Item]]) -> list[Item]:
         try:
@@ -378,18 +444,20 @@ class Driver:
         if offer is None:
             offer = self.offers[path] = Offer()
         parts = (tools, agent.instructions, agent.model, agent.output_type, agent.tool_use_behavior)
-        if run.definition is None or not same_parts(parts, offer.parts):
+        if run.definition is None or parts != offer.parts:
             offer.parts = parts
             fact = seat.defined(path)
             if run.definition is None or not same_definition(run.definition, fact):
-                self.journal.add(fact)
+                known = fact.digest in self.journal.run.marks
+                self.journal.add(msgspec.structs.replace(fact, tools={}) if known else fact)
             shape = schema_of(agent)
             schema = shape.json_schema if shape is not None else None
             offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
-        enabled = tuple([t for t in tools.values() if t.is_enabled is True or await self.enabled(t, agent)])
-        if enabled != offer.enabled:
-            offer.enabled = enabled
-            offer.specs = tuple(tool.spec for tool in enabled)
+        if offer.choosy or tools is not offer.tools:
+            names = {name: t for name, t in tools.items() if t.is_enabled is True or await self.enabled(t, agent)}
+            offer.choosy = any(t.is_enabled is not True for t in tools.values())
+            offer.tools, offer.names = tools, names
+            offer.specs = tuple(tool.spec for tool in names.values())
         return offer
 
     async def enabled(self, tool: Tool, agent: Agent[Any]) -> bool:
@@ -425,7 +493,7 @@ class Driver:
         for index, item in enumerate(reply.output):
             name = called(item)
             if name is not None:
-                tool = next((tool for tool in offer.enabled or () if tool.name == name), None)
+                tool = offer.names.get(name)
                 number += 1
                 id, name = f"c{number}", clean_text(name)[0]
                 calls.append(f.Call(id, name, index, tool.kind, tool.fingerprint) if tool else f.Call(id, name, index))
@@ -450,24 +518,22 @@ class Driver:
         try:
             cases = [self._case(effect) for effect in effects]
             if len(cases) > 1 and any(takes_time(case, self.config) for case in cases):
-                verdicts = await asyncio.gather(*map(self._judged_one, cases))  # rules may take their time
+                verdicts = await all_of(map(self._judged_one, cases))  # rules may take their time
             else:
                 verdicts = [await self._judged_one(case) for case in cases]
-            self._judged(list(zip(cases, verdicts, strict=True)))
+            self._judged([(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None])
         except Exception as error:
             self._fail(effects[0].path, error)
 
-    async def _judged_one(self, case: Case) -> Judgement:
-        tool = case.tool
-        if (
-            self.config.pre_approval_tool_input_guardrails
-            and tool is not None
-            and tool.tool_input_guardrails
-            and case.args is not None
-            and case.args.value is not None
-        ):
-            _, ctx = context_of(self, case.path, case.state, tool, case.args.value)
-            refused = await guard_call(self, case.path, case.state, tool, ctx)
+    async def _judged_one(self, case: Case) -> Judgement | None:
+        """The verdict on a case; None if a guardrail that looks before it has failed where the case is."""
+        tool, args = case.tool, case.args
+        if tool is not None and args is not None and args.value is not None and early(case, self.config):
+            try:
+                refused = await guard_call(self, case.path, case.state, tool, args.value)
+            except Exception as error:
+                self._fail(case.path, error)
+                return None
             if refused is not None:
                 return refused
         return await judge(case)
@@ -517,7 +583,8 @@ class Driver:
         state = self._state(effect)
         refused = state.outcome
         text = None
-        if state.words is None and isinstance(refused, f.Refused):
+        silent = state.words is None or (state.call.kind == "output" and not state.words)  # which nobody could hear
+        if silent and isinstance(refused, f.Refused):
             text = await self._wording(state, refused)
         self.journal.add(f.Told(state.call.id, text, path=effect.path))
 
@@ -562,7 +629,14 @@ class Driver:
     # -- telling ---------------------------------------------------------------------------------
 
     async def tell(self, what: str, agent: Agent[Any], *args: Any) -> None:
-        """Tell the hooks of the run, and then those of the agent."""
+        """Tell the hooks of the run, and then those of the agent. What they raise stops the run, wherever it is."""
+        try:
+            await self._told(what, agent, *args)
+        except Exception as error:
+            self.faults.append(error)
+            raise
+
+    async def _told(self, what: str, agent: Agent[Any], *args: Any) -> None:
         if self.hooks is not None:
             await _called(getattr(self.hooks, f"on_{what}")(self.ctx, agent, *args))
         if what == "handoff":
@@ -580,31 +654,34 @@ class Driver:
     async def _deliver(self) -> None:
         """Tell hooks of questions and verdicts, and branches' listeners of their events."""
         await self.flush()
-        while self.noted:
-            fact = self.noted.pop(0)
-            state = self.run_at(fact.path).calls[fact.call]  # type: ignore[union-attr, index]
-            agent = self.cast.of(state).agent
-            if self.hooks is None and agent.hooks is None:
-                continue
-            view = self.view(())
-            if isinstance(fact, f.Asked):
-                await self.tell("approval_requested", agent, view.question(fact.path, state, fact))
-            elif (settled := verdict_of(fact)) is not None and state.question is not None:
-                item = view.question(fact.path, state, state.question)
-                await self.tell("approval_decided", agent, item, settled[1], settled[2])
+        while self.noted and not self.mute:
+            self.mute = True
+            await self._tell_of(self.noted[0])
+            self.mute = False
+            del self.noted[0]
+
+    async def _tell_of(self, fact: Any) -> None:
+        state = self.run_at(fact.path).calls[fact.call]
+        agent = self.cast.of(state).agent
+        if self.hooks is None and agent.hooks is None:
+            return
+        view, settled = self.view(()), verdict_of(fact)
+        if settled is None:
+            await self.tell("approval_requested", agent, view.question(fact.path, state, fact))
+            return
+        id, verdict, by = settled
+        asked = next(each for each in reversed(self.journal.facts) if isinstance(each, f.Asked) and each.id == id)
+        await self.tell("approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
 
     def stream_branch(self, path: Path, tool: AgentTool, state: CallState) -> None:
         """Give the events of this branch to whoever wants them."""
         if tool.on_stream is None:
             return
-        if not self.streams:
+        if self.flushing is None:
+            self.flushing = asyncio.Lock()
             self.journal.listen(self._branch_fact)
         self.streams[path] = tool, provider_id(state)
-        self._branch_event(path, events(self.view(path), self._began(path)))
-
-    def _began(self, path: Path) -> f.AnyFact:
-        began = self.run_at(path).began
-        return began if began is not None else f.Continued(path=path)
+        self._branch_event(path, [AgentUpdatedStreamEvent(self.cast.seat(self.run_at(path).agent).agent)])
 
     def _branch_fact(self, fact: f.AnyFact) -> None:
         if fact.path in self.streams:
@@ -622,6 +699,8 @@ class Driver:
 
     async def flush(self) -> None:
         """Give the events of branches to whoever wants them, in their order; what they raise is only logged."""
+        if self.flushing is None:
+            return
         async with self.flushing:
             while self.waiting:
                 tool, payload = self.waiting.pop(0)
@@ -669,25 +748,44 @@ class Driver:
     async def _record(self, item: ToolApprovalItem, decision: Decision, lasting: Always) -> None:
         record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
 
-    def verdict(self, tool_name: str, call_id: str) -> bool | None:
+    def verdict(self, tool_name: str, call_id: str, path: Path = ()) -> bool | None:
         """Whether a call, by the provider's id, may run; None while it is not decided.
 
-        A call that was not made yet has the verdict of a grant, if one covers the tool.
+        Calls of the run or branch that asks come first, since providers' ids are not unique over branches; where
+        calls of several others differ, nothing can be said. A call that was not made yet has the verdict of a
+        grant, if one covers the tool.
         """
         root = self.journal.run
-        for run in [root, *branches(root)]:
-            for state in reversed(run.calls.values()):
-                if state.call.tool == tool_name and state.proposal.call_id == call_id:
-                    if type(state.outcome) is f.Refused:
-                        return False
-                    return True if state.approval is not None else None
-        tool = self.cast.seat(root.agent).tools.get(tool_name)
-        grant = grant_for(root, root.agent, tool) if tool is not None else None
+        here = self.run_at(path)
+        for runs in ([here], [run for run in (root, *branches(root)) if run is not here]):
+            made = [call for run in runs if (call := _called_as(run, tool_name, call_id)) is not None]
+            if made:
+                verdicts = {
+                    type(call.outcome) is not f.Refused and (call.approval is not None or None) for call in made
+                }
+                return verdicts.pop() if len(verdicts) == 1 else None
+        tool = self.cast.seat(here.agent).tools.get(tool_name)
+        grant = grant_for(root, here.agent, tool) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
+
+
+def _called_as(run: Run, tool_name: str, call_id: str) -> CallState | None:
+    """The last call of a tool that has this id of the provider's."""
+    calls = reversed(run.calls.values())
+    return next((each for each in calls if each.call.tool == tool_name and each.proposal.call_id == call_id), None)
 
 
 _LONG = (f.AskModel, f.Execute, f.Guard, f.Conclude, f.Return)
 """What may take its time, and is begun rather than done."""
+
+
+async def all_of(work: Iterable[Coroutine[Any, Any, Judgement | None]]) -> list[Judgement | None]:
+    """What each gives, or what the first to fail raised once all have ended: nothing is left running."""
+    given = await asyncio.gather(*work, return_exceptions=True)
+    for each in given:
+        if isinstance(each, BaseException):
+            raise each
+    return given  # type: ignore[return-value]
 
 
 async def _called(result: Any) -> None:
@@ -710,11 +808,6 @@ def under(path: Path, branch: Path) -> bool:
     return path[: len(branch)] == branch
 
 
-def same_parts(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether a definition would be made of the same things."""
-    return len(one) == len(other) and all(a is b or a == b for a, b in zip(one, other, strict=True))
-
-
 def branches(run: Run) -> list[Run]:
     """Every branch of a run, at any depth."""
     children = run.children()
@@ -735,8 +828,15 @@ def takes_time(case: Case, config: RunConfig) -> bool:
     tool = case.tool
     if tool is None:
         return False
-    guarded = config.pre_approval_tool_input_guardrails and bool(tool.tool_input_guardrails)
-    return guarded or type(tool.needs_approval) is not bool or tool.on_approval is not None
+    return early(case, config) or type(tool.needs_approval) is not bool or tool.on_approval is not None
+
+
+def early(case: Case, config: RunConfig) -> bool:
+    """Whether the tool's guardrails look at a case before a person is asked about it."""
+    tool, args = case.tool, case.args
+    if not config.pre_approval_tool_input_guardrails or tool is None or not tool.tool_input_guardrails:
+        return False
+    return tool.needs_approval is not False and args is not None and args.problem is None
 
 
 def called(item: Any) -> str | None:
@@ -745,9 +845,9 @@ def called(item: Any) -> str | None:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
     if item.get("type") != "function_call":
         return None
-    name, *rest = (item.get(key) for key in ("name", "arguments"))
-    ids = [each for each in (item.get("call_id"), item.get("id")) if each is not None]
-    if not isinstance(name, str) or not all(type(each) is str for each in (*rest, *ids)):
+    name, arguments = item.get("name"), item.get("arguments")
+    call_id, id = item.get("call_id", ""), item.get("id", "")
+    if not (type(name) is type(arguments) is str and type(call_id or "") is type(id or "") is str):
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
     return name
 
@@ -758,4 +858,6 @@ def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
         return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."
     if refused.by == "runtime":
         return "invalid_arguments", f"The call did not run: {refused.why}."
+    if state.call.kind == "output":
+        return "approval_rejected", "This output was not approved; give another one."
     return "approval_rejected", "The call was not approved and did not run."

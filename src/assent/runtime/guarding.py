@@ -6,20 +6,24 @@ A guardrail that raises stops the run with its exception, before anything that i
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.json import decode
+from msgspec.structs import replace
 
 from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.run import CallState, Run
+from ..core.transcript import provider_id
 from ..errors import (
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
+    TripwireTriggered,
     UsageError,
 )
 from ..guardrail import (
@@ -38,7 +42,7 @@ from ..guardrail import (
     named,
 )
 from ..tools.tool import Tool
-from .asking import Paused
+from .asking import Body
 from .cast import Seat
 from .value import output_json
 from .view import all_said, said_value
@@ -82,16 +86,43 @@ async def guard_output(driver: Driver, path: Path, seat: Seat, output: Any) -> N
     """Let the output guardrails look at a final output, one after another."""
     for name, guardrail in output_guardrails(seat, driver.config, path).items():
         found = await _look(guardrail, GuardrailFunctionOutput, driver.ctx, seat.agent, output)
-        record(driver, path, f.Guarded("output", name, found.tripwire_triggered, path=path), found)
+        run = driver.run_at(path)
+        place = run.agent if run.began is not None and run.began.agent != run.agent else None
+        driver.outputs[path, f"guarded {len(run.guarded)}"] = output
+        record(driver, path, f.Guarded("output", name, found.tripwire_triggered, agent=place, path=path), found)
         if found.tripwire_triggered:
             result = OutputGuardrailResult(guardrail, seat.agent, output, found)
             raise OutputGuardrailTripwireTriggered(f"The output guardrail {name!r} stopped the run for good.", result)
 
 
+class Looking(Body):
+    """A call as its guardrails see it: there is nothing to ask, and nothing to do."""
+
+    __slots__ = ()
+
+    def ask_sync(self, question: Any, schema: Any) -> NoReturn:
+        """Nobody can be asked from here."""
+        raise UsageError("A guardrail looks, and can neither ask nor step.")
+
+    async def step(self, name: str, fn: Callable[[], Any]) -> NoReturn:
+        """Nothing can be done from here."""
+        self.ask_sync(name, None)
+
+    def step_sync(self, name: str, fn: Callable[[], Any]) -> NoReturn:
+        """Nothing can be done from here."""
+        self.ask_sync(name, None)
+
+
+def _context(driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> ToolContext[Any]:
+    agent, looking = driver.cast.of(state).agent, Looking(driver.journal, path, state, args)
+    return ToolContext(driver.ctx.context, driver, looking, agent, tool.name, provider_id(state))
+
+
 async def guard_call(
-    driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any]
+    driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]
 ) -> f.Refused | None:
     """Let a tool's guardrails look at the arguments; the refusal, if one of them refuses."""
+    ctx = _context(driver, path, state, tool, args)
     for name, guardrail in named(tool.tool_input_guardrails).items():
         data = ToolInputGuardrailData(ctx, ctx.agent)
         found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
@@ -108,9 +139,10 @@ async def guard_call(
 
 
 async def guard_result(
-    driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], value: Any
-) -> Any:
-    """What a body gave, or what the model is told instead, once the tool's guardrails have looked at it."""
+    driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
+) -> tuple[Any, str]:
+    """What a body gave, or what the model is told instead, and by whom. What is held back, no other guardrail sees."""
+    ctx = _context(driver, path, state, tool, args)
     for name, guardrail in named(tool.tool_output_guardrails).items():
         data = ToolOutputGuardrailData(ctx, ctx.agent, value)
         found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
@@ -121,16 +153,13 @@ async def guard_result(
                 ToolOutputGuardrailResult(guardrail, found),
             )
         if found.behavior == "reject_content":
-            value = found.message
-    return value
+            return found.message, f"guardrail:{name}"
+    return value, "tool"
 
 
 async def _look(guardrail: Any, kind: type[Any], *args: Any) -> Any:
-    try:
-        found = guardrail.guardrail_function(*args)
-        found = await found if inspect.isawaitable(found) else found
-    except Paused:
-        raise UsageError(f"The guardrail {guardrail.get_name()!r} asks; a guardrail looks, and cannot.") from None
+    found = guardrail.guardrail_function(*args)
+    found = await found if inspect.isawaitable(found) else found
     if not isinstance(found, kind):
         raise UsageError(
             f"The guardrail {guardrail.get_name()!r} must return a {kind.__name__}, and gave {described(found)}."
@@ -151,29 +180,45 @@ def record(driver: Driver, path: Path, fact: f.Guarded, found: Any) -> None:
     info = found.output_info
     output = output_json(info)[0] if info is not None else f.NOTHING
     driver.outputs[path, f"guard {len(driver.run_at(path).guarded)}"] = info
-    driver.journal.add(
-        f.Guarded(
-            fact.where,
-            fact.name,
-            fact.tripped,
-            output,
-            fact.call,
-            fact.message,
-            at=driver.journal.now(),
-            path=path,
-        )
-    )
+    driver.journal.add(replace(fact, output=output, at=driver.journal.now()))
+    if fact.tripped:
+        driver.tripped.add(path)
+
+
+TRIPWIRES = {
+    "input": InputGuardrailTripwireTriggered,
+    "output": OutputGuardrailTripwireTriggered,
+    "tool_input": ToolInputGuardrailTripwireTriggered,
+    "tool_output": ToolOutputGuardrailTripwireTriggered,
+}
+
+
+def tripwire(driver: Driver, path: Path) -> TripwireTriggered | None:
+    """What stopped this run or branch for good, where the process came to its end before it could be closed."""
+    run = driver.run_at(path)
+    if any(driver.run_at(path[:depth]).closed is not None for depth in range(len(path) + 1)):
+        return None
+    for number, fact in enumerate(run.guarded):
+        if fact.tripped:
+            words = f"The guardrail {fact.name!r} stopped the run for good."
+            return TRIPWIRES[fact.where](words, _result(driver, path, run, number, fact))
+    return None
 
 
 # -- reading the results back ------------------------------------------------------------------------
 
 
-def results(driver: Driver, path: Path, where: str) -> list[Any]:
+PLACES = ("input", "output", "tool_input", "tool_output")
+"""Where guardrails look."""
+
+
+def results(driver: Driver, path: Path, where: str, released: bool = False) -> list[Any]:
     """What the guardrails of one kind found in a run, in order; those that are gone are left out."""
     run = driver.run_at(path)
     numbered = [(n, fact) for n, fact in enumerate(run.guarded) if fact.where == where]
     found = (_result(driver, path, run, n, fact) for n, fact in numbered)
-    return [each for each in found if each is not None]
+    kept = [each for each in found if each is not None]
+    return [replace(each, agent=each.agent.name) for each in kept] if released and where == "output" else kept
 
 
 def _result(driver: Driver, path: Path, run: Run, number: int, fact: f.Guarded) -> Any:
@@ -185,17 +230,23 @@ def _result(driver: Driver, path: Path, run: Run, number: int, fact: f.Guarded) 
             seat = driver.cast.seat(run.began.agent if run.began is not None else run.agent)
             looked = input_guardrails(seat, driver.config, path).get(fact.name)
             return InputGuardrailResult(looked, output) if looked is not None else None
-        seat = driver.cast.seat(run.agent)
+        place = fact.agent or (run.began.agent if run.began is not None else run.agent)
+        seat = driver.cast.seat(place)
         guard = output_guardrails(seat, driver.config, path).get(fact.name)
-        return OutputGuardrailResult(guard, seat.agent, driver.view(path).output(), output) if guard else None
+        key = path, f"guarded {number}"
+        seen = driver.outputs[key] if key in driver.outputs else driver.view(path).output()
+        return OutputGuardrailResult(guard, seat.agent, seen, output) if guard else None
     state = run.calls[fact.call]
     behavior: Any = "raise_exception" if fact.tripped else "allow" if fact.message is None else "reject_content"
     given = ToolGuardrailFunctionOutput(info, behavior, fact.message)
-    tool = driver.cast.of(state).tools.get(state.tool)
-    if tool is None:
-        return None
-    if fact.where == "tool_input":
-        before: ToolInputGuardrail | None = named(tool.tool_input_guardrails).get(fact.name)
-        return ToolInputGuardrailResult(before, given) if before is not None else None
-    after: ToolOutputGuardrail | None = named(tool.tool_output_guardrails).get(fact.name)
-    return ToolOutputGuardrailResult(after, given) if after is not None else None
+    tools = driver.cast.of(state).tools
+    for tool in (tools.get(state.tool), tools.get(state.call.tool)):  # a person may have chosen another one
+        if tool is not None and fact.where == "tool_input":
+            before: ToolInputGuardrail | None = named(tool.tool_input_guardrails).get(fact.name)
+            if before is not None:
+                return ToolInputGuardrailResult(before, given)
+        elif tool is not None:
+            after: ToolOutputGuardrail | None = named(tool.tool_output_guardrails).get(fact.name)
+            if after is not None:
+                return ToolOutputGuardrailResult(after, given)
+    return None

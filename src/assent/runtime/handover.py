@@ -5,65 +5,98 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from ..agent import Agent
 from ..core import facts as f
 from ..core.digest import described
-from ..core.run import CallState, Run
-from ..core.transcript import Item, handed_text, provider_id, said_items
-from ..errors import UsageError
-from ..handoff import Handoff, HandoffInputData
+from ..core.run import CallState, Entry, Run, Turn
+from ..core.transcript import Item, entry_items, handed_text, output_item, ran_text
+from ..errors import InvalidInput, UsageError
+from ..handoff import Handoff, HandoffInputData, InputFilter
 from ..item import HandoffOutputItem, RunItem
 from .history import accepted
 from .value import input_json
-from .view import View, all_said
+from .view import View
 
 if TYPE_CHECKING:
     from .driver import Driver
 
 Path = tuple[str, ...]
+Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 
 
-async def hand_over(driver: Driver, path: Path, state: CallState, tool: Handoff) -> str:
+def hand_over(driver: Driver, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
     """Let the other agent have the word; its name."""
-    run, target = driver.run_at(path), tool.agent
-    choose = tool.input_filter or driver.config.handoff_input_filter
-    history = f.NOTHING
-    if choose is not None:
-        if run.began is not None and run.began.conversation:
-            raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
-        before = _heard(driver.view(path), run, state, target)
-        after = choose(HandoffInputData(*before, driver.ctx))
-        after = await after if inspect.isawaitable(after) else after
-        if not isinstance(after, HandoffInputData):
-            raise UsageError(f"An input_filter must return HandoffInputData, and gave {described(after)}.")
-        history = input_json(accepted(_items(after)))
-    now = driver.journal.now()
-    source = driver.cast.of(state).agent
+    journal, target = driver.journal, tool.agent
     to = driver.cast.place(target)
-    driver.journal.add(f.HandedOff(state.call.id, to, history, target.name, at=now, path=path))
-    if driver.hooks is not None or target.hooks is not None:
-        await driver.tell("handoff", source, target)
+    journal.add(f.HandedOff(state.call.id, to, history, target.name, at=journal.now(), path=path))
     return target.name
 
 
-def _heard(
-    view: View, run: Run, state: CallState, target: Agent[Any]
-) -> tuple[str | tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]:
-    """The talk as it is before a filter: what was given, what was generated, and what in the turn that hands over."""
-    said = [item for each in all_said(run) for item in said_items(each)]
-    turns = [entry for entry in run.entries if not isinstance(entry, f.Said | f.HandedOff)]
-    before = [item for turn in turns if turn is not state.turn for item in view.turn_items(turn)]
+def check_filter(driver: Driver, path: Path, tool: Handoff) -> None:
+    """What cannot be filtered is not handed over: `UsageError`, before anything is done."""
+    began = driver.run_at(path).began
+    if _filter(driver, tool) is not None and began is not None and began.conversation:
+        raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
+
+
+async def filtered(driver: Driver, path: Path, state: CallState, tool: Handoff) -> Raw:
+    """What the next agent hears of the talk so far, if a filter chooses it."""
+    choose = _filter(driver, tool)
+    if choose is None:
+        return f.NOTHING
+    run = driver.run_at(path)
+    chosen = choose(HandoffInputData(*_heard(driver.view(path), run, state, tool.agent), driver.ctx))
+    items = accepted(_items(await chosen if inspect.isawaitable(chosen) else chosen))
+    if not items and not run.unheard:
+        raise UsageError("The input_filter left nothing that the next agent could hear.")
+    try:
+        return input_json(items)
+    except InvalidInput as error:
+        raise InvalidInput(f"What the input_filter gave cannot be heard: {error}") from None
+
+
+def _filter(driver: Driver, tool: Handoff) -> InputFilter | None:
+    return tool.input_filter or driver.config.handoff_input_filter
+
+
+def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
+    """The talk as the agent that hands over has heard it: what was given, what was generated since, and what in
+    the turn that hands over. What an earlier filter took out is not in it."""
+    entries = run.entries
+    first = max((n for n, entry in enumerate(entries) if type(entry) is f.HandedOff and entry.history), default=0)
+    since = max((n for n, entry in enumerate(entries) if n >= first and _given(entry)), default=first - 1) + 1
+    given = [item for entry in entries[first:since] for item in entry_items(entry)]
+    turns = [entry for entry in entries[since:] if type(entry) is Turn and entry is not state.turn]
     agent = view.agent(state.turn)
-    raw = {
-        "type": "function_call_output",
-        "call_id": provider_id(state),
-        "output": handed_text(target.name),
-    }
-    here = [*view.turn_items(state.turn), HandoffOutputItem(agent, raw, agent, target)]
-    return tuple(said), tuple(before), tuple(here)
+    words = ran_text(state, handed_text(target.name))
+    over = HandoffOutputItem(agent, output_item(state, words), agent, target)
+    before = tuple(item for turn in turns for item in view.turn_items(turn))
+    outputs = (over if each is state else view.output_of(each) for each in state.turn.calls)
+    here = [*view.reply_items(state.turn), *(output for output in outputs if output is not None)]
+    return tuple(given), before, tuple(here)
 
 
-def _items(data: HandoffInputData) -> list[Item]:
-    given = data.input_history
+def _given(entry: Entry) -> bool:
+    """Whether an entry is not the model's: input, a filter's choice, or the word on an output that was refused."""
+    if type(entry) is f.HandedOff:
+        return bool(entry.history)
+    return type(entry) is f.Said or (type(entry) is Turn and type(entry.reply) is f.Proposed)
+
+
+def _items(data: Any) -> list[Item]:
+    if not isinstance(data, HandoffInputData):
+        raise UsageError(f"An input_filter must return HandoffInputData, and gave {described(data)}.")
+    given, made = data.input_history, (data.pre_handoff_items, data.new_items)
+    if not isinstance(given, str) and not _all(given, dict):
+        raise UsageError(f"An input_filter must give an input_history of text or items, and gave {described(given)}.")
+    for items in made:
+        if not _all(items, RunItem):
+            raise UsageError(f"An input_filter must give run items, and gave {described(items)}.")
     history: list[Item] = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-    return history + [item.to_input_item() for item in (*data.pre_handoff_items, *data.new_items)]
+    return history + [item.to_input_item() for items in made for item in items]
+
+
+def _all(items: Any, kind: type[Any]) -> bool:
+    return isinstance(items, list | tuple) and all(isinstance(item, kind) for item in items)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ..agent import Agent
+from ..approval.question import fitting
 from ..core import codec
 from ..core import facts as f
 from ..core.digest import holds
@@ -163,7 +164,7 @@ def _misfit(run: Run, cast: Cast) -> CallState | None:
         if state.phase is REFUSED:
             continue
         kind = state.question.kind if state.question is not None else None
-        if kind == "approval" and state.allowed() == GONE:  # nobody can let it run any more
+        if kind == "approval" and state.allowed() == fitting(state, kind, GONE):  # nobody can let it run any more
             continue
         needed = state.fingerprint or state.call.definition
         try:

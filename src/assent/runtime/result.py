@@ -23,7 +23,7 @@ from ..item import RunItem, ToolApprovalItem
 from ..models.model import ModelResponse
 from .driver import Driver
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
-from .guarding import results
+from .guarding import PLACES, results
 from .state import RunState
 from .view import View
 
@@ -39,6 +39,8 @@ class RunResultBase:
         self._released: str | None = None
         self._final: tuple[object, Any] = (None, None)
         self._state: RunState[Any] | None = None
+        self._found: dict[str, list[Any]] = {}
+        """What guardrails found, once the agents that have them are released."""
 
     @property
     def _view(self) -> View:
@@ -82,7 +84,8 @@ class RunResultBase:
         """The agent that had the word last."""
         if self._released is not None:
             raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
-        return self._driver.cast.seat(self._driver.run_at(self._path).agent).agent
+        driver = self._driver
+        return driver.cast.seat(driver.run_at(self._path).agent or driver.agent.name).agent
 
     @property
     def last_response_id(self) -> str | None:
@@ -97,22 +100,27 @@ class RunResultBase:
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
         """What input guardrails found."""
-        return results(self._driver, self._path, "input")
+        return self._results("input")
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
         """What output guardrails found."""
-        return results(self._driver, self._path, "output")
+        return self._results("output")
 
     @property
     def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]:
         """What tool input guardrails found."""
-        return results(self._driver, self._path, "tool_input")
+        return self._results("tool_input")
 
     @property
     def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
         """What tool output guardrails found."""
-        return results(self._driver, self._path, "tool_output")
+        return self._results("tool_output")
+
+    def _results(self, where: str) -> list[Any]:
+        if self._released is not None:
+            return list(self._found[where])
+        return results(self._driver, self._path, where)
 
     def to_input_list(self) -> list[Item]:
         """The original input and what the run generated, as input for another run."""
@@ -124,7 +132,11 @@ class RunResultBase:
             raise UsageError("A run inside another is part of it: take the state of the outer run's result.")
         if self._state is None:
             driver = self._driver
-            self._state = RunState(driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs))
+            if driver.journal.run.began is None:
+                raise UsageError("Nothing had begun, so there is no state; run the agent again.")
+            self._state = RunState(
+                driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs), driver.config.tracing
+            )._left_by(driver.noted)
         return self._state
 
     def final_output_as(self, cls: type[R], raise_if_incorrect_type: bool = False) -> R:
@@ -143,6 +155,7 @@ class RunResultBase:
                 item.release_agent()
         self._released = self.last_agent.name
         _ = self.final_output, self.raw_responses
+        self._found = {where: results(self._driver, self._path, where, released=True) for where in PLACES}
         state = self.to_state()
         state._release()
         self._driver.cast, self._driver.hooks = state._cast, None
@@ -180,16 +193,20 @@ class RunResultStreaming(RunResultBase):
     @property
     def current_agent(self) -> Agent[Any]:
         """The agent that has the word."""
-        if self._driver.journal.run.began is None:
-            return self._driver.agent
         return self.last_agent
 
     def _delta(self, data: Item) -> None:
         self._queue.put_nowait(RawResponsesStreamEvent(data))
 
     def _fact(self, fact: AnyFact) -> None:
+        self._forget()
         for event in events(self._view, fact):
             self._queue.put_nowait(event)
+
+    def _forget(self) -> None:
+        """What was looked at before is not so any more."""
+        for cached in ("new_items", "raw_responses", "interruptions"):
+            self.__dict__.pop(cached, None)
 
     def _start(self, drive: Coroutine[Any, Any, None]) -> None:
         self._task = asyncio.create_task(drive)
@@ -199,8 +216,7 @@ class RunResultStreaming(RunResultBase):
         if not task.cancelled():
             self._error = task.exception()
         self.is_complete = True
-        for cached in ("new_items", "raw_responses", "interruptions"):
-            self.__dict__.pop(cached, None)
+        self._forget()
         self._queue.put_nowait(None)
 
     async def stream_events(self) -> AsyncIterator[StreamEvent]:

@@ -6,19 +6,30 @@ import asyncio
 import functools
 from typing import Any
 
+from msgspec.json import decode
+from msgspec.structs import replace
+
 from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import holds
 from ..core.run import Run, status
 from ..core.transcript import Item
-from ..errors import ContextMissing, MaxTurnsExceeded, RunFinished, SessionMissing, StateSpent, UsageError
+from ..errors import (
+    ContextMissing,
+    MaxTurnsExceeded,
+    RunFinished,
+    SessionFailed,
+    SessionMissing,
+    StateSpent,
+    UsageError,
+)
 from ..hooks import RunHooks
 from ..sessions.session import Session
 from ..version import __version__
 from .blocking import block
 from .cast import Cast
-from .config import DEFAULT_MAX_TURNS, RunConfig
+from .config import DEFAULT, DEFAULT_MAX_TURNS, RunConfig
 from .driver import Driver
 from .guarding import input_guardrails
 from .history import checked_session, heard, unsaved
@@ -26,6 +37,7 @@ from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
 from .state import RunState
+from .tracing import observed
 from .value import input_json
 
 
@@ -135,7 +147,12 @@ class Order:
         self.conversation = conversation
 
 
+NOWHERE = Order(None, None)
+
+
 def _order(previous: str | None, auto: bool, conversation: str | None, session: Any) -> Order:
+    if previous is None and conversation is None and session is None and auto is False:
+        return NOWHERE
     for name, value in (("previous_response_id", previous), ("conversation_id", conversation)):
         if value is not None and not (type(value) is str and value and holds(value)):
             raise UsageError(f"{name} is the provider's id, a text, got {value!r:.80}.")
@@ -167,7 +184,7 @@ def _prepare(
         raise UsageError(f"max_turns must be a whole number of at least 1, got {max_turns!r:.80}.")
     if hooks is not None and not isinstance(hooks, RunHooks):
         raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}; an agent's own hooks go to Agent(hooks=...).")
-    config = config or RunConfig()
+    config = config or DEFAULT
     if isinstance(input, RunState):
         return _resume(agent, input, context, max_turns, config, hooks, order), None
     said = input_json(input)
@@ -185,10 +202,13 @@ def _prepare(
         session=order.session.session_id if order.session is not None else None,
         at=journal.now(),
     )
+    driver.observer = observed(driver, began)
+    if driver.observer is not None:
+        began = replace(began, trace=driver.observer.trace)
     if order.session is None:
         journal.append([began, f.Said(said)])
         return driver, None
-    return driver, functools.partial(_begin, journal, began, order.session, input, config)
+    return driver, functools.partial(_begin, journal, began, order.session, decode(said), config)
 
 
 def _guarded(agent: Agent[Any], config: RunConfig) -> bool:
@@ -223,15 +243,21 @@ def _resume(
     now = status(run)
     late = order.session is not None and unsaved(run)  # it is over, and its session does not know
     if now in ("done", "closed", "idle") and not (now == "done" and late):
+        if run.closed is not None:
+            raise RunFinished(f"The run was closed and cannot go on: {run.closed.why} Begin a new one.")
         raise RunFinished(f"The run is {now}; it has nothing left to do. Give it new input with state.add_input(...).")
-    if now == "exhausted" and max_turns is None:
+    if now == "exhausted" and max_turns is None and not late:
         raise MaxTurnsExceeded(f"The run used up its {run.max_turns} turns; resume it with a higher max_turns.")
+    if config.tracing is None and state._tracing is not None:
+        config = replace(config, tracing=state._tracing)
     journal = state._journal
     journal.clock = config.clock
     cast = state._cast if state._cast.root is agent else Cast(agent)
     driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
+    driver.observer = observed(driver, run.began, resumed=True)
     state._spent = True
-    driver.unseen = list(made_outside(journal.facts))
+    driver.unseen = list(made_outside(journal.facts[state._heard :]))
+    driver.noted = state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
@@ -255,11 +281,30 @@ def _same_order(began: f.Began, order: Order) -> None:
         raise UsageError("A run keeps the provider's conversation that it began with; leave the ids out on resume.")
 
 
+async def _load(driver: Driver, begin: Any) -> None:
+    """Begin with what the session holds, however long that takes unless the run is told to stop."""
+    try:
+        async with asyncio.timeout(None) as driver.loading:
+            driver.limit_loading()
+            await begin()
+    except TimeoutError:
+        if driver.loading is None or not driver.loading.expired():
+            raise
+        raise SessionFailed("The run was stopped before its session could be read; nothing had begun.") from None
+    finally:
+        driver.loading = None
+
+
 async def _drive(driver: Driver, begin: Any) -> None:
+    work = _driven(driver, begin)
+    await (work if driver.observer is None else driver.observer.drive(work))
+
+
+async def _driven(driver: Driver, begin: Any) -> None:
     """Drive, and let no exception leave without the run as it is now."""
     try:
         if begin is not None:
-            await begin()
+            await _load(driver, begin)
         await driver.drive()
         run = driver.journal.run
         if status(run) == "exhausted":
@@ -267,9 +312,11 @@ async def _drive(driver: Driver, begin: Any) -> None:
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )
     except BaseException as error:
-        if driver.journal.run.began is None:
-            raise
-        state = RunState(driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs))
+        state = None
+        if driver.journal.run.began is not None:
+            state = RunState(
+                driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs), driver.config.tracing
+            )._left_by(driver.noted)
         try:
             object.__setattr__(error, "state", state)  # a frozen exception gets it too
         except AttributeError:

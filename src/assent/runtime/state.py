@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.gate import read_arguments
-from ..approval.question import CANNOT_RUN, action_digest, arguments_text, new_id
+from ..approval.question import CANNOT_RUN, action_digest, arguments_text, fitting, new_id
 from ..core import codec
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest
@@ -34,11 +34,12 @@ from ..errors import (
 from ..item import ToolApprovalItem
 from ..tools.tool import Tool
 from ..version import __version__
-from . import saved_context
+from . import saved_context, tracing
 from .cast import Cast, Seat
 from .decider import Always, always, record
 from .journal import Journal
 from .signature import SigningKey, sign, verify
+from .tracing import Tracing
 from .value import input_json
 from .view import Outputs, View
 
@@ -75,14 +76,29 @@ class Peek(Struct, frozen=True):
 class RunState(Generic[T]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
-    def __init__(self, journal: Journal, cast: Cast, context: Any, outputs: Outputs | None = None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        cast: Cast,
+        context: Any,
+        outputs: Outputs | None = None,
+        tracing: Tracing | None = None,
+    ) -> None:
         self._journal = journal
         self._cast = cast
         self._context = context
         self._outputs: Outputs = outputs if outputs is not None else {}
+        self._tracing = tracing
         self._spent = False
+        self._heard = 0
+        self._untold: list[f.AnyFact] = []
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
+
+    def _left_by(self, untold: list[f.AnyFact]) -> RunState[T]:
+        """This state, as a drive in this process left it: it has seen all but these facts of its end."""
+        self._heard, self._untold = len(self._journal.facts), list(untold)
+        return self
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -185,9 +201,19 @@ class RunState(Generic[T]):
             raise RunFinished("The run is closed; it takes no more input.") from None
 
     def _release(self) -> None:
-        """Keep the agent's tools, which decisions need, and let go of the agent itself."""
+        """Let go of the agents; where something is to be decided keep their tools, which decisions need."""
         agent = self._cast.root
-        self._cast = Cast(Agent(agent.name, tools=agent.tools, handoffs=agent.handoffs))
+        if self._journal.run.open:
+            shown = Agent(
+                agent.name,
+                tools=agent.tools,
+                handoffs=agent.handoffs,
+                output_type=agent.output_type,
+                output_needs_approval=agent.output_needs_approval,
+            )
+            self._cast = Cast(shown)
+        else:
+            self._cast = self._cast.names()
 
     def _usable(self) -> None:
         if self._spent:
@@ -207,11 +233,14 @@ class RunState(Generic[T]):
 
         A context that is a mapping, a dataclass or a pydantic model is saved with it; any other
         needs `context_serializer`, or is left out with a warning (with `strict_context`: an error).
+        With `include_tracing_api_key` the endpoint of `RunConfig(tracing=...)`, its key and its headers
+        are saved too, so that another process goes on tracing without being given them.
         With `key` it is signed, so that `from_string(..., keys=[...])` refuses what was changed.
         """
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
-        saved = codec.Saved(codec.SCHEMA, __version__, self._journal.facts, context, kind)
+        traced = tracing.save(self._tracing) if include_tracing_api_key else None
+        saved = codec.Saved(codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced)
         if key is not None:
             sign(saved, key)
         return codec.encode(saved).decode()
@@ -268,7 +297,8 @@ class RunState(Generic[T]):
         context = saved_context.load(
             saved.context, saved.context_kind, context_override, context_deserializer, strict_context
         )
-        state = cls(Journal(saved.journal, run, time.time), Cast(agent), context)
+        traced = tracing.load(saved.tracing)
+        state = cls(Journal(saved.journal, run, time.time), Cast(agent), context, tracing=traced)
         state._fit(agent, on_change)
         return state
 
@@ -317,7 +347,9 @@ class RunState(Generic[T]):
     def _fit_definition(self, run: Run, whose: str = "") -> None:
         """What is not as it was, of the agent that has the word in the run and in each of its open branches."""
         if run.definition is not None and run.concluded is None:
-            self.changes += [f"{whose}{change}" for change in changes(run.definition, self._cast.seat(run.agent))]
+            was = run.definition
+            marks = was.tools or self._journal.run.marks.get(was.digest, {})
+            self.changes += [f"{whose}{change}" for change in changes(was, marks, self._cast.seat(run.agent))]
         for state in run.open.values():
             if state.child is not None:
                 self._fit_definition(state.child, f"under call {state.call.id} of {state.tool}: ")
@@ -328,7 +360,9 @@ class RunState(Generic[T]):
         if accepted is None or (tool is not None and tool.fingerprint == accepted):
             return
         kind = state.question.kind if state.question is not None else None
-        if tool is None and kind == "approval" and state.allowed() == GONE:  # it was asked about already, as gone
+        if (
+            tool is None and kind == "approval" and state.allowed() == fitting(state, kind, GONE)
+        ):  # it was asked about already, as gone
             return
         what = (
             f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
@@ -353,12 +387,12 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
     args = read_arguments(tool, arguments_text(state)) if tool is not None else None
-    allowed: tuple[f.Verdict, ...] | None = GONE
+    allowed: tuple[f.Verdict, ...] | None = fitting(state, kind, GONE)
     shown = (
         old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
     )
     if kind == "approval" and tool is not None and args is not None:
-        allowed = None if args.problem is None else CANNOT_RUN
+        allowed = None if args.problem is None else fitting(state, kind, CANNOT_RUN)
         what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
         value = {"raw": state.proposal.arguments} if args.value is None else args.value
         shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
@@ -386,12 +420,12 @@ def agent_name(run: Run) -> str:
     return handed.name if handed is not None else run.agent
 
 
-def changes(was: f.Defined, seat: Seat) -> list[str]:
-    """What of an agent's definition is not as the run last knew it."""
+def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
+    """What of an agent's definition, and of its tools by their marks, is not as the run last knew it."""
     now = seat.defined()
-    out = [f"tool {name!r} is gone" for name in was.tools if name not in seat.tools]
-    out += [f"tool {name!r} is new" for name in now.tools if was.tools and name not in was.tools]
-    out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if was.tools.get(name, mark) != mark]
+    out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
+    out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
+    out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]
     if was.digest != now.digest and not out:
         out.append("its tools have changed")
     if was.instructions != now.instructions:

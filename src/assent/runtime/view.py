@@ -128,7 +128,8 @@ class View:
 
     def input_list(self) -> list[Item]:
         """The talk as input for another run; a call without its output is left out."""
-        heard = [item for entry in self.run.entries for item in entry_items(entry)]
+        talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)  # what a filter made is no news
+        heard = [item for entry in talk for item in entry_items(entry)]
         return heard + [item for said in self.run.unheard for item in said_items(said)]
 
     def output(self) -> Any:
@@ -140,6 +141,8 @@ class View:
         if done.call is not None:
             value = effective(self.run.calls[done.call])["output"]
             return value if shape is None else shape.load(value)
+        if shape is not None and done.output:
+            return shape.load(done.output)
         if done.source is not None or done.output:
             key = self.path, done.source or FINAL
             if key in self.outputs:

@@ -51,6 +51,8 @@ class ExactSession(Session, Protocol):
         """Add what a run generated, the first item being at `position` in that run's own count.
 
         What is stored of that run at these positions already is not stored again. All of the rest is
-        stored, in its order, or nothing.
+        stored, in its order, or nothing. If something else is stored there, the run was taken up from
+        an earlier save and took another course: what is stored of it from `position` on goes, and the
+        items are added.
         """
         ...

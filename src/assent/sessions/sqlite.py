@@ -26,6 +26,8 @@ WRITE = (
     "INSERT INTO assent_items (session, run, position, item) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (session, run, position) WHERE run IS NOT NULL DO NOTHING"
 )
+STORED = "SELECT position, item FROM assent_items WHERE session = ? AND run = ? AND position >= ? AND position < ?"
+REWIND = "DELETE FROM assent_items WHERE session = ? AND run = ? AND position >= ?"
 REMOVE = "DELETE FROM assent_items WHERE seq = ?"
 CLEAR = "DELETE FROM assent_items WHERE session = ?"
 LARGEST = 2**63 - 1
@@ -74,12 +76,27 @@ class SQLiteSession:
         await self._change(ADD, [(self.session_id, text) for text in _texts(items)])
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
-        """Add what a run generated; what is stored of that run at these positions already is not stored again."""
+        """Add what a run generated; what is stored of that run at these positions already is not stored again.
+
+        If something else is stored there, the run was taken up from an earlier save and took another
+        course: what is stored of it from `position` on is replaced.
+        """
+        from .database import transaction
+
         run = _name(run_id, "A run's id")
         texts = _texts(items)
         if _number(position, "A position") > LARGEST - len(texts):
             raise UsageError(f"There is no position {position}.")
-        await self._change(WRITE, [(self.session_id, run, position + n, text) for n, text in enumerate(texts)])
+
+        def change(connection: Connection) -> None:
+            here = (self.session_id, run, position)
+            with transaction(connection):
+                stored = connection.execute(STORED, (*here, position + len(texts)))
+                if any(text != texts[at - position].encode() for at, text in stored):
+                    connection.execute(REWIND, here)
+                connection.executemany(WRITE, [(*here[:2], position + n, text) for n, text in enumerate(texts)])
+
+        await self._do(change)
 
     async def pop_item(self) -> Item | None:
         """Remove the newest item and give it; None if there is none."""

@@ -250,6 +250,20 @@ async def _writes_once(fresh: Fresh) -> None:
     _same(await session.get_items(), ITEMS, "What is stored at its position is not stored again.")
 
 
+async def _goes_with_the_run(fresh: Fresh) -> None:
+    session = await _exact(fresh)
+    await session.write("run", 0, ITEMS[:1])
+    await session.write("run", 1, ITEMS[1:4])
+    await session.write("another run", 0, ITEMS[:1])
+    await session.write("run", 4, ITEMS[4:])
+    await session.write("run", 1, ITEMS[4:])
+    _same(
+        await session.get_items(),
+        [ITEMS[0], ITEMS[0], ITEMS[4]],
+        "Of a run that was taken up from an earlier save and writes something else, what stood there and after goes.",
+    )
+
+
 async def _tells_runs_apart(fresh: Fresh) -> None:
     session, other = await _exact(fresh), await _exact(fresh)
     await session.write("run", 0, ITEMS[:1])
@@ -303,4 +317,10 @@ CHECKS = (
     _survives_cancellation,
     _works_in_any_loop,
 )
-EXACT_CHECKS = (_writes_once, _tells_runs_apart, _writes_once_when_written_at_once, _writes_all_or_nothing)
+EXACT_CHECKS = (
+    _writes_once,
+    _tells_runs_apart,
+    _writes_once_when_written_at_once,
+    _writes_all_or_nothing,
+    _goes_with_the_run,
+)

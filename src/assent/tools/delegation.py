@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..context import ToolContext
+from ..core.digest import digest
 from ..core.facts import CallKind
 from ..core.transcript import Item
 from ..errors import InvalidArguments, InvalidDefinition
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Extractor = Callable[[Any], Any | Awaitable[Any]]
 """Makes the tool's output of the nested run's `RunResult`."""
 OnStream = Callable[[dict[str, Any]], Any | Awaitable[Any]]
-InputBuilder = Callable[[dict[str, Any]], str | list[Item]]
+InputBuilder = Callable[[dict[str, Any]], str | list[Item] | Awaitable[str | list[Item]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -43,6 +44,8 @@ class AgentTool(Tool):
         limit = self.max_turns
         if limit is not None and (type(limit) is not int or limit < 1):
             raise InvalidDefinition(f"Tool {self.name!r}: max_turns must be at least 1, got {limit!r:.80}.")
+        # Which agent is asked is part of what is approved, whatever the tool is called.
+        object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's defaults filled in; nothing is coerced."""

@@ -38,7 +38,7 @@ def parse(text: str | None) -> Docstring:
         if kind == "text":
             prose.append(value.strip())
         elif kind == "admonition" and value.kind not in _FOR_DEVELOPERS:
-            prose.append(f"{title}:\n{indent(value.contents, '    ')}")
+            prose.append(f"{title}:\n{indent(value.contents, '    ')}".strip())
         elif kind in ("parameters", "other parameters"):
             params |= {_bare(each.name): each.description.strip() for each in value}
     return Docstring("\n\n".join(filter(None, prose)), {name: said for name, said in params.items() if said})

@@ -75,10 +75,10 @@ class Tool:
             "rule": self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval),
         }
         object.__setattr__(self, "fingerprint", digest(parts)[:32])
-        input_guards = checked(f"Tool {self.name!r}", ToolInputGuardrail, self.tool_input_guardrails)
-        output_guards = checked(f"Tool {self.name!r}", ToolOutputGuardrail, self.tool_output_guardrails)
-        object.__setattr__(self, "tool_input_guardrails", tuple(input_guards))
-        object.__setattr__(self, "tool_output_guardrails", tuple(output_guards))
+        kinds: list[type[Any]] = [ToolInputGuardrail, ToolOutputGuardrail]
+        for option, kind in zip(("tool_input_guardrails", "tool_output_guardrails"), kinds, strict=True):
+            guards = checked(f"Tool {self.name!r}", option, kind, getattr(self, option))
+            object.__setattr__(self, option, tuple(guards))
         spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema)
         object.__setattr__(self, "spec", spec)
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from ..errors import InvalidArguments
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(Struct, frozen=True, eq=False):
     """What a model is offered, and how JSON arguments become a value of the type."""
 
     json_schema: Json
     required: frozenset[str] = frozenset()
-    defaults: Json = field(default_factory=dict)
-    fill: Callable[[Json], Json] | None = field(default=None, compare=False)
-    validate: Callable[[Json], Any] | None = field(default=None, compare=False)
+    defaults: Json = {}
+    fill: Callable[[Json], Json] | None = None
+    validate: Callable[[Json], Any] | None = None
 
     def canonical(self, args: Json) -> Json:
         """The arguments with the type's defaults filled in; nothing is coerced."""
@@ -27,11 +27,11 @@ class Parameters:
 
     def bind(self, args: Json) -> Any:
         """A value of the type, or `InvalidArguments`."""
-        if self.validate is not None:
-            return self.validate(args)
-        if args:
-            raise InvalidArguments(f"arguments: there are none to give, and {', '.join(args):.80} was given")
-        return None
+        schema = self.json_schema
+        more = [] if schema.get("additionalProperties") else [name for name in args if name not in schema["properties"]]
+        if more:
+            raise InvalidArguments(f"{more[0]:.80}: there is no such argument")
+        return self.validate(args) if self.validate is not None else None
 
 
 NONE = Parameters({"type": "object", "properties": {}, "required": [], "additionalProperties": False})
