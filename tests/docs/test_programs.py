@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,6 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
+
+from assent import SQLiteSession
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -94,6 +98,69 @@ def test_stream_goes_on_after_a_no(run_example: Run) -> None:
 def test_stream_that_is_left_at_the_question_runs_nothing(run_example: Run) -> None:
     ended = lines(run_example("streaming_with_approval"))
     assert ended == [*BEFORE, "cancel_picnic? [y/N] ", "You left it open, so the picnic is not cancelled."]
+
+
+# -- agent as tool -------------------------------------------------------------------------------
+
+SENT = 'Chef: send_buyer {"input":"Eggs and a truffle for four, please."}? [y/N] '
+EGGS = '  Buyer: buy {"amount":3.2,"article":"eggs"}? [y/N] '
+TRUFFLE = '  Buyer: buy {"amount":180.0,"article":"truffle"}? [y/N] '
+NO = "The call was not approved and did not run."
+
+
+def test_both_layers_ask_and_the_inner_agent_goes_on_where_it_stopped(run_example: Run) -> None:
+    assert lines(run_example("agent_as_tool", "y\ny\nn\n")) == [
+        f"{SENT}{EGGS}{TRUFFLE}... buying eggs for 3.20",
+        f"I was told: Bought eggs for 3.20. {NO} Dinner is at eight.",
+    ]
+
+
+def test_a_delegation_that_is_rejected_asks_no_agent(run_example: Run) -> None:
+    assert lines(run_example("agent_as_tool", "n\n")) == [f"{SENT}I was told: {NO} Dinner is at eight."]
+
+
+def test_a_kitchen_that_is_left_buys_nothing(run_example: Run) -> None:
+    ended = lines(run_example("agent_as_tool", "y\ny\n"))
+    assert ended == [f"{SENT}{EGGS}{TRUFFLE}", "You left the kitchen, so nothing more is bought."]
+
+
+# -- SQLite session ------------------------------------------------------------------------------
+
+
+def talk(directory: Path) -> list[Any]:
+    """What the session in the file holds: the type of each item, a message's being its role."""
+    with SQLiteSession("you", directory / "shop.db") as session:
+        return [item.get("role") or item["type"] for item in asyncio.run(session.get_items())]
+
+
+def test_a_conversation_goes_on_over_runs_and_starts(run_example: Run, tmp_path: Path) -> None:
+    assert lines(run_example("sqlite_session", "order 3 lamps\ny\nwhat have I ordered?\norder a chair\n")) == [
+        'you: order {"what":"3 lamps"}? [y/N] shop: All right: ordered 3 lamps',
+        "you: shop: So far: ordered 3 lamps",
+        'you: order {"what":"a chair"}? [y/N] ',
+        "The conversation is kept. Start again to go on.",
+    ]
+    order = ["user", "function_call", "function_call_output", "assistant"]
+    assert talk(tmp_path) == [*order, "user", "assistant"], "nothing of the turn that waits"
+    assert (tmp_path / "shop-order.json").exists()
+
+    assert lines(run_example("sqlite_session", "n\nwhat have I ordered?\n\n")) == [
+        "Going on with shop.db: 2 lines of yours.",
+        'order {"what":"a chair"}? [y/N] shop: All right: not ordered',
+        "you: shop: So far: ordered 3 lamps, not ordered",
+        "you: ",
+    ]
+    assert talk(tmp_path) == [*order, "user", "assistant", *order, "user", "assistant"]
+    assert not (tmp_path / "shop-order.json").exists()
+
+
+def test_leaving_at_the_question_again_and_again_stores_nothing_twice(run_example: Run, tmp_path: Path) -> None:
+    run_example("sqlite_session", "order tea\n")
+    for _ in range(2):
+        run_example("sqlite_session")
+        assert talk(tmp_path) == []
+    assert "shop: All right: ordered tea" in lines(run_example("sqlite_session", "y\n\n"))[0]
+    assert talk(tmp_path) == ["user", "function_call", "function_call_output", "assistant"]
 
 
 # -- the vocabulary Assent shares ----------------------------------------------------------------
