@@ -1158,7 +1158,7 @@ def room(state: RunState[Any], calls: int) -> float:
     return 1.5 * len(json.dumps(items, separators=(",", ":")).encode()) + 400 * calls + 2048
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
 async def test_the_size_is_linear_in_the_items_of_the_run_and_its_branches(depth: int) -> None:
     send, _ = sending(needs_approval=True)
     agents = [scripted(*[[mail(f"p{n}"), mail("q")] for n in range(20)], "deep", name="leaf", tools=[send])]

@@ -21,7 +21,7 @@ from ..core.digest import BadJSON, canonical, described, parse_object, text, wor
 from ..core.run import CallState, Run
 from ..errors import InvalidArguments
 from ..tools.tool import Tool, qualified
-from .question import CANNOT_RUN, action_digest, fills, fitting, item_of, new_id
+from .question import CANNOT_RUN, action_digest, every_call, fills, fitting, item_of, new_id
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -121,7 +121,7 @@ async def _why_ask(case: Case, tool: Tool, args: Arguments) -> str | None:
         return f"This call cannot run as it is: {args.problem}"
     rule = tool.needs_approval
     if rule is True:
-        return f"Every call of {tool.name} needs approval."
+        return every_call(tool.name)
     name = qualified(rule)
     try:
         params = parse_object(canonical(args.value).decode())  # a copy: a rule may not change what runs
@@ -150,7 +150,7 @@ async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
     asked = f.Asked(
         case.state.call.id,
         new_id("q"),
-        why,
+        "" if why == every_call(tool.name) else why,
         action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown),
         allowed=fitting(case.state, "approval", CANNOT_RUN) if args.problem is not None else None,
         args=args.args,
@@ -174,19 +174,20 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
         reason = answer.get("reason") if isinstance(answer, Mapping) else None
     except (Exception, asyncio.CancelledError) as error:
         _unless_stopped(error)
-        return _because(asked, f"{by} failed with {worded(error)}")
+        return _because(tool.name, asked, f"{by} failed with {worded(error)}")
     if type(approve) is not bool or not (reason is None or type(reason) is str):
-        return _because(asked, f'{by} gave {described(answer)}, not {{"approve": bool, "reason": str}}')
+        return _because(tool.name, asked, f'{by} gave {described(answer)}, not {{"approve": bool, "reason": str}}')
     reason = text(reason)[0] if reason else None
     call = case.state.call.id
     if not approve:
-        return f.Refused(call, by, message=reason, why=asked.why, at=case.at, path=case.path)
+        why = asked.why or every_call(tool.name)
+        return f.Refused(call, by, message=reason, why=why, at=case.at, path=case.path)
     if args.problem is not None:
-        return _because(asked, f"{by} approved what cannot run")
+        return _because(tool.name, asked, f"{by} approved what cannot run")
     return f.Approved(
         call, by, args=args.args, fills=args.fills, digest=asked.digest, why=reason, at=case.at, path=case.path
     )
 
 
-def _because(asked: f.Asked, what: str) -> f.Asked:
-    return replace(asked, why=f"{asked.why} ({what})")
+def _because(tool: str, asked: f.Asked, what: str) -> f.Asked:
+    return replace(asked, why=f"{asked.why or every_call(tool)} ({what})")

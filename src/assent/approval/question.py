@@ -79,6 +79,11 @@ def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | N
     return added
 
 
+def every_call(tool: str) -> str:
+    """Why a person is asked, where the rule is always: the words that an `Asked` without any stands for."""
+    return f"Every call of {tool} needs approval."
+
+
 def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
     """The canonical arguments as text; what the model wrote, if that cannot be parsed."""
     try:
@@ -99,7 +104,7 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         tool_name=state.tool,
         arguments=arguments_text(state, asked),
         call_id=proposal.id if proposal.call_id is None else proposal.call_id,
-        reason=asked.why,
+        reason=asked.why or every_call(state.tool),
         allowed=state.answers_to(asked.kind) if asked.allowed is None else asked.allowed,
         kind=asked.kind,
         path=path,

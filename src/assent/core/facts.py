@@ -242,7 +242,8 @@ class Closed(Fact, frozen=True):
 
 class Asked(Fact, frozen=True):
     """A person is asked. `digest` is of what was shown; `fills` are the defaults that were filled into the
-    proposed arguments, or `args` all of them; `allowed` is set where not every answer of its kind will do."""
+    proposed arguments, or `args` all of them; `allowed` is set where not every answer of its kind will do;
+    an empty `why` says that every call of the tool is asked about."""
 
     call: str
     id: str

@@ -95,21 +95,7 @@ def accepted(items: list[Item]) -> list[Item]:
 
     What was reasoned on the way to something that is left out is left out with it.
     """
-    waiting: dict[Any, int] = {}
-    """Where the calls stand that have no output yet, by their ids."""
-    kept = set(range(len(items)))
-    for number, item in enumerate(items):
-        kind, call = item.get("type"), item.get("call_id")
-        if kind == "function_call":
-            before = waiting.pop(call, None)
-            waiting[call] = number
-        elif kind == "function_call_output":
-            before = None if waiting.pop(call, None) is not None else number
-        else:
-            before = None
-        if before is not None:
-            kept.discard(before)
-    kept.difference_update(waiting.values())
+    kept = _paired(items)
     out: list[Item] = []
     thoughts: list[Item] = []
     for number, item in enumerate(items):
@@ -120,6 +106,29 @@ def accepted(items: list[Item]) -> list[Item]:
             out += [item] if _given(item) else [*thoughts, item]
             thoughts = []
     return out
+
+
+def _paired(items: list[Item]) -> set[int]:
+    """Which items to keep: all but calls and outputs that have no counterpart. Ids may be those of calls before."""
+    kept: set[int] = set()
+    waiting: dict[Any, list[int]] = {}
+    """Where the calls of a turn stand that have no output yet, by their ids."""
+    answered = False
+    for number, item in enumerate(items):
+        kind, call = item.get("type"), item.get("call_id")
+        if kind == "function_call":
+            if answered:  # another turn: what has no output yet gets none
+                waiting, answered = {}, False
+            waiting.setdefault(call, []).append(number)
+        elif kind == "function_call_output":
+            answered = True
+            if waiting.get(call):
+                kept |= {waiting[call].pop(0), number}
+        else:
+            kept.add(number)
+            if _given(item):
+                waiting = {}
+    return kept
 
 
 def _given(item: Item) -> bool:
