@@ -172,8 +172,9 @@ async def test_a_rule_that_makes_an_error_of_its_cancellation_does_not_keep_the_
         return False
 
     send, sent = sending(needs_approval=rule)
-    await stopped(Runner.run(scripted(call("send", {"to": "ann"}), "done", tools=[send]), "go"), inside)
+    state = await stopped(Runner.run(scripted(call("send", {"to": "ann"}), "done", tools=[send]), "go"), inside)
     assert sent == []
+    assert ["ValueError" in item.reason for item in state.get_interruptions()] == [True], "it failed, so one is asked"
 
 
 # -- what leaves a body --------------------------------------------------------------------------------

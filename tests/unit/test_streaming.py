@@ -752,7 +752,7 @@ async def test_a_stream_cancelled_while_a_body_runs_leaves_the_call_in_doubt() -
         return "never"
 
     agent = scripted(call("pay"), "done", tools=[pay])
-    result = Runner.run_streamed(agent, "go")
+    result = Runner.run_streamed(agent, "go", run_config=RunConfig(cancel_grace=0))
     await inside.wait()
     result.cancel()
     await read(result)

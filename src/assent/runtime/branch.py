@@ -52,7 +52,7 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
         path=inside,
     )
     journal.append([began, first])
-    driver.stream_branch(inside, tool, state)
+    driver.audience.follow(inside, tool, state)
 
 
 def _turns(driver: Driver, path: Path, tool: AgentTool, place: str) -> int:
@@ -97,7 +97,7 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
             value = await _extracted(driver, inside, tool)
         except Exception as failure:
             error = failure
-    await driver.flush()
+    await driver.audience.flush()
     if error is None:
         output, note = output_json(value)
         driver.outputs[path, call] = value
@@ -116,8 +116,8 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
 
 async def _tell_end(driver: Driver, state: CallState, tool: AgentTool, given: Any) -> None:
     agent = driver.cast.of(state).agent
-    if driver.hooks is not None or agent.hooks is not None:
-        await driver.tell("tool_end", agent, tool, given)
+    if driver.audience.wants(agent):
+        await driver.audience.tell("tool_end", agent, tool, given)
 
 
 async def _extracted(driver: Driver, inside: Path, tool: AgentTool) -> Any:

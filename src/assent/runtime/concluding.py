@@ -65,8 +65,12 @@ def _looked_at(driver: Driver, path: Path, seat: Seat) -> bool:
     """Whether anybody but the user wants to see the output before it is one."""
     agent, config = seat.agent, driver.config
     guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
-    hooked = agent.hooks is not None or driver.hooks is not None
-    return guarded or hooked or agent.output_needs_approval is not False or schema_of(agent) is not None
+    return (
+        guarded
+        or driver.audience.wants(agent)
+        or agent.output_needs_approval is not False
+        or schema_of(agent) is not None
+    )
 
 
 async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str) -> None:
@@ -84,8 +88,8 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
 
 
 async def _end(driver: Driver, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
-    if driver.hooks is not None or seat.agent.hooks is not None:
-        await driver.tell("agent_end", seat.agent, output)
+    if driver.audience.wants(seat.agent):
+        await driver.audience.tell("agent_end", seat.agent, output)
     driver.journal.add(f.Concluded(end.output, end.source, end.call, at=driver.journal.now(), path=path))
 
 

@@ -24,6 +24,7 @@ from .branch import open_branch
 from .calling import context_of, failure_text
 from .guarding import guard_call, guard_result
 from .handover import check_filter, filtered, hand_over
+from .model_call import enabled
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
             return
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    hooked = not isinstance(tool, Handoff) and (driver.hooks is not None or ctx.agent.hooks is not None)
+    hooked = not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent)
     if hooked:
-        await driver.tell("tool_start", ctx.agent, tool)
+        await driver.audience.tell("tool_start", ctx.agent, tool)
     if driver.stopped(path):  # meanwhile: it is not begun any more
         return
     if isinstance(tool, AgentTool):
@@ -67,9 +68,9 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
     if isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff:
-        await driver.tell("handoff", ctx.agent, tool.agent)
+        await driver.audience.tell("handoff", ctx.agent, tool.agent)
     if hooked and given is not None:
-        await driver.tell("tool_end", ctx.agent, tool, given[0])
+        await driver.audience.tell("tool_end", ctx.agent, tool, given[0])
 
 
 async def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
@@ -80,7 +81,7 @@ async def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -
     else:
         args = tool.canonical(effective(state))
         bound = tool.bind(args)
-    if state.chosen is not None and not await driver.enabled(tool, driver.cast.of(state).agent):
+    if state.chosen is not None and not await enabled(driver, tool, driver.cast.of(state).agent):
         raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     return args, bound
 

@@ -136,7 +136,7 @@ class RunResultBase:
                 raise UsageError("Nothing had begun, so there is no state; run the agent again.")
             self._state = RunState(
                 driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs), driver.config.tracing
-            )._left_by(driver.noted)
+            )._left_by(driver.audience.noted)
         return self._state
 
     def final_output_as(self, cls: type[R], raise_if_incorrect_type: bool = False) -> R:
@@ -158,8 +158,8 @@ class RunResultBase:
         self._found = {where: results(self._driver, self._path, where, released=True) for where in PLACES}
         state = self.to_state()
         state._release()
-        self._driver.cast, self._driver.hooks = state._cast, None
-        self._driver.streams.clear()
+        self._driver.cast, self._driver.audience.hooks = state._cast, None
+        self._driver.audience.streams.clear()
         self._driver.offers.clear()
 
     def __repr__(self) -> str:

@@ -257,7 +257,7 @@ def _resume(
     driver.observer = observed(driver, run.began, resumed=True)
     state._spent = True
     driver.unseen = list(made_outside(journal.facts[state._heard :]))
-    driver.noted = state._untold
+    driver.audience.noted = state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
@@ -316,7 +316,7 @@ async def _driven(driver: Driver, begin: Any) -> None:
         if driver.journal.run.began is not None:
             state = RunState(
                 driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs), driver.config.tracing
-            )._left_by(driver.noted)
+            )._left_by(driver.audience.noted)
         try:
             object.__setattr__(error, "state", state)  # a frozen exception gets it too
         except AttributeError:

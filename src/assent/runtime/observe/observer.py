@@ -35,8 +35,9 @@ from ...core.run import CallState, status
 from ...models.model import Model, ModelRequest, ModelResponse
 from ...tools.tool import Tool
 from ...version import __version__
-from ..driver import Driver, refusal
+from ..driver import Driver
 from ..event import verdict_of
+from ..judging import refusal
 from ..tracing import Tracing
 from .attribute import Attributes, answer, asked, called, executed, provider_name, said, text, usage
 from .provider import provider_of

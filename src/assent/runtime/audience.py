@@ -1,0 +1,142 @@
+"""Whoever is told what happens while a run goes on: hooks, and those who follow a branch.
+
+They are told after the fact is recorded. What a hook raises stops the run; what a follower raises is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..agent import Agent
+from ..core import facts as f
+from ..core.run import CallState
+from ..core.transcript import Item, provider_id
+from ..hooks import RunHooks
+from ..tools.delegation import AgentTool
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, verdict_of
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+log = logging.getLogger("assent")
+
+Path = tuple[str, ...]
+
+
+class Audience:
+    """The hooks of a run, and the followers of its branches."""
+
+    def __init__(self, driver: Driver, hooks: RunHooks[Any] | None) -> None:
+        self._driver = driver
+        self.hooks = hooks
+        self.mute = False
+        """Whether a hook has raised what it thought of a question or a verdict: it is told the rest on resume."""
+        self.faults: list[Exception] = []
+        """What hooks have raised."""
+        self.noted: list[f.AnyFact] = []
+        """Questions and verdicts that hooks are to be told of."""
+        self.streams: dict[Path, tuple[AgentTool, str]] = {}
+        self.waiting: list[tuple[AgentTool, dict[str, Any]]] = []
+        """Events of branches that are to be given to somebody."""
+        self.flushing: asyncio.Lock | None = None
+
+    def wants(self, agent: Agent[Any]) -> bool:
+        """Whether any hook is to be told what this agent does."""
+        return self.hooks is not None or agent.hooks is not None
+
+    @property
+    def expects(self) -> bool:
+        """Whether there is something to deliver."""
+        return (bool(self.noted) and not self.mute) or bool(self.waiting)
+
+    async def tell(self, what: str, agent: Agent[Any], *args: Any) -> None:
+        """Tell the hooks of the run, and then those of the agent. What they raise stops the run, wherever it is."""
+        try:
+            await self._told(what, agent, *args)
+        except Exception as error:
+            self.faults.append(error)
+            raise
+
+    async def _told(self, what: str, agent: Agent[Any], *args: Any) -> None:
+        if self.hooks is not None:
+            await _called(getattr(self.hooks, f"on_{what}")(self._driver.ctx, agent, *args))
+        if what == "handoff":
+            (target,) = args
+            if target.hooks is not None:
+                await _called(target.hooks.on_handoff(self._driver.ctx, target, agent))
+        elif agent.hooks is not None:
+            name = what.removeprefix("agent_")
+            await _called(getattr(agent.hooks, f"on_{name}")(self._driver.ctx, agent, *args))
+
+    def note(self, fact: f.AnyFact) -> None:
+        if isinstance(fact, f.Asked) or verdict_of(fact) is not None:
+            self.noted.append(fact)
+
+    async def deliver(self) -> None:
+        """Tell hooks of questions and verdicts, and branches' listeners of their events."""
+        await self.flush()
+        while self.noted and not self.mute:
+            self.mute = True
+            await self._tell_of(self.noted[0])
+            self.mute = False
+            del self.noted[0]
+
+    async def _tell_of(self, fact: Any) -> None:
+        state = self._driver.run_at(fact.path).calls[fact.call]
+        agent = self._driver.cast.of(state).agent
+        if self.hooks is None and agent.hooks is None:
+            return
+        view, settled = self._driver.view(()), verdict_of(fact)
+        if settled is None:
+            await self.tell("approval_requested", agent, view.question(fact.path, state, fact))
+            return
+        id, verdict, by = settled
+        asked = next(
+            each for each in reversed(self._driver.journal.facts) if isinstance(each, f.Asked) and each.id == id
+        )
+        await self.tell("approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
+
+    def follow(self, path: Path, tool: AgentTool, state: CallState) -> None:
+        """Give the events of this branch to whoever wants them."""
+        if tool.on_stream is None:
+            return
+        if self.flushing is None:
+            self.flushing = asyncio.Lock()
+            self._driver.journal.listen(self.heard)
+        self.streams[path] = tool, provider_id(state)
+        self._event(path, [AgentUpdatedStreamEvent(self._driver.cast.seat(self._driver.run_at(path).agent).agent)])
+
+    def heard(self, fact: f.AnyFact) -> None:
+        if fact.path in self.streams:
+            self._event(fact.path, events(self._driver.view(fact.path), fact))
+
+    def delta(self, path: Path) -> Callable[[Item], None] | None:
+        if path not in self.streams:
+            return None
+        return lambda data: self._event(path, [RawResponsesStreamEvent(data)])
+
+    def _event(self, path: Path, found: Any) -> None:
+        tool, call_id = self.streams[path]
+        for event in found:
+            self.waiting.append((tool, {"event": event, "agent": tool.agent, "call_id": call_id}))
+
+    async def flush(self) -> None:
+        """Give the events of branches to whoever wants them, in their order; what they raise is only logged."""
+        if self.flushing is None:
+            return
+        async with self.flushing:
+            while self.waiting:
+                tool, payload = self.waiting.pop(0)
+                try:
+                    await _called(tool.on_stream(payload))  # type: ignore[misc]
+                except Exception:
+                    log.warning("on_stream of %r failed; the run goes on", tool.name, exc_info=True)
+
+
+async def _called(result: Any) -> None:
+    if inspect.isawaitable(result):
+        await result

@@ -1,0 +1,154 @@
+"""Taking calls before the gate, and wording what comes of a refusal or a doubt."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..approval.gate import Case, Judgement, judge, read_arguments
+from ..approval.question import new_id
+from ..core import facts as f
+from ..core.digest import digest
+from ..core.digest import text as clean_text
+from ..core.run import CallState
+from ..core.transcript import provider_id
+from ..errors import ToolNotFound
+from .config import RunConfig, ToolErrorFormatterArgs
+from .definition import resolve
+from .guarding import guard_call
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+log = logging.getLogger("assent")
+
+
+async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
+    """Let the gate judge these calls, all at once, and record its verdicts together."""
+    try:
+        cases = [_case(driver, effect) for effect in effects]
+        if len(cases) > 1 and any(takes_time(case, driver.config) for case in cases):
+            verdicts = await all_of(_judge_one(driver, case) for case in cases)  # rules may take their time
+        else:
+            verdicts = [await _judge_one(driver, case) for case in cases]
+        _record(driver, [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None])
+    except Exception as error:
+        driver.fail(effects[0].path, error)
+
+
+async def _judge_one(driver: Driver, case: Case) -> Judgement | None:
+    """The verdict on a case; None if a guardrail that looks before it has failed where the case is."""
+    tool, args = case.tool, case.args
+    if tool is not None and args is not None and args.value is not None and early(case, driver.config):
+        try:
+            refused = await guard_call(driver, case.path, case.state, tool, args.value)
+        except Exception as error:
+            driver.fail(case.path, error)
+            return None
+        if refused is not None:
+            return refused
+    return await judge(case)
+
+
+def _case(driver: Driver, effect: f.Judge) -> Case:
+    root = driver.journal.run
+    state = driver.state_of(effect)
+    seat = driver.cast.of(state)
+    tool = resolve(state, seat.tool(state.call.kind, state.tool))
+    args = read_arguments(tool, state.proposal.arguments) if tool is not None else None
+    return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, driver.journal.now())
+
+
+def _record(driver: Driver, judged: list[tuple[Case, Judgement]]) -> None:
+    driver.journal.append([fact for _, fact in judged])
+    for case, fact in judged:
+        if type(fact) is f.Approved and fact.digest is None and case.args is not None:
+            driver.read[fact.path, fact.call] = case.args
+    if driver.config.tool_not_found == "raise":
+        for case, fact in judged:
+            if type(fact) is f.Refused and fact.why == "tool_not_found":
+                name = case.state.tool
+                raise ToolNotFound(
+                    f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have."
+                )
+
+
+async def settle(driver: Driver, effect: f.Settle) -> None:
+    """Nobody here knows how this call ended, so a person is asked; never is it run again unasked."""
+    state = driver.state_of(effect)
+    why = (
+        f"{state.tool} was started and how it ended is not known. Respond with its result if it happened, "
+        "approve to run it (again), reject to give it up."
+    )
+    shown = {"run": driver.journal.run.id, "path": list(effect.path), "call": state.call.id, "doubt": state.attempt}
+    asked = f.Asked(state.call.id, new_id("q"), why, digest(shown), "doubt", at=driver.journal.now(), path=effect.path)
+    driver.journal.add(asked)
+
+
+async def tell(driver: Driver, effect: f.Tell) -> None:
+    """Settle the words that tell the model of a refusal."""
+    state = driver.state_of(effect)
+    refused = state.outcome
+    text = None
+    silent = state.words is None or (state.call.kind == "output" and not state.words)  # which nobody could hear
+    if silent and isinstance(refused, f.Refused):
+        text = await _wording(driver, state, refused)
+    driver.journal.add(f.Told(state.call.id, text, path=effect.path))
+
+
+async def _wording(driver: Driver, state: CallState, refused: f.Refused) -> str:
+    kind, default = refusal(state, refused)
+    formatter = driver.config.tool_error_formatter
+    if formatter is None:
+        return default
+    call_id = provider_id(state)
+    try:
+        text = formatter(ToolErrorFormatterArgs(kind, state.tool, call_id, default, refused.by, driver.ctx))
+        text = await text if inspect.isawaitable(text) else text
+        if text is None:
+            return default
+        if type(text) is str:
+            return clean_text(text)[0]
+        log.warning("tool_error_formatter gave %.80r, not text; the default text is used", text)
+    except Exception:
+        log.warning("tool_error_formatter failed; the default text is used", exc_info=True)
+    return default
+
+
+async def all_of(work: Iterable[Coroutine[Any, Any, Judgement | None]]) -> list[Judgement | None]:
+    """What each gives, or what the first to fail raised once all have ended: nothing is left running."""
+    given = await asyncio.gather(*work, return_exceptions=True)
+    for each in given:
+        if isinstance(each, BaseException):
+            raise each
+    return given  # type: ignore[return-value]
+
+
+def takes_time(case: Case, config: RunConfig) -> bool:
+    """Whether judging a case may run code of the user's."""
+    tool = case.tool
+    if tool is None:
+        return False
+    return early(case, config) or type(tool.needs_approval) is not bool or tool.on_approval is not None
+
+
+def early(case: Case, config: RunConfig) -> bool:
+    """Whether the tool's guardrails look at a case before a person is asked about it."""
+    tool, args = case.tool, case.args
+    if not config.pre_approval_tool_input_guardrails or tool is None or not tool.tool_input_guardrails:
+        return False
+    return tool.needs_approval is not False and args is not None and args.problem is None
+
+
+def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
+    """What kind of refusal it is, and the default words for it."""
+    if refused.why == "tool_not_found" and refused.by == "runtime":
+        return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."
+    if refused.by == "runtime":
+        return "invalid_arguments", f"The call did not run: {refused.why}."
+    if state.call.kind == "output":
+        return "approval_rejected", "This output was not approved; give another one."
+    return "approval_rejected", "The call was not approved and did not run."

@@ -1,0 +1,199 @@
+"""Asking the model: what it is offered, what it hears, and its reply as a fact.
+
+Deltas are shown as they pass and are never facts; half a stream leaves no trace.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ..agent import Agent, schema_of
+from ..core import facts as f
+from ..core.digest import described
+from ..core.digest import text as clean_text
+from ..core.run import Run, Turn
+from ..core.transcript import Item, news, transcript
+from ..errors import ModelFailed, UnreadableState, UsageError
+from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
+from ..tools.tool import Tool
+from .cast import Seat
+from .definition import same_definition
+from .history import keep
+from .value import output_json
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+Path = tuple[str, ...]
+
+
+class Offer:
+    """What one agent's model was offered last in this drive."""
+
+    __slots__ = ("choosy", "names", "output", "parts", "specs", "tools")
+
+    def __init__(self) -> None:
+        self.parts: tuple[Any, ...] = ()
+        """What the definition was made of that was recorded last."""
+        self.tools: dict[str, Tool] | None = None
+        """All the agent's tools."""
+        self.names: dict[str, Tool] = {}
+        """Those that are enabled."""
+        self.choosy = False
+        """Whether they may be others in the next turn."""
+        self.specs: tuple[ToolSpec, ...] = ()
+        self.output: OutputSpec | None = None
+
+
+async def ask_model(driver: Driver, effect: f.AskModel) -> None:
+    """Ask the model whose word it is, and record its reply."""
+    path = effect.path
+    run = driver.journal.run.at(path) if path else driver.journal.run
+    seat = driver.cast.seat(run.agent)
+    agent = seat.agent
+    if driver.session is not None and not path:
+        await keep(driver, driver.session)
+    if run.definition is None and driver.audience.wants(agent):
+        await driver.audience.tell("agent_start", agent)
+    model = _model(driver, agent)
+    offer = await _offer(driver, run, seat, path)
+    told = agent.instructions
+    if callable(told):
+        made = told(driver.ctx, agent)
+        told = await made if inspect.isawaitable(made) else made
+    request = _request(driver, run, agent, told, offer)
+    hooked = driver.audience.wants(agent)
+    if hooked:
+        await driver.audience.tell("llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input)))
+    work = _reply(driver, model, request, path)
+    reply = await (work if driver.observer is None else driver.observer.reply(path, agent, model, request, work))
+    driver.journal.add(_replied(driver, run, reply, effect, offer))
+    if hooked:
+        await driver.audience.tell("llm_end", agent, reply)
+
+
+def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Offer) -> ModelRequest:
+    settings = agent.model_settings.resolve(driver.config.model_settings)
+    if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
+        last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
+        if last is not None and last.calls and last.agent == run.agent:
+            settings = replace(settings, tool_choice=None)
+    kept = run.began.conversation if run.began is not None else None
+    if not kept:
+        return ModelRequest(told, _heard(run, transcript), offer.specs, offer.output, settings)
+    replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
+    reply, conversation = next(replies, None), kept.get("id")
+    chain = reply.id if reply is not None and conversation is None else None
+    known = conversation is not None or chain is not None
+    if not known:  # the provider has nothing of this run, and at most what was before it
+        chain = kept.get("previous")
+    heard = _heard(run, news if known else transcript)
+    return ModelRequest(told, heard, offer.specs, offer.output, settings, chain, conversation)
+
+
+def _heard(run: Run, hear: Callable[[Run], list[Item]]) -> list[Item]:
+    try:
+        return hear(run)
+    except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
+
+
+def _model(driver: Driver, agent: Agent[Any]) -> Model:
+    model = driver.config.model or agent.model
+    if model is None:
+        raise UsageError(f"Agent {agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
+    return model
+
+
+async def _offer(driver: Driver, run: Run, seat: Seat, path: Path) -> Offer:
+    """Record the agent's definition where it is a new one, and settle which tools the model is offered."""
+    agent, tools = seat.agent, seat.tools
+    offer = driver.offers.get(path)
+    if offer is None:
+        offer = driver.offers[path] = Offer()
+    parts = (tools, agent.instructions, agent.model, agent.output_type, agent.tool_use_behavior)
+    if run.definition is None or parts != offer.parts:
+        offer.parts = parts
+        fact = seat.defined(path)
+        if run.definition is None or not same_definition(run.definition, fact):
+            known = fact.digest in driver.journal.run.marks
+            driver.journal.add(msgspec.structs.replace(fact, tools={}) if known else fact)
+        shape = schema_of(agent)
+        schema = shape.json_schema if shape is not None else None
+        offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
+    if offer.choosy or tools is not offer.tools:
+        names = {name: t for name, t in tools.items() if t.is_enabled is True or await enabled(driver, t, agent)}
+        offer.choosy = any(t.is_enabled is not True for t in tools.values())
+        offer.tools, offer.names = tools, names
+        offer.specs = tuple(tool.spec for tool in names.values())
+    return offer
+
+
+async def enabled(driver: Driver, tool: Tool, agent: Agent[Any]) -> bool:
+    """Whether the agent's model is offered the tool now."""
+    if type(tool.is_enabled) is bool:
+        return tool.is_enabled
+    answer = tool.is_enabled(driver.ctx, agent)
+    answer = await answer if inspect.isawaitable(answer) else answer
+    return answer is True
+
+
+async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path) -> ModelResponse:
+    reply: ModelResponse | None = None
+    show = driver.on_delta if not path else driver.audience.delta(path)
+    events = model.stream(request)
+    try:
+        async for event in events:
+            if isinstance(event, ModelResponse):
+                reply = event
+            elif show is not None:
+                show(event)
+                if driver.audience.waiting:
+                    await driver.audience.flush()
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+    if reply is None:
+        raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
+    return reply
+
+
+def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Offer) -> f.Replied:
+    calls: list[f.Call] = []
+    number = len(run.calls)
+    for index, item in enumerate(reply.output):
+        name = called(item)
+        if name is not None:
+            tool = offer.names.get(name)
+            number += 1
+            id, name = f"c{number}", clean_text(name)[0]
+            calls.append(f.Call(id, name, index, tool.kind, tool.fingerprint) if tool else f.Call(id, name, index))
+    items, note = output_json(reply.output)
+    return f.Replied(
+        items,
+        None if effect.saw == run.said else effect.saw,
+        tuple(calls),
+        reply.usage.numbers(),
+        clean_text(reply.response_id)[0] if reply.response_id else None,
+        note,
+        at=driver.journal.now(),
+        path=effect.path,
+    )
+
+
+def called(item: Any) -> str | None:
+    """The name a reply's item calls, if it is a call; `ModelFailed` if it is not what an item should be."""
+    if not isinstance(item, dict) or type(item.get("type", "")) is not str:
+        raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
+    if item.get("type") != "function_call":
+        return None
+    name, arguments = item.get("name"), item.get("arguments")
+    call_id, id = item.get("call_id", ""), item.get("id", "")
+    if not (type(name) is type(arguments) is str and type(call_id or "") is type(id or "") is str):
+        raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
+    return name
