@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -37,15 +36,23 @@ class Body:
 
     __slots__ = ("_asks", "_journal", "_loop", "_state", "_steps", "_thread", "args", "mismatch", "path", "pending")
 
-    def __init__(self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        path: tuple[str, ...],
+        state: CallState,
+        args: dict[str, Any],
+        loop: asyncio.AbstractEventLoop,
+        thread: int,
+    ) -> None:
         self._journal = journal
         self.args = args
         self.path = path
         self._state = state
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._asks = 0
-        self._steps: Counter[str] = Counter()
-        self._thread = threading.get_ident()
+        self._steps: dict[str, int] = {}
+        self._thread = thread
         self.pending: f.Asked | None = None
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
@@ -115,8 +122,8 @@ class Body:
         if type(name) is not str or not name or not holds(name):
             raise UsageError(f"A step needs a name, got {name!r:.80}.")
         self._still_goes()
-        number = self._steps[name]
-        self._steps[name] += 1
+        number = self._steps.get(name, 0)
+        self._steps[name] = number + 1
         done = (step for step in self._state.steps if step.name == name and step.number == number)
         return number, next(done, None)
 

@@ -19,7 +19,7 @@ def context_of(
     driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any]
 ) -> tuple[Body, ToolContext[Any]]:
     """What a body, and the guardrails around it, get to know of the call."""
-    body = Body(driver.journal, path, state, args)
+    body = Body(driver.journal, path, state, args, driver.loop, driver.thread)
     agent = driver.cast.of(state).agent
     return body, ToolContext(driver.ctx.context, driver, body, agent, tool.name, provider_id(state))
 

@@ -40,7 +40,9 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:
-        args, bound = await _arguments(driver, path, state, tool)
+        args, bound = _arguments(driver, path, state, tool)
+        if state.chosen is not None and not await enabled(driver, tool, driver.cast.of(state).agent):
+            raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
             f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
@@ -73,17 +75,13 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         await driver.audience.tell("tool_end", ctx.agent, tool, given[0])
 
 
-async def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
+def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
     """The arguments that run, and the same as the body takes them; or `InvalidArguments`."""
     read = driver.read.pop((path, state.call.id), None)
     if read is not None and read.value is not None:
-        args, bound = read.value, read.bound
-    else:
-        args = tool.canonical(effective(state))
-        bound = tool.bind(args)
-    if state.chosen is not None and not await enabled(driver, tool, driver.cast.of(state).agent):
-        raise InvalidArguments(f"the tool {tool.name!r} is disabled")
-    return args, bound
+        return read.value, read.bound
+    args = tool.canonical(effective(state))
+    return args, tool.bind(args)
 
 
 async def _entered(

@@ -36,7 +36,7 @@ from .door import enter
 from .guarding import guard_input, input_guardrails, tripwire
 from .history import keep, patience
 from .journal import Journal
-from .judging import judge_all, settle, tell
+from .judging import judge_all, judge_one, settle, tell
 from .model_call import Offer, ask_model
 from .view import Outputs, View
 
@@ -255,7 +255,7 @@ class Driver:
 
     def stopped(self, path: Path) -> bool:
         """Whether a guardrail has stopped this run or branch, or one that it is in."""
-        return any(under(path, where) for where in self.tripped)
+        return bool(self.tripped) and any(under(path, where) for where in self.tripped)
 
     def _give_up(self) -> bool:
         """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
@@ -404,11 +404,6 @@ def _called_as(run: Run, tool_name: str, call_id: str) -> CallState | None:
     """The last call of a tool that has this id of the provider's."""
     calls = reversed(run.calls.values())
     return next((each for each in calls if each.call.tool == tool_name and each.proposal.call_id == call_id), None)
-
-
-async def judge_one(driver: Driver, effect: f.Judge) -> None:
-    """Take one call before the gate."""
-    await judge_all(driver, [effect])
 
 
 async def execute(driver: Driver, effect: f.Execute) -> None:

@@ -114,7 +114,8 @@ class Looking(Body):
 
 
 def _context(driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> ToolContext[Any]:
-    agent, looking = driver.cast.of(state).agent, Looking(driver.journal, path, state, args)
+    agent = driver.cast.of(state).agent
+    looking = Looking(driver.journal, path, state, args, driver.loop, driver.thread)
     return ToolContext(driver.ctx.context, driver, looking, agent, tool.name, provider_id(state))
 
 

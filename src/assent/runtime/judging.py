@@ -26,20 +26,28 @@ if TYPE_CHECKING:
 log = logging.getLogger("assent")
 
 
+async def judge_one(driver: Driver, effect: f.Judge) -> None:
+    """Let the gate judge this call, and record its verdict."""
+    case = _case(driver, effect)
+    fact = await _verdict(driver, case)
+    if fact is not None:
+        _record(driver, [(case, fact)])
+
+
 async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
     """Let the gate judge these calls, all at once, and record its verdicts together."""
     try:
         cases = [_case(driver, effect) for effect in effects]
         if len(cases) > 1 and any(takes_time(case, driver.config) for case in cases):
-            verdicts = await all_of(_judge_one(driver, case) for case in cases)  # rules may take their time
+            verdicts = await all_of(_verdict(driver, case) for case in cases)  # rules may take their time
         else:
-            verdicts = [await _judge_one(driver, case) for case in cases]
+            verdicts = [await _verdict(driver, case) for case in cases]
         _record(driver, [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None])
     except Exception as error:
         driver.fail(effects[0].path, error)
 
 
-async def _judge_one(driver: Driver, case: Case) -> Judgement | None:
+async def _verdict(driver: Driver, case: Case) -> Judgement | None:
     """The verdict on a case; None if a guardrail that looks before it has failed where the case is."""
     tool, args = case.tool, case.args
     if tool is not None and args is not None and args.value is not None and early(case, driver.config):

@@ -6,7 +6,7 @@ Deltas are shown as they pass and are never facts; half a stream leaves no trace
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -156,8 +156,9 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
                 if driver.audience.waiting:
                     await driver.audience.flush()
     finally:
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
     if reply is None:
         raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
     return reply
