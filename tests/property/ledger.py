@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Raw
+from msgspec.json import decode
 
 from assent.core import facts as f
 
@@ -35,9 +36,14 @@ class Line:
     outcome: Any = None
     done: bool = False
     edited: bool = False
+    words: str | None = None
     told: str | None = None
     approval: f.Approved | None = None
     branch: Path | None = None
+    proposal: tuple[str, str] = ("", "")
+    fingerprint: str | None = None
+    answers: list[tuple[f.Asked, f.Answered]] = field(default_factory=list)
+    steps: list[f.Stepped] = field(default_factory=list)
 
 
 @dataclass
@@ -47,14 +53,24 @@ class Place:
     began: f.Began
     max_turns: int
     awaited: list[str]
+    armed: list[str]
     lines: dict[str, Line] = field(default_factory=dict)
     said: int = 0
     heard: int = 0
     turns: int = 0
     settled: int = 0
+    unwatched: int = 0
+    usage: list[f.Usage] = field(default_factory=list)
     replies: set[tuple[int, int]] = field(default_factory=set)
     handed: set[int] = field(default_factory=set)
     closed: bool = False
+    definition: f.Defined | None = None
+    answering: bool = False
+    concluding: bool = False
+    concluded: f.Concluded | None = None
+    guarded: list[f.Guarded] = field(default_factory=list)
+    entries: int = 0
+    saved: int = 0
 
     def open(self) -> list[Line]:
         return [line for line in self.lines.values() if not line.done]
@@ -67,7 +83,7 @@ class Ledger:
         self.places: dict[Path, Place] = {}
         self.asked: list[str] = []
         self.decided: set[str] = set()
-        self.grants: set[str] = set()
+        self.grants: dict[str, f.Granted] = {}
         self.cancelled = False
 
     # -- reading -----------------------------------------------------------------------------------
@@ -99,6 +115,19 @@ class Ledger:
             not line.judged or (line.question is not None and line.question.kind == "approval") for line in place.open()
         )
 
+    def may_await(self, path: Path) -> bool:
+        """Whether guardrails can be asked to look again: something was said since they were in, and nobody answered."""
+        place = self.places[path]
+        return not self.over(path) and not place.awaited and place.unwatched > 0 and place.heard < place.said
+
+    def used(self, path: Path) -> f.Usage:
+        """What the models have used here, and in the branches under this path."""
+        total = f.Usage()
+        for where, place in self.places.items():
+            for usage in place.usage if where[: len(path)] == path else ():
+                total.add(usage)
+        return total
+
     # -- observing -----------------------------------------------------------------------------------
 
     def observe(self, fact: Any) -> None:
@@ -125,18 +154,35 @@ class Ledger:
             assert line.call.kind == "agent"
             self._may_start(fact.path[:-1], line)
             line.branch, line.running = fact.path, True
-        self.places[fact.path] = Place(fact, fact.max_turns, list(dict.fromkeys(fact.guards)))
+        guards = list(dict.fromkeys(fact.guards))
+        self.places[fact.path] = Place(fact, fact.max_turns, guards, list(guards))
 
     def _may_start(self, path: Path, line: Line) -> None:
         """Nothing starts unapproved, or before its time."""
         assert line.may_run, "only what was approved runs"
         assert line.question is None and line.outcome is None and not line.done
         assert not self.places[path].awaited, "guardrails go before execution"
+        assert not self.places[()].awaited, "and those of the run itself before any"
         assert not self.cancelled, "nothing starts in a cancelled run"
         assert not self.held(path), "a batch is released as a whole"
 
     def _said(self, fact: f.Said, place: Place, line: None) -> None:
         place.said += 1
+        place.unwatched += 1
+        place.concluded = None
+        if place.awaited:  # those that are in have not seen this
+            place.awaited = list(place.armed)
+
+    def _awaited(self, fact: f.Awaited, place: Place, line: None) -> None:
+        assert self.may_await(fact.path), "guardrails look at what is new, and at nothing twice"
+        place.awaited, place.armed = list(dict.fromkeys(fact.guards)), list(dict.fromkeys(fact.guards))
+
+    def _defined(self, fact: f.Defined, place: Place, line: None) -> None:
+        place.definition = fact
+
+    def _saved(self, fact: f.Saved, place: Place, line: None) -> None:
+        assert place.saved <= fact.upto <= place.entries
+        place.saved = fact.upto
 
     def _replied(self, fact: f.Replied, place: Place, line: None) -> None:
         saw = place.said if fact.saw is None else fact.saw
@@ -147,11 +193,19 @@ class Ledger:
             assert state not in place.replies, "each state of the talk has one reply"
             place.replies.add(state)
             assert place.turns < place.max_turns
+        place.entries += saw - place.heard
         place.heard = saw
+        place.usage.append(f.Usage(*fact.usage))
         place.turns += 1
+        place.answering, place.concluded = bool(fact.calls), None
+        place.concluding = not fact.calls or bool(place.definition and place.definition.finishing)
         self._add(place, fact.calls)
+        items = decode(fact.items)
+        for call in fact.calls:
+            place.lines[call.id].proposal = (items[call.item]["name"], items[call.item]["arguments"])
 
     def _add(self, place: Place, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
+        place.entries += 1
         for call in calls:
             assert call.id and call.id not in place.lines, "a call's id is its own"
             place.lines[call.id] = Line(call, place.turns, args, tool=call.tool)
@@ -161,6 +215,7 @@ class Ledger:
         if fact.proposal.kind == "output":
             assert place.said == place.heard and not place.open()
         self._add(place, (fact.proposal,), fact.args)
+        place.lines[fact.proposal.id].proposal = (fact.proposal.tool, bytes(fact.args).decode())
 
     def _concluded(self, fact: f.Concluded, place: Place, line: Line | None) -> None:
         assert line is not None or place.said == place.heard, "a run ends when every word was heard"
@@ -170,17 +225,26 @@ class Ledger:
         if line is not None:
             assert line.call.kind == "output" and line.may_run and line.question is None
             self._end(place, line, fact)
+        place.answering, place.concluding, place.concluded = False, False, fact
+
+    def _continued(self, fact: f.Continued, place: Place, line: None) -> None:
+        place.concluding = False
 
     def _guarded(self, fact: f.Guarded, place: Place, line: Line | None) -> None:
+        place.guarded.append(fact)
         if fact.where == "input":
+            assert fact.name in place.awaited
+        if fact.where == "input" and not fact.tripped:
             place.awaited.remove(fact.name)
+            if not place.awaited:
+                place.unwatched = 0
 
     def _granted(self, fact: f.Granted, place: Place, line: None) -> None:
         assert not fact.path and fact.id and fact.id not in self.grants
-        self.grants.add(fact.id)
+        self.grants[fact.id] = fact
 
     def _revoked(self, fact: f.Revoked, place: Place, line: None) -> None:
-        self.grants.remove(fact.grant)
+        del self.grants[fact.grant]
 
     def _limited(self, fact: f.Limited, place: Place, line: None) -> None:
         place.max_turns = fact.max_turns
@@ -237,7 +301,8 @@ class Ledger:
         self._answers(fact, line, "edit" if edit else "approve")
         line.judged = line.may_run = True
         line.args, line.fills = fact.args or line.args, fact.fills or line.fills
-        line.tool = fact.tool or line.tool
+        if fact.tool is not None:
+            line.tool, line.fingerprint = fact.tool, fact.definition
         line.digest = fact.digest or line.digest
         line.edited = line.edited or (edit and question is not None)
         if question is None or question.kind != "doubt":
@@ -249,16 +314,25 @@ class Ledger:
         line.judged, line.may_run = True, False
         assert line.outcome is None, "a call has one outcome"
         line.outcome = fact
+        grant = self.grants.get(fact.by.removeprefix("grant:")) if fact.by.startswith("grant:") else None
+        line.words = fact.message if fact.message is not None or grant is None else grant.message
 
     def _told(self, fact: f.Told, place: Place, line: Line) -> None:
         assert type(line.outcome) is f.Refused and not line.done
-        line.told = fact.text if fact.text is not None else line.outcome.message or ""
+        line.told = fact.text if fact.text is not None else line.words or ""
+        if line.call.kind == "output":  # its refusal is something to reply to
+            place.answering, place.concluding = True, False
         self._end(place, line, line.outcome)
 
     def _answered(self, fact: f.Answered, place: Place, line: Line) -> None:
         assert line.question is not None and line.question.kind == "input"
+        line.answers.append((line.question, fact))
         self._answers(fact, line, "respond")
         line.may_run = True  # as it was when the body asked
+
+    def _redefined(self, fact: f.Redefined, place: Place, line: Line) -> None:
+        assert line.outcome is None and not line.running
+        line.fingerprint = fact.fingerprint
 
     def _started(self, fact: f.Started, place: Place, line: Line) -> None:
         assert line.call.kind not in ("agent", "output")
@@ -278,6 +352,7 @@ class Ledger:
 
     def _stepped(self, fact: f.Stepped, place: Place, line: Line) -> None:
         assert line.running and line.starts
+        line.steps.append(fact)
 
     def _finished(self, fact: f.Finished, place: Place, line: Line) -> None:
         if line.question is not None:
@@ -298,6 +373,8 @@ class Ledger:
         ]
         assert all(one.done for one in others), "a handoff comes after the turn's other calls"
         place.handed.add(line.turn)
+        place.definition = None
+        place.entries += 1
         self._end(place, line, fact)
 
     def _end(self, place: Place, line: Line, outcome: Any) -> None:

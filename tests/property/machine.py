@@ -15,9 +15,9 @@ from hypothesis.stateful import initialize, rule
 from msgspec import Raw
 
 from assent.core import facts as f
-from assent.core.rules import ANSWERS
 from assent.core.run import CallState, owed, questions, status
 from tests.core.support import FACTS, KINDS, Path, asked, finished, js, said, snapshot
+from tests.property.law import FITS, fits
 from tests.property.ledger import Line
 from tests.property.truth import Journalled, refuses
 
@@ -25,6 +25,7 @@ DEPTH = 2
 ARGS = [f.NOTHING, Raw(b"{}"), Raw(b'{"x":1}'), Raw(b'""'), Raw(b"null"), Raw(b"[]")]
 TEXTS = ["", "ok", "é😀", "\x00"]
 PROPOSED = ["{}", "", " ", '{"x":1}', '{"x":', "[]"]
+GUARDS = [(), ("g1",), ("g1", "g2"), ("", "g1"), ("g1", "g1")]
 PROVIDER_IDS = ["p1", "p1", "p2", "", None]
 
 
@@ -43,7 +44,9 @@ class Machine(Journalled):
     @initialize(seed=seeds)
     def begin(self, seed: int) -> None:
         chance = Random(seed)
-        self.put(self.beginning(chance, (), live=maybe(chance, 6)))
+        self.probe(chance)
+        assert (self.run.id, status(self.run), owed(self.run)) == ("", "idle", [])
+        self.put(self.beginning(chance, (), live=maybe(chance, 5)))
         if not maybe(chance, 8):
             self.put(said("hi"))
 
@@ -51,6 +54,7 @@ class Machine(Journalled):
     @rule(who=st.sampled_from(CAST), seed=seeds)
     def act(self, who: str, seed: int) -> None:
         getattr(self, who)(Random(seed + len(self.journal)))
+        self.probe(Random(seed))
 
     def beginning(self, chance: Random, path: Path, live: bool) -> f.Began:
         return f.Began(
@@ -58,7 +62,7 @@ class Machine(Journalled):
             chance.choice([1, 2, 4, 12, 12, 12]),
             "" if path else "r1",
             release=chance.choice(["each", "batch"]),
-            guards=chance.choice([(), (), ("g1",), ("g1", "g2"), ("", "g1"), ("g1", "g1")]),
+            guards=chance.choice([(), *GUARDS]),
             live=live,
             at=self.tick(),
             path=path,
@@ -71,14 +75,16 @@ class Machine(Journalled):
             due = owed(self.run)
             if due:
                 kind = chance.choice(list(dict.fromkeys(map(type, due))))
-                self.pay(chance, chance.choice([effect for effect in due if type(effect) is kind]))
+                if kind is not f.Guard or maybe(chance, 3):  # guardrails are slow, and the rest goes on meanwhile
+                    self.pay(chance, chance.choice([effect for effect in due if type(effect) is kind]))
         if not due and self.living():
             self.wake(chance)
 
     def wake(self, chance: Random) -> None:
         """Give a run that has come to rest something to do."""
         if self.run.cancelled is not None:
-            self.put(f.Resumed("ana"))
+            if maybe(chance, 3):
+                self.put(f.Resumed("ana"))
         elif status(self.run) == "waiting":
             self.decide(chance)
         elif self.run.live:
@@ -94,14 +100,15 @@ class Machine(Journalled):
 
     def _askmodel(self, chance: Random, effect: f.AskModel) -> None:
         if maybe(chance, 4):
-            self.put(f.Defined("agent", "digest", finishing=not maybe(chance, 3), path=effect.path))
+            tools = chance.choice([{}, {"t": "mark"}])
+            self.put(f.Defined("agent", "digest", tools, finishing=not maybe(chance, 3), path=effect.path))
         if maybe(chance, 5):
             self.put(said("wait", path=effect.path))
         self.put(self.reply(chance, effect.path, effect.saw))
 
     def reply(self, chance: Random, path: Path, saw: int) -> f.Replied:
         """A reply with up to four calls of all kinds; a provider may repeat its ids, or leave them out."""
-        kinds = ["tool", "tool", "handoff", "hosted", *(["agent"] if len(path) < DEPTH else [])]
+        kinds = ["tool", "tool", "handoff", "handoff", "hosted", *(["agent"] if len(path) < DEPTH else [])]
         number, items, calls = len(self.run.at(path).calls), [], []
         for _ in range(chance.randint(0, 4)):
             if maybe(chance, 4):
@@ -112,8 +119,9 @@ class Machine(Journalled):
             provider = chance.choice(PROVIDER_IDS)
             calls.append(f.Call(f"c{number}", "t", len(items), kind))
             items.append(item if provider is None else item | {"call_id": provider})
+        usage = chance.choice([(), (1,), (1, 10, 5), (1, 10, 5, 3, 2)])
         unsaid = saw == self.run.at(path).said and maybe(chance, 2)
-        return f.Replied(js(items), None if unsaid else saw, tuple(calls), at=self.tick(), path=path)
+        return f.Replied(js(items), None if unsaid else saw, tuple(calls), usage, at=self.tick(), path=path)
 
     def _guard(self, chance: Random, effect: f.Guard) -> None:
         self.put(f.Guarded("input", effect.name, tripped=maybe(chance, 8), path=effect.path))
@@ -130,14 +138,19 @@ class Machine(Journalled):
                 self.question(chance, path, call, "approval"),
                 self.question(chance, path, call, "approval"),
                 f.Guarded("tool_input", "g", call=call, path=path),
+                *(self.refusal_by_grant(chance, path, call, grant) for grant in list(self.run.grants)[-1:]),
             ]
         self.put(chance.choice(options))
+
+    def refusal_by_grant(self, chance: Random, path: Path, call: str, grant: str) -> f.Refused:
+        """With the grant's words, or its own; or by somebody who only bears a grant's name."""
+        by = chance.choice(["grant:", "guard:"])
+        return f.Refused(call, by + grant, None, chance.choice([None, None, "", "so"]), path=path)
 
     def question(self, chance: Random, path: Path, call: str, kind: f.QuestionKind, **more: Any) -> f.Asked:
         allowed = None
         if maybe(chance, 4):
-            mute = self.state(path, call).call.kind == "output"  # nobody answers in an output's place
-            possible = [verdict for verdict in ANSWERS[kind] if verdict != "respond" or not mute]
+            possible = sorted(fits(self.ledger.places[path].lines[call], kind))
             allowed = tuple(chance.sample(possible, chance.randint(1, len(possible))))
         until = None if maybe(chance, 2) else self.now + chance.randint(-1, 12)
         args = chance.choice(ARGS) if kind == "approval" else f.NOTHING
@@ -182,7 +195,8 @@ class Machine(Journalled):
             options.append(retry)
         if state.call.kind == "handoff":
             history = chance.choice([f.NOTHING, js([]), js([{"role": "user", "content": "in short"}])])
-            options = [*options, *[f.HandedOff(call, "other", history, path=path)] * 6]
+            name = chance.choice(["", "Other"])
+            options = [*options, *[f.HandedOff(call, "other", history, name, path=path)] * 6]
         self.put(chance.choice(options))
 
     def _tell(self, chance: Random, effect: f.Tell) -> None:
@@ -216,7 +230,7 @@ class Machine(Journalled):
     def answer_one(self, chance: Random, path: Path, state: CallState) -> None:
         """A person answers an open question: accepted if it is in time and allowed, and else not."""
         question = state.question
-        verdict = chance.choice(ANSWERS[question.kind])
+        verdict = chance.choice(sorted(FITS[question.kind]))
         fact = self.answer(chance, path, state, verdict)
         late = question.until is not None and fact.at > question.until
         counts = verdict == "reject" if late else verdict in state.allowed()
@@ -247,7 +261,8 @@ class Machine(Journalled):
 
     def meddle(self, chance: Random) -> None:
         deeds = [self.ask_anew, self.make_void, self.accept_change, self.steer, self.steer, self.propose_hook]
-        deeds += [self.set_up, self.set_up, self.cancel, self.close, self.speak, self.speak, *[self.testify] * 4]
+        deeds += [self.set_up, self.set_up, self.cancel, self.cancel, self.close, self.speak, self.speak]
+        deeds += [self.propose_output, *[self.testify] * 4]
         for _ in range(chance.randint(1, 3)):
             if self.living():
                 chance.choice(deeds)(chance)
@@ -272,12 +287,21 @@ class Machine(Journalled):
             self.put(f.Redefined(state.call.id, "fp2", "ana", path=path))
 
     def steer(self, chance: Random) -> None:
-        self.put(said(chance.choice(TEXTS), path=chance.choice(self.living()), at=self.tick()))
+        path = chance.choice(self.living())
+        self.put(said(chance.choice(TEXTS), path=path, at=self.tick()))
+        if self.ledger.may_await(path) and maybe(chance, 2):
+            self.put(f.Awaited(chance.choice(GUARDS), path=path))
 
     def propose_hook(self, chance: Random) -> None:
         path = chance.choice(self.living())
         id = f"c{len(self.run.at(path).calls) + 1}"
         self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), path=path))
+
+    def propose_output(self, chance: Random) -> None:
+        """The reply is to be the output, whatever guardrails are still to say."""
+        path = chance.choice(self.living())
+        id = f"c{len(self.run.at(path).calls) + 1}"
+        self.offer(f.Proposed(f.Call(id, "output", 0, "output"), chance.choice(ARGS[1:]), path=path))
 
     def set_up(self, chance: Random) -> None:
         """What may be said of any run at any time."""
@@ -288,7 +312,8 @@ class Machine(Journalled):
             f.Defined("agent", finishing=maybe(chance, 2), path=path),
             f.Saved(len(self.run.at(path).entries), path=path),
             f.Guarded("output", "g", path=path),
-            f.Granted(self.new_id("g"), "agent", "t", chance.choice(["approve", "reject"]), "ana"),
+            f.Granted(self.new_id("g"), "agent", "t", "approve", "ana"),
+            f.Granted(self.new_id("g"), "agent", "t", chance.choice(["approve", "reject"]), "ana", None, "no"),
             *(f.Revoked(grant, "ana") for grant in self.run.grants),
         ]
         self.put(chance.choice(options))
@@ -331,39 +356,56 @@ class Machine(Journalled):
 
     def anything(self, chance: Random) -> Any:
         """Any fact, with ids that are right, stale, of another place, or of nothing at all."""
-        kind = chance.choice(FACTS)
         places = list(self.ledger.places)
         path = chance.choice([*places, *places, ("nope",), ("",), (*places[-1], "c1")])
         known = list(self.run.at(path).calls) if path in places else []
         ids = [*known[-6:], *known[-6:], "c1", "", "nope"]
-        where = {"at": chance.randint(0, self.now + 2), "path": path}
-        return getattr(self, "_any_" + kind.__name__.lower(), self._any_other)(chance, kind, chance.choice(ids), where)
+        return self.anything_about(chance, chance.choice(FACTS), path, chance.choice(ids))
+
+    def anything_about(self, chance: Random, kind: type[f.Fact], path: Path, call: str) -> Any:
+        where = {"at": chance.choice([chance.randint(0, self.now + 2), self.now + 20]), "path": path}
+        return getattr(self, "_any_" + kind.__name__.lower(), self._any_other)(chance, kind, call, where)
+
+    def probe(self, chance: Random) -> None:
+        """One of each kind of fact about one call, rather one that is open: only asked about, and not added."""
+        lines = [(path, line) for path, place in self.ledger.places.items() for line in place.lines.values()]
+        lines += [(path, line) for path in self.living() for line in self.ledger.places[path].open() for _ in range(3)]
+        path, call = (), "c1"
+        if lines:
+            path, line = chance.choice(lines)
+            call = line.call.id
+        for kind in FACTS:
+            self.judged(self.anything_about(chance, kind, path, call))
 
     def asked_id(self, chance: Random, call: str, path: Path) -> str | None:
         state = self.run.at(path).calls.get(call) if path in self.ledger.places else None
         open = state.question.id if state and state.question else None
-        return chance.choice([open, open, None, None, "", "nope", *list(self.run.asked)[-4:]])
+        return chance.choice([open, open, open, open, None, None, "", "nope", *list(self.run.asked)[-4:]])
 
     def _any_began(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
         path = (*where["path"], call) if maybe(chance, 2) else where["path"]
         if len(path) > DEPTH + 1:
             path = ()
-        return f.Began("eve", chance.randint(-1, 3), chance.choice(["", "r2"]), live=maybe(chance, 3), path=path)
+        return f.Began("eve", chance.randint(-1, 3), chance.choice(["", "r2"]), live=maybe(chance, 4), path=path)
 
     def _any_replied(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
-        ids = [chance.choice([call, "c1", "e1", "e2", ""]) for _ in range(chance.randint(0, 2))]
+        ids = [chance.choice([call, "c1", "", "e1", "e2", *["e3"] * 3]) for _ in range(chance.randint(0, 2))]
         calls = [f.Call(id, "t", n, chance.choice(KINDS[:3])) for n, id in enumerate(ids)]
         items = [{"type": "function_call", "name": "t", "arguments": "", "ours": one.id} for one in calls]
-        return f.Replied(js(items), chance.choice([None, -1, *range(7)]), tuple(calls), **where)
+        place = self.ledger.places.get(where["path"])
+        saw = [None, -1, *range(5), *([place.said, place.heard, place.heard + 1] if place else [])]
+        return f.Replied(js(items), chance.choice(saw), tuple(calls), **where)
 
     def _any_proposed(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
         return f.Proposed(
-            f.Call(chance.choice([call, "e3", ""]), "t", 0, chance.choice(KINDS)), chance.choice(ARGS[1:]), **where
+            f.Call(chance.choice([call, "e3", "e4", "e5", ""]), "t", 0, chance.choice([*KINDS, "output", "output"])),
+            chance.choice(ARGS[1:]),
+            **where,
         )
 
     def _any_asked(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
-        allowed = chance.choice([None, ("approve",), ("edit", "reject"), ("respond",)])
-        id = chance.choice(["", "qe", f"qe{self.now}", *list(self.run.asked)[-3:]])
+        allowed = chance.choice([None, None, None, (), ("approve",), ("edit", "reject"), ("respond",)])
+        id = chance.choice(["", *[f"qe{self.now}"] * 4, *list(self.run.asked)[-2:]])
         replaces = self.asked_id(chance, call, where["path"])
         kind = chance.choice(get_args(f.QuestionKind))
         return asked(
@@ -376,29 +418,37 @@ class Machine(Journalled):
 
     def _any_other(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
         args, number = chance.choice(ARGS), chance.randint(-1, 4)
+        place = self.ledger.places.get(where["path"])
+        line = place.lines.get(call) if place else None
+        attempt = len(line.starts) + chance.choice([0, 1, 1, 1, 2]) if line else number
+        upto = chance.choice([place.saved - 1, place.saved, place.entries, place.entries + 1]) if place else number
+        source = chance.choice([None, None, call, "nope"])
+        grant = chance.choice(["", "ge", *list(self.run.grants)[-2:]])
         make: dict[type[f.Fact], Any] = {
             f.Said: lambda: f.Said(chance.choice([js(""), js([])]), **where),
+            f.Awaited: lambda: f.Awaited(chance.choice(GUARDS), **where),
             f.Defined: lambda: f.Defined("eve", finishing=maybe(chance, 2), **where),
-            f.Concluded: lambda: f.Concluded(args, chance.choice([None, call]), chance.choice([None, call]), **where),
+            f.Concluded: lambda: f.Concluded(args, source, chance.choice([None, call, call]), **where),
             f.Continued: lambda: f.Continued(**where),
-            f.Granted: lambda: f.Granted(chance.choice(["", "ge"]), "agent", "t", "approve", "eve", **where),
-            f.Revoked: lambda: f.Revoked(chance.choice(["", "ge"]), "eve", **where),
+            f.Granted: lambda: f.Granted(grant, "agent", "t", "approve", "eve", **where),
+            f.Revoked: lambda: f.Revoked(grant, "eve", **where),
             f.Limited: lambda: f.Limited(number, **where),
             f.Cancelled: lambda: f.Cancelled("eve", **where),
             f.Resumed: lambda: f.Resumed("eve", **where),
-            f.Saved: lambda: f.Saved(number, **where),
+            f.Saved: lambda: f.Saved(upto, **where),
             f.Closed: lambda: f.Closed("eve", **where) if where["path"] or maybe(chance, 8) else f.Continued(**where),
             f.Told: lambda: f.Told(call, "", **where),
             f.Redefined: lambda: f.Redefined(call, "", "eve", **where),
-            f.Started: lambda: f.Started(call, number, **where),
+            f.Started: lambda: f.Started(call, attempt, **where),
             f.Stepped: lambda: f.Stepped(call, "", args or js(0), **where),
-            f.Witnessed: lambda: f.Witnessed(call, number, args or js(0), **where),
+            f.Witnessed: lambda: f.Witnessed(call, chance.choice([0, 1, attempt]), args or js(0), **where),
             f.HandedOff: lambda: f.HandedOff(call, "eve", chance.choice([f.NOTHING, js([])]), **where),
         }
         if kind in make:
             return make[kind]()
         question = self.asked_id(chance, call, where["path"])
         if kind is f.Approved:
+            args = chance.choice([f.NOTHING, args])
             return f.Approved(call, "eve", question, args, chance.choice([None, None, "u"]), **where)
         if kind is f.Refused:
             return f.Refused(call, "eve", question, **where)
@@ -415,4 +465,4 @@ class Machine(Journalled):
             fork = self.run.fork()
             assert snapshot(fork) == self.snapshots[-1]
             kept, self.run = (self.run, fork) if maybe(chance, 2) else (fork, self.run)
-            self.forks.append((kept, self.snapshots[-1]))
+            self.forks.append((kept, self.snapshots[-1], self.ledger.used(())))

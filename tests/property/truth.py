@@ -6,18 +6,21 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar, get_args
 
+import pytest
 from hypothesis import currently_in_test_context, event, note, target
 from hypothesis.stateful import RuleBasedStateMachine
+from msgspec.json import decode
 
 from assent.core import codec
 from assent.core import facts as f
 from assent.core.fold import check, fold
 from assent.core.rules import NEXT
-from assent.core.run import CallState, Run, Status, deadline, owed, questions, status
-from assent.core.transcript import output_text, transcript
+from assent.core.run import CallState, Run, Status, Turn, deadline, owed, questions, status
+from assent.core.transcript import news, output_text, transcript
 from assent.errors import IllegalFact
 from tests.core.support import Path, asked, finished, js, snapshot
-from tests.property.ledger import Ledger, Line
+from tests.property.law import due, fits, may_follow, standing
+from tests.property.ledger import Ledger, Line, Place
 
 
 def refuses(run: Run, fact: Any) -> bool:
@@ -44,7 +47,7 @@ class Journalled(RuleBasedStateMachine):
         self.ledger = Ledger()
         self.snapshots: list[Any] = [snapshot(self.run)]
         self.talks: list[dict[Path, list[Any]]] = [{(): []}]
-        self.forks: list[tuple[Run, Any]] = []
+        self.forks: list[tuple[Run, Any, f.Usage]] = []
         self.now = 0
         self.number = 0
 
@@ -53,7 +56,7 @@ class Journalled(RuleBasedStateMachine):
     def offer(self, fact: Any) -> bool:
         """Try a fact: `check` and `fold` agree, and what is refused leaves the run exactly as it was."""
         before, phase = self.snapshots[-1], self.phase(fact)
-        refused = refuses(self.run, fact)
+        refused = self.judged(fact)
         assert snapshot(self.run) == before, "asking changed the run"
         try:
             fold(self.run, fact)
@@ -75,6 +78,12 @@ class Journalled(RuleBasedStateMachine):
         for truth in TRUTHS:
             truth(self)
         return True
+
+    def judged(self, fact: Any) -> bool:
+        """Whether the core refuses a fact; the law must do the same."""
+        refused = refuses(self.run, fact)
+        assert refused != may_follow(self.ledger, fact), f"{fact} is {'refused' if refused else 'let pass'}"
+        return refused
 
     def put(self, fact: Any) -> None:
         """Add a fact that must be right."""
@@ -112,11 +121,18 @@ class Journalled(RuleBasedStateMachine):
     # -- what must be true after every step --------------------------------------------------------
 
     def what_is_owed_is_derived(self) -> None:
-        due = owed(self.run)
-        assert owed(self.run) == due == owed(self.run.fork())
-        assert len(set(due)) == len(due)
+        now = owed(self.run)
+        assert owed(self.run) == now == owed(self.run.fork())
+        assert len(set(now)) == len(now)
         list(questions(self.run)), deadline(self.run), status(self.run)
         assert snapshot(self.run) == self.snapshots[-1]
+
+    def what_is_owed_is_what_the_law_says(self) -> None:
+        now = owed(self.run)
+        assert now == list(due(self.ledger))
+        mine = {(effect.path, effect.call) for effect in now[::2]}
+        theirs = [effect for effect in now if type(effect) is not f.Settle or (effect.path, effect.call) not in mine]
+        assert owed(self.run, mine) == theirs, "nobody doubts what they are executing themselves"
 
     def what_is_owed_can_be_paid(self) -> None:
         for effect in owed(self.run):
@@ -147,6 +163,7 @@ class Journalled(RuleBasedStateMachine):
         now, due, open = status(self.run), owed(self.run), list(self.ledger.questions())
         self.statuses[now] += 1
         assert now in get_args(Status)
+        assert now == standing(self.ledger)
         root = self.ledger.places.get(())
         if root is None:
             return
@@ -170,6 +187,27 @@ class Journalled(RuleBasedStateMachine):
         assert open == list(self.ledger.questions())
         assert list(self.run.asked) == self.ledger.asked
         assert set(self.run.decided) == self.ledger.decided
+        ends = [state.question.until for _, state in questions(self.run) if state.question.until is not None]
+        assert deadline(self.run) == (min(ends) if ends else None)
+
+    def the_run_holds_what_was_recorded(self) -> None:
+        assert self.run.seq == len(self.journal)
+        assert self.run.grants == self.ledger.grants
+        assert self.run.marks == {d.digest: d.tools for d in self.journal if type(d) is f.Defined and d.tools}
+        assert (self.run.cancelled is not None) == self.ledger.cancelled
+        for path, place in self.ledger.places.items():
+            run = self.run.at(path)
+            self.holds(run, place)
+            assert run.id == place.began.run
+            for call in ("nope", *(id for id, line in place.lines.items() if line.branch is None)):
+                with pytest.raises(IllegalFact):
+                    self.run.at((*path, call))
+
+    def holds(self, run: Run, place: Place) -> None:
+        assert (run.definition, run.concluded, run.guarded) == (place.definition, place.concluded, place.guarded)
+        assert (run.turns, run.max_turns, run.said) == (place.turns, place.max_turns, place.said)
+        assert (run.saved, len(run.entries), list(run.guards)) == (place.saved, place.entries, place.awaited)
+        assert (run.said - run.watched, run.closed is not None) == (place.unwatched, place.closed)
 
     def the_model_is_never_owed_while_calls_are_open(self) -> None:
         for effect in owed(self.run):
@@ -186,12 +224,20 @@ class Journalled(RuleBasedStateMachine):
                 self.agrees(run.calls[id], line)
 
     def agrees(self, state: CallState, line: Line) -> None:
+        assert (state.proposal.name, state.proposal.arguments) == line.proposal
+        assert (state.turn.items == []) == (line.call.kind in ("output", "hook"))
         assert (state.outcome, state.approval) == (line.outcome, line.approval)
         assert state.attempt == len(line.starts)
         assert (state.phase.name == "DONE") == line.done
         assert state.phase.name not in ("READY", "RUNNING", "DELEGATED") or line.may_run
         assert (bytes(state.args), bytes(state.fills)) == (bytes(line.args), bytes(line.fills))
-        assert (state.tool, state.digest, state.told) == (line.tool, line.digest, line.told)
+        assert (state.tool, state.digest) == (line.tool, line.digest)
+        assert (state.words, state.told) == (line.words, line.told)
+        question = line.question
+        fit = () if question is None else question.allowed or fits(line, question.kind)
+        assert set(state.allowed()) == set(fit)
+        assert (state.edited, state.fingerprint) == (line.edited, line.fingerprint)
+        assert (list(state.answers), list(state.steps)) == (line.answers, line.steps)
         if type(line.outcome) is f.Finished and state.call.kind not in ("hook", "output"):
             told = "[A person changed this call" in (output_text(state) or "")
             assert told == line.edited, "the model is told what ran instead of what it proposed"
@@ -201,6 +247,33 @@ class Journalled(RuleBasedStateMachine):
             for id, line in place.lines.items():
                 for attempt in line.starts:
                     assert refuses(self.run, f.Started(id, attempt, path=path))
+
+    def guardrails_look_again_exactly_when_there_is_something_new(self) -> None:
+        for path in self.ledger.places:
+            awaited = f.Awaited(("g1",), path=path)
+            assert refuses(self.run, awaited) != self.ledger.may_await(path)
+            assert list(self.run.at(path).guards) == self.ledger.places[path].awaited
+        for effect in owed(self.run):
+            above = [self.ledger.places[effect.path[:depth]] for depth in range(len(effect.path))]
+            assert not any(place.awaited for place in above), "nothing goes on under guardrails that are awaited"
+
+    def usage_is_that_of_every_reply_here_and_below(self) -> None:
+        for path in self.ledger.places:
+            assert self.run.at(path).usage == self.ledger.used(path)
+
+    def news_are_what_the_model_hears_after_its_last_reply(self) -> None:
+        for path, heard in self.talks[-1].items():
+            run = self.run.at(path)
+            replies = [entry for entry in run.entries if type(entry) is Turn and type(entry.reply) is f.Replied]
+            last = run.entries.index(replies[-1]) if replies else 0
+            if run.open or any(type(entry) is f.HandedOff and entry.history for entry in run.entries[last:]):
+                continue  # what waits is in neither; and a provider that keeps the talk has it as it was
+            new = news(run)
+            old = heard[: len(heard) - len(new)]
+            assert old + new == heard
+            said_last = decode(replies[-1].reply.items) if replies else []
+            assert old[len(old) - len(said_last) :] == said_last
+            assert replies or not old
 
     def the_model_never_hears_a_call_without_its_output(self) -> None:
         for items in self.talks[-1].values():
@@ -221,8 +294,9 @@ class Journalled(RuleBasedStateMachine):
     # -- what must be true of the whole journal ------------------------------------------------------
 
     def teardown(self) -> None:
-        for fork, was in self.forks:
+        for fork, was, used in self.forks:
             assert snapshot(fork) == was, "a fork changed with the other"
+            assert fork.usage == used
         data = codec.encode(codec.Saved(codec.SCHEMA, "test", self.journal))
         saved = codec.decode(data)
         assert codec.encode(saved) == data
@@ -241,6 +315,7 @@ class Journalled(RuleBasedStateMachine):
                 fresh = codec.replay(journal[:position])
                 heard = {path: transcript(fresh.at(path)) for path in self.talks[position]}
                 assert heard == self.talks[position]
+        assert run.usage == self.run.usage
 
     def counts(self) -> None:
         depth = max((len(fact.path) for fact in self.journal), default=0)
@@ -252,11 +327,16 @@ class Journalled(RuleBasedStateMachine):
 
 TRUTHS: list[Callable[[Journalled], None]] = [
     Journalled.what_is_owed_is_derived,
+    Journalled.what_is_owed_is_what_the_law_says,
     Journalled.what_is_owed_can_be_paid,
+    Journalled.the_run_holds_what_was_recorded,
     Journalled.the_status_is_what_it_says,
     Journalled.questions_are_those_that_were_asked_and_not_settled,
     Journalled.the_model_is_never_owed_while_calls_are_open,
     Journalled.calls_are_as_the_ledger_has_them,
     Journalled.an_attempt_that_was_started_cannot_be_started_again,
     Journalled.the_model_never_hears_a_call_without_its_output,
+    Journalled.guardrails_look_again_exactly_when_there_is_something_new,
+    Journalled.usage_is_that_of_every_reply_here_and_below,
+    Journalled.news_are_what_the_model_hears_after_its_last_reply,
 ]
