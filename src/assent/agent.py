@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal
+from typing import Any, Generic, Literal, NamedTuple
 
 from msgspec import Struct
 from typing_extensions import TypeVar
@@ -17,7 +17,7 @@ from .guardrail import InputGuardrail, OutputGuardrail, checked
 from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .item import ToolCallOutputItem
-from .models.model import DEFAULT_SETTINGS, Model, ModelSettings
+from .models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from .output import AgentOutputSchema
 from .tools.delegation import TEXT, AgentTool, Extractor, InputBuilder, OnStream
 from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
@@ -25,6 +25,16 @@ from .tools.typed import parameters as parameters_of
 
 T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
+
+
+class Toolbox(NamedTuple):
+    """An agent's tools and handoffs by name, and what they were made of."""
+
+    parts: tuple[Any, ...]
+    tools: dict[str, Tool]
+    specs: tuple[ToolSpec, ...]
+    choosy: bool
+    """Whether some of them are not always enabled."""
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
@@ -75,8 +85,8 @@ class Agent(Generic[T]):
     reset_tool_choice: bool = True
     """Whether `model_settings.tool_choice` is for the agent's first turn only, so that it can come to an end."""
     hooks: AgentHooks[Any] | None = None
-    _tools: tuple[tuple[Any, ...], dict[str, Tool]] | None = field(default=None, init=False)
-    """What `tools_of` made last, and of what."""
+    _tools: Toolbox | None = field(default=None, init=False)
+    """What `toolbox_of` made last."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
     """The definition that was made last, and of what."""
 
@@ -93,7 +103,8 @@ class Agent(Generic[T]):
             )
         if self.model is not None and not hasattr(self.model, "stream"):
             raise InvalidDefinition(
-                f"Agent {self.name!r}: model must be a Model, with a `stream` method, got {self.model!r:.80}."
+                f"Agent {self.name!r}: model must be a Model, an object with a `stream` method and not a model's name, "
+                f"got {self.model!r:.80}."
             )
         for option in ("tools", "handoffs"):
             if not isinstance(given := getattr(self, option), list | tuple):
@@ -203,14 +214,20 @@ class Agent(Generic[T]):
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
     """What an agent's model may call, tools and handoffs, by their names, which must differ."""
+    return toolbox_of(agent).tools
+
+
+def toolbox_of(agent: Agent[Any]) -> Toolbox:
+    """An agent's tools, made anew when its lists have changed."""
     parts = (*agent.tools, *agent.handoffs)
-    if agent._tools is not None and agent._tools[0] == parts:
-        return agent._tools[1]
+    if agent._tools is not None and agent._tools.parts == parts:
+        return agent._tools
     out: dict[str, Tool] = {}
     for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
         if not isinstance(tool, Tool):
             raise InvalidDefinition(
-                f"Agent {agent.name!r}: {tool!r:.80} is not a tool; decorate it with @function_tool."
+                f"Agent {agent.name!r}: {tool!r:.80} is not a tool; decorate a function with @function_tool, "
+                "and make a tool of an agent with as_tool()."
             )
         if tool.name in out:
             raise InvalidDefinition(
@@ -218,8 +235,9 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
                 "tool_name for an agent, tool_name_override for a handoff)."
             )
         out[tool.name] = tool
-    agent._tools = parts, out
-    return out
+    specs = tuple(tool.spec for tool in out.values())
+    agent._tools = Toolbox(parts, out, specs, any(tool.is_enabled is not True for tool in out.values()))
+    return agent._tools
 
 
 def handoffs_of(agent: Agent[Any]) -> list[Handoff]:

@@ -106,7 +106,7 @@ def test_everything_can_be_rejected(play: Play, tmp_path: Path) -> None:
 def test_bad_input_is_explained_and_changes_nothing(play: Play, tmp_path: Path) -> None:
     bad = {
         "e {amount: 5}": "Expecting property name",
-        "e 5": "Expected `object`, got `int`",
+        "e 5": "arguments must be a dict, got 5",
         'e {"amount": "much"}': "amount: Input should be a valid number",
         'e {"amount": NaN}': "not JSON",
         'e {"sum": 5}': "sum: Extra inputs are not permitted",

@@ -562,6 +562,34 @@ async def test_steps_of_one_name_at_the_same_time_keep_their_own_values() -> Non
     assert got == [["first", "second"]] * 2
 
 
+async def test_a_step_that_goes_on_while_its_body_asks_happens_once() -> None:
+    asking, go = asyncio.Event(), asyncio.Event()
+    paid: list[str] = []
+
+    async def pay() -> str:
+        await go.wait()
+        paid.append("once")
+        return "paid"
+
+    @function_tool
+    async def buy(ctx: ToolContext[Any]) -> str:
+        async def sure() -> Any:
+            asking.set()
+            return await ctx.ask("sure?")
+
+        return " ".join(await asyncio.gather(ctx.step("pay", pay), sure()))
+
+    agent = scripted(call("buy"), "done", tools=[buy])
+    run = asyncio.create_task(Runner.run(agent, "go"))
+    await asking.wait()
+    for _ in range(20):  # the body has asked and left; its step goes on
+        await asyncio.sleep(0)
+    go.set()
+    result = await answered(agent, await soon(run), "yes")
+    assert told(result) == ["paid yes"]
+    assert paid == ["once"]
+
+
 @both
 async def test_a_step_that_fails_fails_in_the_body_and_is_not_kept(is_async: bool) -> None:
     tries: list[int] = []

@@ -83,6 +83,34 @@ async def test_a_call_that_is_not_the_one_that_was_approved_does_not_run(change:
     assert sent == []
 
 
+@pytest.mark.parametrize("chosen", [False, True], ids=["as proposed", "another tool"])
+async def test_arguments_that_were_shown_without_their_defaults_do_not_run(chosen: bool) -> None:
+    send, sent = sending(needs_approval=True)
+    other, others = sending(name_override="other")
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send, other])
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    if chosen:
+        state.edit(result.interruptions[0], {"to": "ann"}, tool="other")
+    else:
+        state.approve(result.interruptions[0])
+    saved = state.to_json()
+    run = codec.replay(codec.decode(state.to_string()).journal)
+    [asked], [approved] = (
+        [fact for fact in saved["journal"] if fact["fact"] == kind] for kind in ("asked", "approved")
+    )
+    tool = other if chosen else send
+    forged = action_digest(run, (), next(iter(run.calls.values())), tool.name, tool.fingerprint, {"to": "ann"})
+    if chosen:
+        approved["args"], approved["digest"] = {"to": "ann"}, forged
+    else:
+        del asked["fills"]
+        asked["digest"] = forged
+    with pytest.raises(DigestMismatch, match=tool.name):
+        await Runner.run(agent, await RunState.from_json(agent, saved))
+    assert sent == others == []
+
+
 # -- what the gate reads, and says -------------------------------------------------------------------
 
 

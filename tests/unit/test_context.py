@@ -1,5 +1,7 @@
 """Contexts: what rules and bodies get, and a context's way into a saved run and back (SPEC C7, D2)."""
 
+import asyncio
+import threading
 import warnings
 from collections import UserDict
 from dataclasses import dataclass, field
@@ -10,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from assent import Agent, RunContextWrapper, Runner, RunState, ToolApprovalItem, ToolContext, Usage, function_tool
-from assent.errors import AlreadyDecided, AssentError, ContextMissing, QuestionNotFound
+from assent.errors import AlreadyDecided, AssentError, Conflict, ContextMissing, QuestionNotFound
 from assent.testing import call
-from tests.unit.support import facts, outcomes, reloaded, scripted, sending, told
+from tests.unit.support import HANGS, facts, outcomes, reloaded, scripted, sending, told
 
 # -- what code gets to know ------------------------------------------------------------------------
 
@@ -187,6 +189,59 @@ async def test_a_body_cannot_decide_on_questions_of_another_run() -> None:
     await Runner.run(scripted(call("decide"), "done", tools=[decide]), "go")
     assert len(raised) == 1
     assert sent == []
+
+
+async def test_what_is_decided_through_the_context_of_a_run_that_was_left_is_never_lost() -> None:
+    send, sent = sending(needs_approval=True)
+    agent = scripted([call("send", {"to": "ann"}), call("send", {"to": "bob"})], "done", tools=[send])
+    result = await Runner.run(agent, "go")
+    first, second = result.interruptions
+    result.context_wrapper.approve_tool(first)
+    state = result.to_state()
+    assert state.get_interruptions() == [second]
+    with pytest.raises(Conflict, match="state"):
+        result.context_wrapper.approve_tool(second)
+    assert state.get_interruptions() == [second]
+    await Runner.run(agent, state)
+    assert sent == [("ann", 1)]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_thread_that_outlives_its_run_and_its_loop_is_told_and_does_not_hang(closed: bool) -> None:
+    began, go, ended = threading.Event(), threading.Event(), threading.Event()
+    raised: list[Exception] = []
+
+    @function_tool
+    def work(ctx: ToolContext[Any]) -> None:
+        began.set()
+        go.wait(HANGS)
+        for act in (lambda: ctx.step_sync("x", lambda: 1), lambda: ctx.approve_tool(waiting[0])):
+            try:
+                act()
+            except Conflict as error:
+                raised.append(error)
+        ended.set()
+
+    send, _ = sending(needs_approval=True)
+    agent = scripted([call("work"), call("send", {"to": "ann"})], "done", tools=[send, work])
+
+    async def main() -> list[ToolApprovalItem]:
+        run = asyncio.create_task(Runner.run(agent, "go"))
+        await asyncio.to_thread(began.wait, HANGS)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await run
+        items: list[ToolApprovalItem] = caught.value.state.get_interruptions()  # type: ignore[attr-defined]
+        return items
+
+    loop = asyncio.new_event_loop()
+    waiting = loop.run_until_complete(main())
+    if closed:
+        loop.close()
+    go.set()
+    assert ended.wait(HANGS)
+    assert len(raised) == 2
+    loop.close()
 
 
 def test_a_wrapper_of_ones_own_holds_a_context_and_belongs_to_no_run() -> None:

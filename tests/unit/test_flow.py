@@ -20,7 +20,9 @@ from assent import (
     ToolApprovalItem,
     ToolContext,
     ToolErrorFormatterArgs,
+    ToolGuardrailFunctionOutput,
     function_tool,
+    tool_input_guardrail,
 )
 from assent.errors import (
     AlreadyDecided,
@@ -832,6 +834,48 @@ async def test_one_error_does_not_lose_what_the_other_calls_gave() -> None:
     assert told(result)[0] == "slow result"
 
 
+async def test_what_had_not_begun_when_another_call_failed_does_not_begin_and_can_go_on() -> None:
+    sent: list[str] = []
+
+    @tool_input_guardrail
+    async def wait(data: Any) -> ToolGuardrailFunctionOutput:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(tool_input_guardrails=[wait])
+    async def send() -> str:
+        sent.append("mail")
+        return "sent"
+
+    @function_tool(failure_error_function=None)
+    async def burn() -> str:
+        raise OSError("fire")
+
+    agent = scripted([call("send"), call("burn")], "done", tools=[send, burn])
+    with pytest.raises(OSError, match="fire") as caught:
+        await soon(Runner.run(agent, "go"))
+    assert sent == []
+    result = await Runner.run(agent, await reloaded(agent, caught.value.state))  # type: ignore[attr-defined]
+    assert result.final_output == "done"
+    assert sent == ["mail"]
+
+
+async def test_of_calls_that_wait_for_room_none_begins_once_another_is_known_to_have_failed() -> None:
+    ran: list[int] = []
+
+    @function_tool(failure_error_function=None)
+    async def burn(n: int) -> str:
+        ran.append(n)
+        await asyncio.sleep(0)
+        raise OSError("fire")
+
+    agent = scripted([call("burn", {"n": n}) for n in range(6)], "done", tools=[burn])
+    with pytest.raises(OSError, match="fire"):
+        await Runner.run(agent, "go", run_config=RunConfig(max_parallel_tools=1))
+    assert len(ran) <= 2
+
+
 async def test_a_frozen_exception_reaches_the_user_as_itself_and_with_a_state() -> None:
     @dataclass(frozen=True)
     class Declined(Exception):
@@ -913,6 +957,15 @@ async def test_an_error_before_anything_began_has_no_state() -> None:
     with pytest.raises(InvalidInput) as caught:
         await Runner.run(scripted("done"), 5)  # type: ignore[arg-type]
     assert caught.value.state is None
+
+
+async def test_a_result_as_input_and_a_dict_as_run_config_are_refused_in_words() -> None:
+    agent = scripted("hello", "never")
+    result = await Runner.run(agent, "go")
+    with pytest.raises(InvalidInput, match="or a RunState to resume; got <RunResult"):
+        await Runner.run(agent, result)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="run_config must be a RunConfig"):
+        await Runner.run(agent, "go", run_config={"release": "batch"})  # type: ignore[arg-type]
 
 
 async def test_an_agent_without_a_model_can_be_given_one_and_go_on() -> None:

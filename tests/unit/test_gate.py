@@ -669,6 +669,23 @@ async def test_always_reject_holds_for_later_calls_with_its_words() -> None:
     assert result.to_state().grants()[0].message == "no mail today"
 
 
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_what_was_decided_once_can_be_decided_for_always_after_it(verdict: str) -> None:
+    send, sent = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "ann"}), call("send", {"to": "bob"}), "done", tools=[send])
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    decide = getattr(state, verdict)
+    decide(result.interruptions[0])
+    assert state.grants() == []
+    for _ in range(2):
+        decide(result.interruptions[0], **{f"always_{verdict}": True})
+        assert [grant.verdict for grant in state.grants()] == [verdict]
+    result = await Runner.run(agent, state)
+    assert result.final_output == "done"
+    assert len(sent) == (2 if verdict == "approve" else 0)
+
+
 async def test_a_grant_does_not_settle_questions_that_are_open() -> None:
     send, sent = sending(needs_approval=True)
     agent = scripted([call("send", {"to": "ann"}), call("send", {"to": "bob"})], tools=[send])

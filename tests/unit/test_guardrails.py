@@ -712,6 +712,19 @@ async def test_a_guardrail_that_is_new_on_resume_looks_at_new_input() -> None:
     assert "second" in str(watch.saw)
 
 
+async def test_new_input_is_not_let_in_because_its_guardrails_were_not_given_again() -> None:
+    watch = Watch(fine(), trips())
+    config = RunConfig(input_guardrails=[watching(watch, name="mine")])
+    agent = scripted("one", "two")
+    state = (await Runner.run(agent, "first", run_config=config)).to_state()
+    state.add_input("second")
+    error = await leaves(UsageError, Runner.run(agent, state))
+    assert "'mine'" in str(error)
+    assert asked(agent) == 1
+    await leaves(InputGuardrailTripwireTriggered, Runner.run(agent, error.state, run_config=config))
+    assert watch.saw == ["first", "second"]
+
+
 # -- input: nested agents --------------------------------------------------------------------------------
 
 

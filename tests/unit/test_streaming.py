@@ -27,7 +27,7 @@ from assent import (
     function_tool,
     handoff,
 )
-from assent.errors import InvalidInput, MaxTurnsExceeded, RunUnfinished, UsageError
+from assent.errors import InvalidInput, MaxTurnsExceeded, RunUnfinished, StateSpent, UsageError
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, reloaded, scripted, sending, soon, told
 
@@ -715,6 +715,25 @@ async def test_a_body_that_raises_to_the_user_ends_the_stream_with_its_output_an
     assert seen[3:] == ["tool_output"] * 2, "the other body comes to its end"
     again = Runner.run_streamed(agent, await reloaded(agent, caught.value.state))  # type: ignore[attr-defined]
     assert without_deltas(await read(again)) == ["agent_updated_stream_event", "message_output_created"]
+
+
+async def test_a_stream_that_raises_leaves_one_state_and_not_two() -> None:
+    @function_tool(failure_error_function=None)
+    async def burn() -> str:
+        raise OSError("fire")
+
+    send, sent = sending(needs_approval=True)
+    agent = scripted([call("burn"), call("send", {"to": "ann"})], "done", tools=[burn, send])
+    result = Runner.run_streamed(agent, "go")
+    with pytest.raises(OSError, match="fire") as caught:
+        await read(result)
+    state = caught.value.state  # type: ignore[attr-defined]
+    assert result.to_state() is state
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(agent, state)
+    with pytest.raises(StateSpent):
+        await Runner.run(agent, result.to_state())
+    assert sent == [("ann", 1)]
 
 
 # -- stopping --------------------------------------------------------------------------------------

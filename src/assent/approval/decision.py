@@ -64,9 +64,11 @@ def _checked(decision: Decision) -> Decision:
     fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
     if type(decision) is Edit:
         try:
-            plain(decision.arguments)
+            arguments = plain(decision.arguments)
         except BadJSON as error:
             raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
+        if type(arguments) is not dict:
+            raise InvalidDecision(f"An edit's arguments must be a dict, got {described(arguments)}.")
     try:
         again: Decision = msgspec.convert({"type": type(decision).__name__.lower(), **plain(fields)}, Decision)
     except (BadJSON, msgspec.ValidationError) as error:

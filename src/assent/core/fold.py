@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from ..errors import IllegalFact
 from . import facts as f
-from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase
+from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase, verdict_of
 from .run import ENDED, CallState, Run, Turn, held, may_hand_off, status
 
 
@@ -69,13 +69,6 @@ def _illegal(run: Run, fact: f.AnyFact, why: str) -> IllegalFact:
 
 # -- facts of a call -----------------------------------------------------------------------------
 
-_VERDICTS: dict[type[f.Fact], f.Verdict] = {
-    f.Approved: "approve",
-    f.Refused: "reject",
-    f.Finished: "respond",
-    f.Answered: "respond",
-}
-
 
 def _verdict(root: Run, state: CallState, fact: Any) -> None:
     """A verdict: on the question now open, in time and of a kind that fits; or on no question."""
@@ -84,9 +77,7 @@ def _verdict(root: Run, state: CallState, fact: Any) -> None:
         raise _illegal(root, fact, f"question {fact.asked!r} is not open")
     if fact.asked != question.id:
         raise _illegal(root, fact, f"the open question of call {fact.call!r} is {question.id!r}, not {fact.asked!r}")
-    verdict = _VERDICTS[type(fact)]
-    if verdict == "approve" and (fact.args or fact.tool is not None):
-        verdict = "edit"
+    verdict = verdict_of(fact)
     if question.until is not None and fact.at > question.until:
         if verdict != "reject":
             raise _illegal(root, fact, "the question's deadline has passed")

@@ -82,3 +82,18 @@ ANSWERS: dict[f.QuestionKind, tuple[f.Verdict, ...]] = {
     "doubt": ("approve", "respond", "reject"),  # run it, it happened like this, give it up
 }
 """Which verdicts fit a question of each kind; a question may allow fewer."""
+
+_VERDICTS: dict[type[f.Fact], f.Verdict] = {
+    f.Approved: "approve",
+    f.Refused: "reject",
+    f.Finished: "respond",
+    f.Answered: "respond",
+}
+
+
+def verdict_of(fact: f.AnyFact) -> f.Verdict | None:
+    """What a fact says to the question that it settles; None if it settles none."""
+    if not isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered) or fact.asked is None:
+        return None
+    edited = isinstance(fact, f.Approved) and (fact.args or fact.tool is not None)
+    return "edit" if edited else _VERDICTS[type(fact)]

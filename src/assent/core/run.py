@@ -200,6 +200,12 @@ class Run:
             run = state.child
         return run
 
+    def __copy__(self) -> Run:
+        run = Run.__new__(Run)
+        for name in Run.__slots__:
+            setattr(run, name, getattr(self, name))
+        return run
+
     def fork(self) -> Run:
         """A run of its own with the same past. What is done is shared; what is open is copied."""
         turns: dict[int, Turn] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from ..core.digest import BadJSON, canonical, digest, holds, plain
 from ..core.run import CallState
 from ..errors import ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async
+from .blocking import Home
 from .journal import Journal
 from .value import output_json
 
@@ -34,25 +34,20 @@ class Paused(BaseException):
 class Body:
     """One entry of one call's body."""
 
-    __slots__ = ("_asks", "_journal", "_loop", "_state", "_steps", "_thread", "args", "mismatch", "path", "pending")
+    __slots__ = ("_asks", "_begun", "_home", "_journal", "_state", "_steps", "args", "mismatch", "path", "pending")
 
     def __init__(
-        self,
-        journal: Journal,
-        path: tuple[str, ...],
-        state: CallState,
-        args: dict[str, Any],
-        loop: asyncio.AbstractEventLoop,
-        thread: int,
+        self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any], home: Home
     ) -> None:
         self._journal = journal
         self.args = args
         self.path = path
         self._state = state
-        self._loop = loop
+        self._home = home
         self._asks = 0
         self._steps: dict[str, int] = {}
-        self._thread = thread
+        self._begun: set[asyncio.Future[None]] = set()
+        """Steps that have begun and not ended."""
         self.pending: f.Asked | None = None
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
@@ -131,26 +126,31 @@ class Body:
         """The step's value: recorded, or made now and recorded."""
         number, done = self._replayed(name)
         if done is None:
-            value = (await fn()) if is_async(fn) else await in_thread(fn)
-            if inspect.isawaitable(value):
-                value = await value
-            done = self._stepped(name, number, value)
-            self._journal.add(done)
+            ended: asyncio.Future[None] = self._home.loop.create_future()
+            self._begun.add(ended)
+            try:
+                value = (await fn()) if is_async(fn) else await in_thread(fn)
+                if inspect.isawaitable(value):
+                    value = await value
+                done = self._stepped(name, number, value)
+                self._journal.add(done)
+            finally:
+                self._begun.remove(ended)
+                ended.set_result(None)
         return decode(done.value)
+
+    async def settle(self) -> None:
+        """Wait for the steps that a body left behind: what is done unrecorded would be done again."""
+        while self._begun:
+            await asyncio.wait(self._begun)
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """The step's value, in a body that runs in a thread: the journal belongs to the loop."""
         number, done = self._replayed(name)
         if done is None:
-            done = self._stepped(name, number, fn())
-            if threading.get_ident() == self._thread:
-                self._journal.add(done)
-            else:
-                asyncio.run_coroutine_threadsafe(self._add(done), self._loop).result()
+            made = done = self._stepped(name, number, fn())
+            self._home.do(lambda: self._journal.add(made))
         return decode(done.value)
-
-    async def _add(self, fact: f.Stepped) -> None:
-        self._journal.add(fact)
 
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
         now, output = self._journal.now(), output_json(value)[0]

@@ -17,7 +17,7 @@ from ..core.run import CallState
 from ..core.transcript import Item, provider_id
 from ..hooks import RunHooks
 from ..tools.delegation import AgentTool
-from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, verdict_of
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, settled
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -73,7 +73,7 @@ class Audience:
             await _called(getattr(agent.hooks, f"on_{name}")(self._driver.ctx, agent, *args))
 
     def note(self, fact: f.AnyFact) -> None:
-        if isinstance(fact, f.Asked) or verdict_of(fact) is not None:
+        if isinstance(fact, f.Asked) or settled(fact) is not None:
             self.noted.append(fact)
 
     async def deliver(self) -> None:
@@ -90,11 +90,11 @@ class Audience:
         agent = self._driver.cast.of(state).agent
         if self.hooks is None and agent.hooks is None:
             return
-        view, settled = self._driver.view(()), verdict_of(fact)
-        if settled is None:
+        view, decided = self._driver.view(()), settled(fact)
+        if decided is None:
             await self.tell("approval_requested", agent, view.question(fact.path, state, fact))
             return
-        id, verdict, by = settled
+        id, verdict, by = decided
         asked = next(
             each for each in reversed(self._driver.journal.facts) if isinstance(each, f.Asked) and each.id == id
         )

@@ -6,11 +6,15 @@ import asyncio
 import atexit
 import contextvars
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
+from ..errors import Conflict
+
 R = TypeVar("R")
+STOPPED = 1.0
+"""Seconds after which a thread that waits for a loop sees whether it still runs."""
 
 
 class _Kept:
@@ -60,3 +64,32 @@ def _in_thread(work: Coroutine[Any, Any, R]) -> R:
 
     threading.Thread(target=go, name="assent-blocking", daemon=True).start()
     return done.result()
+
+
+class Home:
+    """The loop, and its thread, that a run's journal belongs to."""
+
+    __slots__ = ("_thread", "loop")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def do(self, act: Callable[[], None]) -> None:
+        """Do this on the loop and wait for it, from a body's thread too; `Conflict` if the loop runs no more."""
+        if threading.get_ident() == self._thread:
+            act()
+            return
+
+        async def work() -> None:
+            act()
+
+        if self.loop.is_running():
+            done = asyncio.run_coroutine_threadsafe(work(), self.loop)
+            while not wait([done], STOPPED).done and self.loop.is_running():
+                pass
+            if done.done():
+                done.result()
+                return
+            done.cancel()
+        raise Conflict("The run has stopped, and nothing can be recorded in it any more; resume its state.")

@@ -13,7 +13,7 @@ from ..core.digest import canonical, worded
 from ..core.run import CallState, Run
 from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
 from ..tools.delegation import AgentTool
-from .calling import context_of, failure_text
+from .calling import context_of, record_failure
 from .config import DEFAULT_MAX_TURNS
 from .guarding import input_guardrails
 from .value import input_json, output_json
@@ -105,13 +105,7 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
         await _tell_end(driver, state, tool, value)
         return
     _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)))
-    text, raised = await failure_text(tool, ctx, error)
-    output, note = output_json(text)
-    kind = type(error).__name__
-    journal.add(f.Finished(call, output, error=kind, note=note, at=journal.now(), path=path))
-    if raised is not None:
-        raise raised
-    await _tell_end(driver, state, tool, text)
+    await _tell_end(driver, state, tool, await record_failure(driver, path, state, tool, ctx, error))
 
 
 async def _tell_end(driver: Driver, state: CallState, tool: AgentTool, given: Any) -> None:

@@ -6,25 +6,40 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from ..context import ToolContext
+from ..core import facts as f
 from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..tools.tool import Tool, default_tool_error_function
 from .asking import Body
+from .value import output_json
 
 if TYPE_CHECKING:
     from .driver import Driver
 
 
 def context_of(
-    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any]
+    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any], kind: type[Body] = Body
 ) -> tuple[Body, ToolContext[Any]]:
     """What a body, and the guardrails around it, get to know of the call."""
-    body = Body(driver.journal, path, state, args, driver.loop, driver.thread)
+    body = kind(driver.journal, path, state, args, driver.home)
     agent = driver.cast.of(state).agent
     return body, ToolContext(driver.ctx.context, driver, body, agent, tool.name, provider_id(state))
 
 
-async def failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> tuple[str, Exception | None]:
+async def record_failure(
+    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
+) -> str:
+    """Record an exception as a call's outcome; then raise it, if the tool says so. What the model is told of it."""
+    text, raised = await _failure_text(tool, ctx, error)
+    output, note = output_json(text)
+    journal, kind = driver.journal, type(error).__name__
+    journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=journal.now(), path=path))
+    if raised is not None:
+        raise raised
+    return text
+
+
+async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> tuple[str, Exception | None]:
     """What the model is told of a failure, and what is raised to the user, if the tool says so."""
     text = default_tool_error_function(ctx, error)
     if tool.failure_error_function is None:

@@ -10,6 +10,7 @@ A run keeps the place it has come to: if a shorter way is added meanwhile, the l
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from ..agent import Agent, schema_of, tools_of
@@ -65,6 +66,8 @@ class Cast:
         self.root = root
         self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
         self._places: dict[int, str] = {id(root): root.name}
+        self._found: list[tuple[Seat, dict[str, Tool]]] = []
+        """What was explored last: nothing else can be found while all of them have the same tools."""
 
     def seat(self, place: str) -> Seat:
         """The seat at a place, or `DefinitionChanged` if nothing leads there any more."""
@@ -103,6 +106,8 @@ class Cast:
 
     def _explore(self) -> None:
         """Find every agent by its shortest way. One that nothing leads to any more keeps its place in this process."""
+        if self._found and all(seat.tools is tools for seat, tools in self._found):
+            return
         seats: dict[str, Seat] = {}
         places: dict[int, str] = {}
         for known in self._seats.values():  # the root is the first
@@ -120,6 +125,7 @@ class Cast:
                         seats[place], places[id(tool.agent)] = found, place
                         queue.append(found)
         self._seats, self._places = seats, places
+        self._found = [(seat, seat.tools) for seat in seats.values()]
 
     def _walk(self, place: str) -> Seat | None:
         """The seat at the end of a way that is not the shortest any more."""
@@ -139,10 +145,12 @@ def step(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OutputTool(Tool):
     """A final output as something that can be asked about. It has no body: it is what the run gives."""
 
-    schema: AgentOutputSchema | None = None
+    schema: AgentOutputSchema | None
+    kind: f.CallKind = "output"
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments as they are."""
@@ -166,7 +174,7 @@ class OutputTool(Tool):
 def output_tool(agent: Agent[Any]) -> OutputTool:
     """What a person is asked about when this agent's output needs approval."""
     shape = schema_of(agent)
-    tool = OutputTool(
+    return OutputTool(
         name="final_output",
         description=f"The final output of agent {agent.name}.",
         params_json_schema={
@@ -178,7 +186,5 @@ def output_tool(agent: Agent[Any]) -> OutputTool:
         required=frozenset({"output"}),
         needs_approval=agent.output_needs_approval,
         version=shape.fingerprint if shape is not None else None,
-        kind="output",
+        schema=shape,
     )
-    object.__setattr__(tool, "schema", shape)
-    return tool

@@ -90,7 +90,9 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {value!r:.80}.")
         if self.model is not None and not hasattr(self.model, "stream"):
-            raise InvalidDefinition(f"RunConfig: model must be a Model, got {self.model!r:.80}.")
+            raise InvalidDefinition(
+                f"RunConfig: model must be a Model, an object with a `stream` method, got {self.model!r:.80}."
+            )
         if type(self.cancel_grace) not in (int, float) or not 0 <= self.cancel_grace < math.inf:
             raise InvalidDefinition(f"RunConfig: cancel_grace must be seconds, got {self.cancel_grace!r:.80}.")
         if self.tracing is not None:

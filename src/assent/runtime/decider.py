@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from ..approval.decide import find, granted, settle
 from ..approval.decision import Decision, Reject, decision_from
 from ..core import facts as f
@@ -46,14 +48,19 @@ def record(
 
     now, run = journal.now(), journal.run
     fact = settle(run, question_id, given, by=by, at=now, digest=digest, tool_of=tool_of)
-    if fact is None:
-        return
-    facts: list[f.AnyFact] = [fact]
+    facts: list[f.AnyFact] = [fact] if fact is not None else []
     if lasting is not None:
         _, state, asked = find(run, question_id, None)
         if asked.kind != "approval":
             raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
         decision = decision_from(given)
         message = decision.message if type(decision) is Reject else None
-        facts.append(granted(state, tool_of(state, state.tool), lasting, by, message, now))
+        grant = granted(state, tool_of(state, state.tool), lasting, by, message, now)
+        if not any(_same(grant, each) for each in run.grants.values()):
+            facts.append(grant)
     journal.append(facts)
+
+
+def _same(one: f.Granted, other: f.Granted) -> bool:
+    """Whether two grants say the same, whoever gave them."""
+    return replace(one, id=other.id, by=other.by, at=other.at) == other

@@ -21,7 +21,7 @@ from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .asking import Body
 from .branch import open_branch
-from .calling import context_of, failure_text
+from .calling import context_of, record_failure
 from .guarding import guard_call, guard_result
 from .handover import check_filter, filtered, hand_over
 from .model_call import enabled
@@ -60,7 +60,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     hooked = not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent)
     if hooked:
         await driver.audience.tell("tool_start", ctx.agent, tool)
-    if driver.stopped(path):  # meanwhile: it is not begun any more
+    if driver.stopped(path):  # meanwhile
         return
     if isinstance(tool, AgentTool):
         await open_branch(driver, path, state, tool, args)
@@ -100,6 +100,7 @@ async def _entered(
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
+        await body.settle()
         journal.add(body.pending)
         return None
     by = "tool"
@@ -147,10 +148,4 @@ async def _failed(
         if driver.stopping() or not isinstance(error, asyncio.CancelledError | BaseExceptionGroup):
             raise error  # the run is being stopped: how the body ended is not known
         error = RuntimeError(f"the tool was cancelled from within ({worded(error)})")
-    text, raised = await failure_text(tool, ctx, error)
-    output, note = output_json(text)
-    kind = type(error).__name__
-    driver.journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=driver.journal.now(), path=path))
-    if raised is not None:
-        raise raised
-    return text
+    return await record_failure(driver, path, state, tool, ctx, error)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,11 +25,12 @@ from ..sessions.session import Session
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .audience import Audience
+from .blocking import Home
 from .branch import close_branch
 from .cast import Cast
 from .concluding import conclude
 from .config import RunConfig
-from .decider import Always, always, record
+from .decider import always, record
 from .definition import resolve
 from .door import enter
 from .guarding import guard_input, input_guardrails, tripwire
@@ -42,6 +42,7 @@ from .view import Outputs, View
 
 if TYPE_CHECKING:
     from .observe import Observer
+    from .state import RunState
 
 log = logging.getLogger("assent")
 
@@ -97,8 +98,9 @@ class Driver:
         self.read: dict[tuple[Path, str], Arguments] = {}
         """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
         self.offers: dict[Path, Offer] = {}
-        self.loop = asyncio.get_running_loop()
-        self.thread = threading.get_ident()
+        self.home = Home()
+        self.left: RunState[Any] | None = None
+        """The run as it was left, once somebody has it: what is decided from then on, is decided there."""
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
         limit = config.max_parallel_tools
@@ -170,11 +172,14 @@ class Driver:
                 work = PERFORM[type(effect)](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await (asyncio.create_task(work) if type(effect) is f.Execute else work)
+                    await (asyncio.create_task(work) if self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
             else:
                 await self._perform(todo)
+
+    def _has_body(self, effect: f.AnyEffect) -> bool:
+        return type(effect) is f.Execute and self.state_of(effect).call.kind != "agent"
 
     async def _attempt(self, path: Path, work: Any) -> None:
         try:
@@ -254,8 +259,8 @@ class Driver:
                 task.cancel()
 
     def stopped(self, path: Path) -> bool:
-        """Whether a guardrail has stopped this run or branch, or one that it is in."""
-        return bool(self.tripped) and any(under(path, where) for where in self.tripped)
+        """Whether this run or branch, or one that it is in, has failed: what has not begun, does not begin."""
+        return any(under(path, where) for where in (*self.tripped, *self.broken))
 
     def _give_up(self) -> bool:
         """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
@@ -297,7 +302,7 @@ class Driver:
     def limit_loading(self) -> None:
         """A session that is being read when the run is told to stop has some time for it, as bodies have."""
         if self.loading is not None and self.stop == "immediate":
-            self.loading.reschedule(self.loop.time() + patience(self.config))
+            self.loading.reschedule(self.home.loop.time() + patience(self.config))
 
     async def _wind_down(self) -> None:
         run = self.journal.run
@@ -371,13 +376,13 @@ class Driver:
         """A decision made by code of the run itself; from a body in a thread too, for the journal is the loop's."""
         decision: Decision = Approve() if approve else Reject(message)
         lasting = always(always_, "approve" if approve else "reject")
-        if threading.get_ident() == self.thread:
-            record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
-        else:
-            asyncio.run_coroutine_threadsafe(self._record(item, decision, lasting), self.loop).result()
 
-    async def _record(self, item: ToolApprovalItem, decision: Decision, lasting: Always) -> None:
-        record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
+        def act() -> None:
+            if self.left is not None:
+                raise Conflict("The run has stopped, and its state was taken; decide on the state.")
+            record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
+
+        self.home.do(act)
 
     def verdict(self, tool_name: str, call_id: str, path: Path = ()) -> bool | None:
         """Whether a call, by the provider's id, may run; None while it is not decided.

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ..agent import Agent
 from ..core import facts as f
+from ..core.rules import verdict_of
 from ..core.run import Turn
 from ..item import (
     HandoffCallItem,
@@ -100,20 +101,11 @@ _NAMES: dict[type[RunItem], ItemName] = {
     OtherItem: "other_item_created",
 }
 
-_VERDICTS: dict[type[f.Fact], f.Verdict] = {
-    f.Approved: "approve",
-    f.Refused: "reject",
-    f.Finished: "respond",
-    f.Answered: "respond",
-}
 
-
-def verdict_of(fact: f.AnyFact) -> tuple[str, f.Verdict, str] | None:
+def settled(fact: Any) -> tuple[str, f.Verdict, str] | None:
     """The question a fact settles, how, and by whom; None if it settles none."""
-    if not isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered) or fact.asked is None:
-        return None
-    edited = isinstance(fact, f.Approved) and bool(fact.args or fact.tool)
-    return fact.asked, "edit" if edited else _VERDICTS[type(fact)], fact.by
+    verdict = verdict_of(fact)
+    return None if verdict is None else (fact.asked, verdict, fact.by)
 
 
 def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
@@ -121,9 +113,9 @@ def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
 
     Questions of its branches are in a run's stream; what they do besides is not.
     """
-    settled = verdict_of(fact)
-    if settled is not None:
-        yield ApprovalDecidedEvent(*settled)
+    decided = settled(fact)
+    if decided is not None:
+        yield ApprovalDecidedEvent(*decided)
     if isinstance(fact, f.Asked):
         yield ApprovalRequestedEvent(view.question(fact.path, view.root.at(fact.path).calls[fact.call], fact))
     if fact.path != view.path:

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.run import CallState, Run
-from ..core.transcript import provider_id
 from ..errors import (
     InputGuardrailTripwireTriggered,
     OutputGuardrailTripwireTriggered,
@@ -43,6 +41,7 @@ from ..guardrail import (
 )
 from ..tools.tool import Tool
 from .asking import Body
+from .calling import context_of
 from .cast import Seat
 from .value import output_json
 from .view import all_said, said_value
@@ -113,17 +112,11 @@ class Looking(Body):
         self.ask_sync(name, None)
 
 
-def _context(driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> ToolContext[Any]:
-    agent = driver.cast.of(state).agent
-    looking = Looking(driver.journal, path, state, args, driver.loop, driver.thread)
-    return ToolContext(driver.ctx.context, driver, looking, agent, tool.name, provider_id(state))
-
-
 async def guard_call(
     driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]
 ) -> f.Refused | None:
     """Let a tool's guardrails look at the arguments; the refusal, if one of them refuses."""
-    ctx = _context(driver, path, state, tool, args)
+    _, ctx = context_of(driver, path, state, tool, args, Looking)
     for name, guardrail in named(tool.tool_input_guardrails).items():
         data = ToolInputGuardrailData(ctx, ctx.agent)
         found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
@@ -143,7 +136,7 @@ async def guard_result(
     driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
 ) -> tuple[Any, str]:
     """What a body gave, or what the model is told instead, and by whom. What is held back, no other guardrail sees."""
-    ctx = _context(driver, path, state, tool, args)
+    _, ctx = context_of(driver, path, state, tool, args, Looking)
     for name, guardrail in named(tool.tool_output_guardrails).items():
         data = ToolOutputGuardrailData(ctx, ctx.agent, value)
         found = await _look(guardrail, ToolGuardrailFunctionOutput, data)

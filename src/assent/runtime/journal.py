@@ -8,6 +8,7 @@ from ..core import facts as f
 from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
+from ..core.rules import verdict_of
 from ..core.run import Run
 from ..errors import IllegalFact
 
@@ -73,8 +74,6 @@ def made_outside(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
 
 
 def _outside(fact: AnyFact) -> bool:
-    if isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered):
-        return fact.asked is not None
     if isinstance(fact, f.Asked):
         return fact.replaces is not None
-    return isinstance(fact, f.Granted | f.Revoked | f.Redefined | f.Said)
+    return verdict_of(fact) is not None or isinstance(fact, f.Granted | f.Revoked | f.Redefined | f.Said)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from ..agent import Agent, schema_of
+from ..agent import Agent, schema_of, toolbox_of
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
@@ -35,17 +35,13 @@ Path = tuple[str, ...]
 class Offer:
     """What one agent's model was offered last in this drive."""
 
-    __slots__ = ("choosy", "names", "output", "parts", "specs", "tools")
+    __slots__ = ("names", "output", "parts", "specs")
 
     def __init__(self) -> None:
         self.parts: tuple[Any, ...] = ()
         """What the definition was made of that was recorded last."""
-        self.tools: dict[str, Tool] | None = None
-        """All the agent's tools."""
         self.names: dict[str, Tool] = {}
-        """Those that are enabled."""
-        self.choosy = False
-        """Whether they may be others in the next turn."""
+        """The tools that are enabled."""
         self.specs: tuple[ToolSpec, ...] = ()
         self.output: OutputSpec | None = None
 
@@ -112,7 +108,8 @@ def _model(driver: Driver, agent: Agent[Any]) -> Model:
 
 async def _offer(driver: Driver, run: Run, seat: Seat, path: Path) -> Offer:
     """Record the agent's definition where it is a new one, and settle which tools the model is offered."""
-    agent, tools = seat.agent, seat.tools
+    agent, box = seat.agent, toolbox_of(seat.agent)
+    tools = box.tools
     offer = driver.offers.get(path)
     if offer is None:
         offer = driver.offers[path] = Offer()
@@ -122,15 +119,15 @@ async def _offer(driver: Driver, run: Run, seat: Seat, path: Path) -> Offer:
         fact = seat.defined(path)
         if run.definition is None or not same_definition(run.definition, fact):
             known = fact.digest in driver.journal.run.marks
-            driver.journal.add(msgspec.structs.replace(fact, tools={}) if known else fact)
+            driver.journal.add(replace(fact, tools={}) if known else fact)
         shape = schema_of(agent)
         schema = shape.json_schema if shape is not None else None
         offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
-    if offer.choosy or tools is not offer.tools:
-        names = {name: t for name, t in tools.items() if t.is_enabled is True or await enabled(driver, t, agent)}
-        offer.choosy = any(t.is_enabled is not True for t in tools.values())
-        offer.tools, offer.names = tools, names
-        offer.specs = tuple(tool.spec for tool in names.values())
+    if not box.choosy:
+        offer.names, offer.specs = tools, box.specs
+    else:
+        offer.names = {n: tool for n, tool in tools.items() if await enabled(driver, tool, agent)}
+        offer.specs = tuple(tool.spec for tool in offer.names.values())
     return offer
 
 

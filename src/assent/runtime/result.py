@@ -24,7 +24,7 @@ from ..models.model import ModelResponse
 from .driver import Driver
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
 from .guarding import PLACES, results
-from .state import RunState
+from .state import RunState, left_by
 from .view import View
 
 R = TypeVar("R")
@@ -38,7 +38,6 @@ class RunResultBase:
         self._path = path
         self._released: str | None = None
         self._final: tuple[object, Any] = (None, None)
-        self._state: RunState[Any] | None = None
         self._found: dict[str, list[Any]] = {}
         """What guardrails found, once the agents that have them are released."""
 
@@ -130,14 +129,9 @@ class RunResultBase:
         """The run as a state to decide on, save and resume; the same one each time."""
         if self._path:
             raise UsageError("A run inside another is part of it: take the state of the outer run's result.")
-        if self._state is None:
-            driver = self._driver
-            if driver.journal.run.began is None:
-                raise UsageError("Nothing had begun, so there is no state; run the agent again.")
-            self._state = RunState(
-                driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs), driver.config.tracing
-            )._left_by(driver.audience.noted)
-        return self._state
+        if self._driver.journal.run.began is None:
+            raise UsageError("Nothing had begun, so there is no state; run the agent again.")
+        return left_by(self._driver)
 
     def final_output_as(self, cls: type[R], raise_if_incorrect_type: bool = False) -> R:
         """The output as this type for the type checker; `raise_if_incorrect_type` checks it too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.json import decode
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from ..core.run import Run, status
 from ..core.transcript import Item
 from ..errors import (
     ContextMissing,
+    InvalidInput,
     MaxTurnsExceeded,
     RunFinished,
     SessionFailed,
@@ -36,7 +37,7 @@ from .history import checked_session, heard, unsaved
 from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
-from .state import RunState
+from .state import RunState, begun_by, left_by
 from .tracing import observed
 from .value import input_json
 
@@ -139,15 +140,14 @@ class Runner:
         return result
 
 
-class Order:
+class Order(NamedTuple):
     """Where a run's talk is kept, if not only in the run."""
 
-    def __init__(self, session: Session | None, conversation: dict[str, str] | None) -> None:
-        self.session = session
-        self.conversation = conversation
+    session: Session | None = None
+    conversation: dict[str, str] | None = None
 
 
-NOWHERE = Order(None, None)
+NOWHERE = Order()
 
 
 def _order(previous: str | None, auto: bool, conversation: str | None, session: Any) -> Order:
@@ -161,11 +161,10 @@ def _order(previous: str | None, auto: bool, conversation: str | None, session: 
     if conversation is not None and (previous is not None or auto):
         raise UsageError("Give conversation_id or previous_response_id: a talk is kept in one place.")
     kept = {"id": conversation} if conversation else {"previous": previous} if previous else {"auto": "yes"}
-    kept = {} if not (conversation or previous or auto) else kept
-    session = checked_session(session)
-    if session is not None and kept:
+    session, managed = checked_session(session), bool(conversation or previous or auto)
+    if session is not None and managed:
         raise UsageError("Give a session or the provider's conversation: a talk is kept in one place.")
-    return Order(session, kept or None)
+    return Order(session, kept if managed else None)
 
 
 def _prepare(
@@ -185,12 +184,17 @@ def _prepare(
     if hooks is not None and not isinstance(hooks, RunHooks):
         raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}; an agent's own hooks go to Agent(hooks=...).")
     config = config or DEFAULT
+    if not isinstance(config, RunConfig):
+        raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
     if isinstance(input, RunState):
         return _resume(agent, input, context, max_turns, config, hooks, order), None
+    if not isinstance(input, str | list):
+        raise InvalidInput(f"Input is text, a list of items (dicts), or a RunState to resume; got {input!r:.80}.")
     said = input_json(input)
     journal = Journal([], Run(), config.clock)
     driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)
-    guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if _guarded(agent, config) else ()
+    guarded = agent.input_guardrails or config.input_guardrails
+    guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if guarded else ()
     began = f.Began(
         agent.name,
         max_turns or DEFAULT_MAX_TURNS,
@@ -211,10 +215,6 @@ def _prepare(
     return driver, functools.partial(_begin, journal, began, order.session, decode(said), config)
 
 
-def _guarded(agent: Agent[Any], config: RunConfig) -> bool:
-    return bool(agent.input_guardrails or config.input_guardrails)
-
-
 async def _begin(journal: Journal, began: f.Began, session: Session, input: Any, config: RunConfig) -> None:
     journal.append([began, *await heard(session, input, config)])
 
@@ -231,15 +231,37 @@ def _resume(
     if state._spent:
         raise StateSpent()
     run = state._journal.run
-    if run.began is None or run.began.agent != agent.name:
-        made = run.began.agent if run.began else ""
-        raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
+    began = begun_by(agent, run)
     context = state._context if context is None else context
     if context is MISSING:
         raise ContextMissing(
             "The run's context was left out when it was saved; give one: Runner.run(..., context=...)."
         )
-    _same_order(run.began, order)
+    _same_order(began, order)
+    _can_go_on(run, max_turns, order)
+    if config.tracing is None and state._tracing is not None:
+        config = replace(config, tracing=state._tracing)
+    journal = state._journal
+    journal.clock = config.clock
+    cast = state._cast if state._cast.root is agent else Cast(agent)
+    driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
+    driver.observer = observed(driver, began, resumed=True)
+    state._spent = True
+    driver.unseen = list(made_outside(journal.facts[state._heard :]))
+    driver.audience.noted = state._untold
+    if run.cancelled is not None:
+        journal.add(f.Resumed("local", at=journal.now()))
+    if max_turns is not None and max_turns != run.max_turns:
+        journal.add(f.Limited(max_turns, at=journal.now()))
+    if run.unheard and not run.guards and run.watched < run.said:
+        guards = tuple(input_guardrails(cast.seat(began.agent), config, ())) or run.armed
+        if guards:  # today's, or else those that the run knows: none is left out because it was not given again
+            journal.add(f.Awaited(guards, at=journal.now()))
+    return driver
+
+
+def _can_go_on(run: Run, max_turns: int | None, order: Order) -> None:
+    """A run that has nothing left to do is not taken up."""
     now = status(run)
     late = order.session is not None and unsaved(run)  # it is over, and its session does not know
     if now in ("done", "closed", "idle") and not (now == "done" and late):
@@ -248,24 +270,6 @@ def _resume(
         raise RunFinished(f"The run is {now}; it has nothing left to do. Give it new input with state.add_input(...).")
     if now == "exhausted" and max_turns is None and not late:
         raise MaxTurnsExceeded(f"The run used up its {run.max_turns} turns; resume it with a higher max_turns.")
-    if config.tracing is None and state._tracing is not None:
-        config = replace(config, tracing=state._tracing)
-    journal = state._journal
-    journal.clock = config.clock
-    cast = state._cast if state._cast.root is agent else Cast(agent)
-    driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
-    driver.observer = observed(driver, run.began, resumed=True)
-    state._spent = True
-    driver.unseen = list(made_outside(journal.facts[state._heard :]))
-    driver.audience.noted = state._untold
-    if run.cancelled is not None:
-        journal.add(f.Resumed("local", at=journal.now()))
-    if max_turns is not None and max_turns != run.max_turns:
-        journal.add(f.Limited(max_turns, at=journal.now()))
-    if run.unheard and not run.guards and run.watched < run.said and _guarded(agent, config):
-        seat = cast.seat(run.began.agent)
-        journal.add(f.Awaited(tuple(input_guardrails(seat, config, ())), at=journal.now()))
-    return driver
 
 
 def _same_order(began: f.Began, order: Order) -> None:
@@ -275,8 +279,10 @@ def _same_order(began: f.Began, order: Order) -> None:
             f"This run is kept in session {began.session!r}; give it again: Runner.run(..., session=...)."
         )
     if order.session is not None and began.session != order.session.session_id:
-        kept = f"in session {began.session!r}" if began.session is not None else "in no session"
-        raise SessionMissing(f"This run is kept {kept}, and was given session {order.session.session_id!r}.")
+        own = began.session is not None
+        kept, cure = (f"in session {began.session!r}", "with its own") if own else ("in no session", "without one")
+        given = f"was given session {order.session.session_id!r}"
+        raise SessionMissing(f"This run is kept {kept}, and {given}; resume it {cure}.")
     if order.conversation is not None and order.conversation != began.conversation:
         raise UsageError("A run keeps the provider's conversation that it began with; leave the ids out on resume.")
 
@@ -312,11 +318,7 @@ async def _driven(driver: Driver, begin: Any) -> None:
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )
     except BaseException as error:
-        state = None
-        if driver.journal.run.began is not None:
-            state = RunState(
-                driver.journal.fork(), driver.cast, driver.ctx.context, dict(driver.outputs), driver.config.tracing
-            )._left_by(driver.audience.noted)
+        state = left_by(driver) if driver.journal.run.began is not None else None
         try:
             object.__setattr__(error, "state", state)  # a frozen exception gets it too
         except AttributeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -42,6 +42,9 @@ from .signature import SigningKey, sign, verify
 from .tracing import Tracing
 from .value import input_json
 from .view import Outputs, View
+
+if TYPE_CHECKING:
+    from .driver import Driver
 
 T = TypeVar("T", default=Any)
 OnChange = Literal["refuse", "ask", "accept"]
@@ -91,14 +94,11 @@ class RunState(Generic[T]):
         self._tracing = tracing
         self._spent = False
         self._heard = 0
+        """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
         self._untold: list[f.AnyFact] = []
+        """but for these."""
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
-
-    def _left_by(self, untold: list[f.AnyFact]) -> RunState[T]:
-        """This state, as a drive in this process left it: it has seen all but these facts of its end."""
-        self._heard, self._untold = len(self._journal.facts), list(untold)
-        return self
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -328,9 +328,7 @@ class RunState(Generic[T]):
     def _fit(self, agent: Agent[Any], on_change: OnChange) -> None:
         """See that the agent is the one the run was made with, as far as open calls need it."""
         run = self._journal.run
-        if run.began is None or run.began.agent != agent.name:
-            made = run.began.agent if run.began else ""
-            raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
+        begun_by(agent, run)
         self._fit_calls(run, (), on_change)
         self._fit_definition(run)
         if self.changes:
@@ -380,6 +378,23 @@ class RunState(Generic[T]):
         elif tool is None:
             asked = state.question.id if state.phase is ASKED and state.question else None
             journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
+
+
+def begun_by(agent: Agent[Any], run: Run) -> f.Began:
+    """How this agent began the run; `UsageError` if it was another one."""
+    if run.began is None or run.began.agent != agent.name:
+        made = run.began.agent if run.began else ""
+        raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
+    return run.began
+
+
+def left_by(driver: Driver) -> RunState[Any]:
+    """The run as a drive has left it: one state for one pause, whoever asks, or it could be resumed twice."""
+    if driver.left is None:
+        journal, outputs = driver.journal.fork(), dict(driver.outputs)
+        driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
+        state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
+    return driver.left
 
 
 def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: Tool | None, what: str) -> f.Asked:

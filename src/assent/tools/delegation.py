@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..context import ToolContext
 from ..core.digest import digest
 from ..core.facts import CallKind
 from ..core.transcript import Item
@@ -25,7 +24,7 @@ InputBuilder = Callable[[dict[str, Any]], str | list[Item] | Awaitable[str | lis
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AgentTool(Tool):
-    """A tool that is another agent; make it with `Agent.as_tool`."""
+    """A tool that is another agent; make it with `Agent.as_tool`. It has no body: its door opens a branch."""
 
     agent: Agent[Any]
     custom_output_extractor: Extractor | None = None
@@ -58,10 +57,6 @@ class AgentTool(Tool):
         elif args.keys() != {"input"} or type(args["input"]) is not str:
             raise InvalidArguments('arguments: the only argument is "input", a text')
         return args
-
-    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
-        """An agent call has no body: its door opens a branch."""
-        raise NotImplementedError
 
 
 TEXT = Parameters(

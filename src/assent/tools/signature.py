@@ -23,7 +23,9 @@ def name_of(source: Callable[..., Any]) -> str:
     """The name a model can call the function by."""
     name = getattr(source, "__name__", "")
     if not name.isidentifier():
-        raise InvalidDefinition(f"A {type(source).__name__} has no name of its own that a model could call; give one.")
+        raise InvalidDefinition(
+            f"A {type(source).__name__} has no name of its own that a model could call; give one with name_override."
+        )
     return str(name)
 
 

@@ -36,7 +36,7 @@ from ...models.model import Model, ModelRequest, ModelResponse
 from ...tools.tool import Tool
 from ...version import __version__
 from ..driver import Driver
-from ..event import verdict_of
+from ..event import settled
 from ..judging import refusal
 from ..tracing import Tracing
 from .attribute import Attributes, answer, asked, called, executed, provider_name, said, text, usage
@@ -252,10 +252,10 @@ class Observer:
 
     def _waited(self, fact: Any) -> None:
         """A span from a question to its answer, made when the answer is seen."""
-        settled = verdict_of(fact)
-        if settled is None:
+        decided = settled(fact)
+        if decided is None:
             return
-        id, decision, by = settled
+        id, decision, by = decided
         state, began = self._state(fact), self.driver.journal.run.began
         questions = [state.question, *(question for question, _ in state.answers)]
         question = next((each for each in questions if each is not None and each.id == id), None)
