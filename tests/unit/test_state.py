@@ -412,3 +412,17 @@ async def test_a_run_of_four_hundred_turns_goes_on_after_a_reload() -> None:
     assert len(told(result)) == 401
     assert len(heard(agent)) == 1 + 2 * 401
     assert sent == [("ann", 1)]
+
+
+async def test_a_saved_run_is_not_mistaken_for_words() -> None:
+    agent = scripted("hi")
+    text = (await Runner.run(agent, "go")).to_state().to_string()
+    with pytest.raises(UsageError, match="from_string"):
+        await Runner.run(agent, text)
+
+
+async def test_a_state_says_what_it_is() -> None:
+    send, _ = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
+    state = (await Runner.run(agent, "go")).to_state()
+    assert repr(state) == f"<RunState of run {state.run_id}: waiting, 1 turns, 1 questions>"

@@ -190,6 +190,8 @@ def _prepare(
         return _resume(agent, input, context, max_turns, config, hooks, order), None
     if not isinstance(input, str | list):
         raise InvalidInput(f"Input is text, a list of items (dicts), or a RunState to resume; got {input!r:.80}.")
+    if isinstance(input, str) and input.startswith('{"schema":') and '"journal":[' in input:
+        raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
     said = input_json(input)
     journal = Journal([], Run(), config.clock)
     driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)

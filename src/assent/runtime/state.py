@@ -100,6 +100,11 @@ class RunState(Generic[T]):
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
 
+    def __repr__(self) -> str:
+        run = self._journal.run
+        waiting = f", {len(self.get_interruptions())} questions" if status(run) == "waiting" else ""
+        return f"<RunState of run {run.id}: {'spent' if self._spent else status(run)}, {run.turns} turns{waiting}>"
+
     # -- looking ---------------------------------------------------------------------------------
 
     @property
