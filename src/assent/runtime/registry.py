@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from ..agent import Agent
-from ..approval.question import fitting
 from ..core import codec
 from ..core import facts as f
 from ..core.digest import holds
@@ -18,8 +17,9 @@ from ..core.run import CallState, Run
 from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
 from .cast import Cast
 from .definition import same_definition
+from .drift import OnChange, asked_as_gone
 from .signature import SigningKey, verify
-from .state import GONE, OnChange, RunState
+from .state import RunState
 
 
 class AgentRegistry:
@@ -163,8 +163,7 @@ def _misfit(run: Run, cast: Cast) -> CallState | None:
     for state in run.open.values():
         if state.phase is REFUSED:
             continue
-        kind = state.question.kind if state.question is not None else None
-        if kind == "approval" and state.allowed() == fitting(state, kind, GONE):  # nobody can let it run any more
+        if asked_as_gone(state):
             continue
         needed = state.fingerprint or state.call.definition
         try:

@@ -8,20 +8,15 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
-from ..approval.gate import read_arguments
-from ..approval.question import CANNOT_RUN, action_digest, arguments_text, fitting, new_id
 from ..core import codec
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest
-from ..core.rules import ASKED, NEW, READY
-from ..core.run import CallState, Run, status
+from ..core.run import Run, status
 from ..errors import (
-    DefinitionChanged,
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
@@ -32,11 +27,11 @@ from ..errors import (
     UsageError,
 )
 from ..item import ToolApprovalItem
-from ..tools.tool import Tool
 from ..version import __version__
 from . import saved_context, tracing
-from .cast import Cast, Seat
+from .cast import Cast
 from .decider import Always, always, record
+from .drift import OnChange, fit, readable
 from .journal import Journal
 from .signature import SigningKey, sign, verify
 from .tracing import Tracing
@@ -47,9 +42,6 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 T = TypeVar("T", default=Any)
-OnChange = Literal["refuse", "ask", "accept"]
-GONE: tuple[f.Verdict, ...] = ("respond", "reject")
-"""What is left to say about a call whose tool is gone."""
 
 
 class Grant(Struct, frozen=True):
@@ -304,7 +296,10 @@ class RunState(Generic[T]):
         )
         traced = tracing.load(saved.tracing)
         state = cls(Journal(saved.journal, run, time.time), Cast(agent), context, tracing=traced)
-        state._fit(agent, on_change)
+        begun_by(agent, run)
+        state.changes += fit(state._journal, state._cast, on_change)
+        if state.changes:
+            warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(state.changes)}.", stacklevel=2)
         return state
 
     @classmethod
@@ -325,64 +320,8 @@ class RunState(Generic[T]):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
-        waiting = _read(lambda: View(run, None, {}).interruptions())
+        waiting = readable(lambda: View(run, None, {}).interruptions())
         return Peek(saved.schema, saved.assent, run.id, agent_name(run), status(run), waiting)
-
-    # -- definitions -----------------------------------------------------------------------------
-
-    def _fit(self, agent: Agent[Any], on_change: OnChange) -> None:
-        """See that the agent is the one the run was made with, as far as open calls need it."""
-        run = self._journal.run
-        begun_by(agent, run)
-        self._fit_calls(run, (), on_change)
-        self._fit_definition(run)
-        if self.changes:
-            warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(self.changes)}.", stacklevel=3)
-
-    def _fit_calls(self, run: Run, path: tuple[str, ...], on_change: OnChange) -> None:
-        for state in list(run.open.values()):
-            _read(lambda state=state: state.proposal)  # type: ignore[misc]
-            if state.phase in (NEW, ASKED, READY):
-                self._fit_call(path, state, on_change)
-            elif state.child is not None:
-                self._fit_calls(state.child, (*path, state.call.id), on_change)
-
-    def _fit_definition(self, run: Run, whose: str = "") -> None:
-        """What is not as it was, of the agent that has the word in the run and in each of its open branches."""
-        if run.definition is not None and run.concluded is None:
-            was = run.definition
-            marks = was.tools or self._journal.run.marks.get(was.digest, {})
-            self.changes += [f"{whose}{change}" for change in changes(was, marks, self._cast.seat(run.agent))]
-        for state in run.open.values():
-            if state.child is not None:
-                self._fit_definition(state.child, f"under call {state.call.id} of {state.tool}: ")
-
-    def _fit_call(self, path: tuple[str, ...], state: CallState, on_change: OnChange) -> None:
-        accepted = state.fingerprint or state.call.definition
-        tool = self._cast.of(state).tool(state.call.kind, state.tool)
-        if accepted is None or (tool is not None and tool.fingerprint == accepted):
-            return
-        kind = state.question.kind if state.question is not None else None
-        if (
-            tool is None and kind == "approval" and state.allowed() == fitting(state, kind, GONE)
-        ):  # it was asked about already, as gone
-            return
-        what = (
-            f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
-        )
-        if on_change == "refuse":
-            raise DefinitionChanged(
-                f'{what} Bring the old definition back, or load the state with on_change="ask" to put the call to a '
-                'person again, or with "accept" to go on with what there is now.'
-            )
-        journal = self._journal
-        if tool is not None:
-            journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
-        if on_change == "ask":
-            journal.add(ask_again(journal, path, state, tool, what))
-        elif tool is None:
-            asked = state.question.id if state.phase is ASKED and state.question else None
-            journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
 
 
 def begun_by(agent: Agent[Any], run: Run) -> f.Began:
@@ -402,36 +341,6 @@ def left_by(driver: Driver) -> RunState[Any]:
     return driver.left
 
 
-def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: Tool | None, what: str) -> f.Asked:
-    """A new question in place of the open one, or of the approval, that a changed tool made void."""
-    old = state.question if state.phase is ASKED else None
-    kind: f.QuestionKind = old.kind if old is not None else "approval"
-    args = read_arguments(tool, arguments_text(state)) if tool is not None else None
-    allowed: tuple[f.Verdict, ...] | None = fitting(state, kind, GONE)
-    shown = (
-        old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
-    )
-    if kind == "approval" and tool is not None and args is not None:
-        allowed = None if args.problem is None else fitting(state, kind, CANNOT_RUN)
-        what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
-        value = {"raw": state.proposal.arguments} if args.value is None else args.value
-        shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
-    return f.Asked(
-        state.call.id,
-        new_id("q"),
-        what,
-        shown,
-        kind,
-        allowed,
-        Raw(canonical(args.value)) if args is not None and args.value is not None and kind == "approval" else f.NOTHING,
-        old.prompt if old is not None else f.NOTHING,
-        old.schema if old is not None else f.NOTHING,
-        replaces=old.id if old is not None else None,
-        at=journal.now(),
-        path=path,
-    )
-
-
 def agent_name(run: Run) -> str:
     """The name of the agent that has the word, as far as the run itself knows it."""
     if run.definition is not None:
@@ -440,34 +349,7 @@ def agent_name(run: Run) -> str:
     return handed.name if handed is not None else run.agent
 
 
-def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
-    """What of an agent's definition, and of its tools by their marks, is not as the run last knew it."""
-    now = seat.defined()
-    out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
-    out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
-    out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]
-    if was.digest != now.digest and not out:
-        out.append("its tools have changed")
-    if was.instructions != now.instructions:
-        out.append("its instructions have changed")
-    if was.model != now.model:
-        out.append(f"its model is {now.model!r} instead of {was.model!r}")
-    if was.output != now.output:
-        out.append("the type of its output, or the rule for it, has changed")
-    if was.finishing != now.finishing:
-        out.append("what its tools' outputs lead to has changed")
-    return out
-
-
 def _item(item: ToolApprovalItem) -> ToolApprovalItem:
     if not isinstance(item, ToolApprovalItem):
         raise InvalidDecision(f"Decide on an item of `interruptions`, got {item!r:.80}; by id, use state.decide().")
     return item
-
-
-def _read(view: Callable[[], Any]) -> Any:
-    """Look into the provider's items of a loaded run, which nobody has looked into yet."""
-    try:
-        return view()
-    except (msgspec.MsgspecError, IndexError, KeyError, AttributeError, TypeError, BadJSON) as error:
-        raise UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).") from None

@@ -1,0 +1,143 @@
+"""Drift: whether the agents at hand are those that a saved run was made with, and what becomes of it if not.
+
+What an open call needs must be as it was, or somebody says that it may be as it is. Anything else is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw
+
+from ..approval.gate import read_arguments
+from ..approval.question import CANNOT_RUN, action_digest, arguments_text, fitting, new_id
+from ..core import facts as f
+from ..core.digest import BadJSON, canonical, digest
+from ..core.rules import ASKED, NEW, READY
+from ..core.run import CallState, Run
+from ..errors import DefinitionChanged, UnreadableState
+from ..tools.tool import Tool
+from .cast import Cast, Seat
+from .journal import Journal
+
+Path = tuple[str, ...]
+OnChange = Literal["refuse", "ask", "accept"]
+GONE: tuple[f.Verdict, ...] = ("respond", "reject")
+"""What is left to say about a call whose tool is gone."""
+
+
+def fit(journal: Journal, cast: Cast, on_change: OnChange) -> list[str]:
+    """See that these agents are those the run was made with, as far as open calls need it; what else has changed."""
+    _fit_calls(journal, cast, journal.run, (), on_change)
+    return _changes(journal.run, cast, journal.run)
+
+
+def _fit_calls(journal: Journal, cast: Cast, run: Run, path: Path, on_change: OnChange) -> None:
+    for state in list(run.open.values()):
+        readable(lambda state=state: state.proposal)  # type: ignore[misc]
+        if state.phase in (NEW, ASKED, READY):
+            _fit_call(journal, cast, path, state, on_change)
+        elif state.child is not None:
+            _fit_calls(journal, cast, state.child, (*path, state.call.id), on_change)
+
+
+def _fit_call(journal: Journal, cast: Cast, path: Path, state: CallState, on_change: OnChange) -> None:
+    accepted = state.fingerprint or state.call.definition
+    tool = cast.of(state).tool(state.call.kind, state.tool)
+    if accepted is None or (tool is not None and tool.fingerprint == accepted):
+        return
+    if tool is None and asked_as_gone(state):
+        return
+    what = f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
+    if on_change == "refuse":
+        raise DefinitionChanged(
+            f'{what} Bring the old definition back, or load the state with on_change="ask" to put the call to a '
+            'person again, or with "accept" to go on with what there is now.'
+        )
+    if tool is not None:
+        journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
+    if on_change == "ask":
+        journal.add(ask_again(journal, path, state, tool, what))
+    elif tool is None:
+        asked = state.question.id if state.phase is ASKED and state.question else None
+        journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
+
+
+def asked_as_gone(state: CallState) -> bool:
+    """Whether a person was asked about the call when its tool was gone already: nobody can let it run any more."""
+    question = state.question
+    if question is None or question.kind != "approval":
+        return False
+    return state.allowed() == fitting(state, question.kind, GONE)
+
+
+def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: Tool | None, what: str) -> f.Asked:
+    """A new question in place of the open one, or of the approval, that a changed tool made void."""
+    old = state.question if state.phase is ASKED else None
+    kind: f.QuestionKind = old.kind if old is not None else "approval"
+    args = read_arguments(tool, arguments_text(state)) if tool is not None else None
+    allowed: tuple[f.Verdict, ...] | None = fitting(state, kind, GONE)
+    shown = (
+        old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
+    )
+    if kind == "approval" and tool is not None and args is not None:
+        allowed = None if args.problem is None else fitting(state, kind, CANNOT_RUN)
+        what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
+        value = {"raw": state.proposal.arguments} if args.value is None else args.value
+        shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
+    return f.Asked(
+        state.call.id,
+        new_id("q"),
+        what,
+        shown,
+        kind,
+        allowed,
+        Raw(canonical(args.value)) if args is not None and args.value is not None and kind == "approval" else f.NOTHING,
+        old.prompt if old is not None else f.NOTHING,
+        old.schema if old is not None else f.NOTHING,
+        replaces=old.id if old is not None else None,
+        at=journal.now(),
+        path=path,
+    )
+
+
+def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
+    """What is not as it was, of the agent that has the word in the run and in each of its open branches."""
+    out: list[str] = []
+    was = run.definition
+    if was is not None and run.concluded is None:
+        marks = was.tools or root.marks.get(was.digest, {})
+        out += [f"{whose}{change}" for change in changes(was, marks, cast.seat(run.agent))]
+    for state in run.open.values():
+        if state.child is not None:
+            out += _changes(root, cast, state.child, f"under call {state.call.id} of {state.tool}: ")
+    return out
+
+
+def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
+    """What of an agent's definition, and of its tools by their marks, is not as the run last knew it."""
+    now = seat.defined()
+    out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
+    out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
+    out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]
+    if was.digest != now.digest and not out:
+        out.append("its tools have changed")
+    if was.instructions != now.instructions:
+        out.append("its instructions have changed")
+    if was.model != now.model:
+        out.append(f"its model is {now.model!r} instead of {was.model!r}")
+    if was.output != now.output:
+        out.append("the type of its output, or the rule for it, has changed")
+    if was.finishing != now.finishing:
+        out.append("what its tools' outputs lead to has changed")
+    return out
+
+
+def readable(view: Callable[[], Any]) -> Any:
+    """Look into the provider's items of a loaded run, which nobody has looked into yet."""
+    try:
+        return view()
+    except (msgspec.MsgspecError, IndexError, KeyError, AttributeError, TypeError, BadJSON) as error:
+        raise UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).") from None
