@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -140,9 +139,9 @@ def snapshot(run: Run) -> dict[str, Any]:
     assert len(turn_of) == len(run.calls)
     assert all(run.calls[id] is state for id, state in run.open.items())
     return {
-        field.name: _plain_run_field(field.name, getattr(run, field.name), turn_of)
-        for field in dataclasses.fields(run)
-        if field.name not in CACHES
+        name: _plain_run_field(name, getattr(run, name), turn_of)
+        for name in run.__struct_fields__
+        if name not in CACHES
     }
 
 

@@ -1375,3 +1375,15 @@ def test_a_refusal_says_what_was_tried_where_and_why_not() -> None:
     more(run, asked("c1", "q2"))
     with pytest.raises(IllegalFact, match=r"open question of call 'c1' is 'q2', not 'q1'"):
         check(run, approved("c1", "q1"))
+
+
+def test_nothing_starts_in_a_branch_while_one_that_it_is_in_awaits_its_guardrails() -> None:
+    run = play(began(), said(), replied(1, "p1:agent"), approved("p1"), branch("p1"), said(path=("p1",)))
+    more(run, *under(("p1",), [replied(1, "p2:agent"), approved("p2")]), branch("p1", "p2"), said(path=("p1", "p2")))
+    more(run, *under(("p1", "p2"), [replied(1, "c1"), approved("c1")]))
+    start = f.Started("c1", path=("p1", "p2"))
+    assert legal(run, start)
+    more(run, said("more", path=("p1",)), f.Awaited(("g1",), path=("p1",)))
+    assert not legal(run, start)
+    more(run, f.Guarded("input", "g1", path=("p1",)))
+    assert legal(run, start)

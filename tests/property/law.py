@@ -72,7 +72,7 @@ def _may_begin(ledger: Ledger, fact: f.Began) -> bool:
 
 
 def _released(ledger: Ledger, path: Path) -> bool:
-    guards = ledger.places[()].awaited or ledger.places[path].awaited
+    guards = any(ledger.places[path[:n]].awaited for n in range(len(path) + 1))
     return not (ledger.cancelled or guards or ledger.held(path))
 
 

@@ -262,7 +262,7 @@ class Machine(Journalled):
     def meddle(self, chance: Random) -> None:
         deeds = [self.ask_anew, self.make_void, self.accept_change, self.steer, self.steer, self.propose_hook]
         deeds += [self.set_up, self.set_up, self.cancel, self.cancel, self.close, self.speak, self.speak]
-        deeds += [self.propose_output, *[self.testify] * 4]
+        deeds += [self.propose_output, self.look_again, *[self.testify] * 4]
         for _ in range(chance.randint(1, 3)):
             if self.living():
                 chance.choice(deeds)(chance)
@@ -286,22 +286,39 @@ class Machine(Journalled):
             path, state = chance.choice(self.calls("NEW", "ASKED", "READY"))
             self.put(f.Redefined(state.call.id, "fp2", "ana", path=path))
 
-    def steer(self, chance: Random) -> None:
-        path = chance.choice(self.living())
+    def steer(self, chance: Random, path: Path | None = None) -> None:
+        path = chance.choice([(), *self.living()]) if path is None else path
         self.put(said(chance.choice(TEXTS), path=path, at=self.tick()))
         if self.ledger.may_await(path) and maybe(chance, 2):
             self.put(f.Awaited(chance.choice(GUARDS), path=path))
 
-    def propose_hook(self, chance: Random) -> None:
-        path = chance.choice(self.living())
+    def look_again(self, chance: Random) -> None:
+        """Something is said to the run while a branch of it is about to go on."""
+        if any(path for path, _ in self.calls("READY")) and not self.ledger.places[()].awaited:
+            self.put(said("wait"))
+            self.put(f.Awaited(("g1",)))
+            for path, state in self.calls("READY"):
+                self.judged(f.Started(state.call.id, state.attempt + 1, path=path))
+
+    def propose_hook(self, chance: Random, path: Path | None = None) -> None:
+        path = chance.choice(self.living()) if path is None else path
         id = f"c{len(self.run.at(path).calls) + 1}"
         self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), path=path))
 
     def propose_output(self, chance: Random) -> None:
-        """The reply is to be the output, whatever guardrails are still to say."""
-        path = chance.choice(self.living())
-        id = f"c{len(self.run.at(path).calls) + 1}"
-        self.offer(f.Proposed(f.Call(id, "output", 0, "output"), chance.choice(ARGS[1:]), path=path))
+        """The reply is to be the output, whatever guardrails and hooks are still to say."""
+        paths = [path for path in self.living() if self.ends(path)]
+        if paths:
+            path = chance.choice(paths)
+            id = f"c{len(self.run.at(path).calls) + 1}"
+            self.put(f.Proposed(f.Call(id, "output", 0, "output"), chance.choice(ARGS[1:]), path=path))
+            if maybe(chance, 2):
+                self.put(f.Approved(id, "rule", path=path))
+            chance.choice([self.propose_hook, self.steer])(chance, path)
+
+    def ends(self, path: Path) -> bool:
+        place = self.ledger.places[path]
+        return place.concluding and not place.open() and place.said == place.heard and not place.began.live
 
     def set_up(self, chance: Random) -> None:
         """What may be said of any run at any time."""

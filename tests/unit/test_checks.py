@@ -1,19 +1,33 @@
 """The checks that a run passes without notice, seen from the side of what they keep out."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from assent import DigestMismatch, Runner, RunState, function_tool
+from assent import (
+    DefinitionChanged,
+    DigestMismatch,
+    ReplayMismatch,
+    RunHooks,
+    Runner,
+    RunState,
+    ToolContext,
+    ToolGuardrailFunctionOutput,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailTripwireTriggered,
+    function_tool,
+    handoff,
+)
 from assent.approval.gate import grant_for
 from assent.approval.question import action_digest
 from assent.core import codec
 from assent.core import facts as f
 from assent.core.run import Run
 from assent.testing import call
-from tests.unit.support import HANGS, facts, scripted, sending, stopped
+from tests.unit.support import HANGS, asked, facts, reloaded, scripted, sending, stopped
 
 # -- grants ------------------------------------------------------------------------------------------
 
@@ -111,6 +125,20 @@ async def test_arguments_that_were_shown_without_their_defaults_do_not_run(chose
     assert sent == others == []
 
 
+async def test_a_call_of_a_tool_that_was_never_offered_does_not_run_though_its_approval_is_on_record() -> None:
+    send, sent = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    saved = state.to_json()
+    [replied] = [fact for fact in saved["journal"] if fact["fact"] == "replied"]
+    del replied["calls"][0][-1]
+    with pytest.raises(DefinitionChanged, match="'send' was approved and was never offered"):
+        await Runner.run(agent, await RunState.from_json(agent, saved))
+    assert sent == []
+
+
 # -- what the gate reads, and says -------------------------------------------------------------------
 
 
@@ -160,11 +188,23 @@ def _large(ctx: Any, params: dict[str, Any], call_id: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("rule", "reason"), [(True, "Every call of send"), (_large, "The rule _large asks")])
-async def test_a_question_says_what_rule_it_comes_from(rule: Any, reason: str) -> None:
-    send, _ = sending(needs_approval=rule)
+RULES: list[tuple[Any, str]] = [(True, "Every call of send"), (_large, "The rule _large asks")]
+
+
+@pytest.mark.parametrize("approver", [None, lambda ctx, item: None], ids=["nobody decides", "code cannot decide"])
+@pytest.mark.parametrize(("rule", "reason"), RULES)
+async def test_a_question_says_what_rule_it_comes_from(rule: Any, reason: str, approver: Any) -> None:
+    send, _ = sending(needs_approval=rule, on_approval=approver)
     result = await Runner.run(scripted(call("send", {"to": "ann"}), tools=[send]), "go")
     assert result.interruptions[0].reason.startswith(reason)
+
+
+@pytest.mark.parametrize(("rule", "reason"), RULES)
+async def test_what_code_refuses_is_recorded_with_the_rule_that_it_was_asked_by(rule: Any, reason: str) -> None:
+    send, _ = sending(needs_approval=rule, on_approval=lambda ctx, item: {"approve": False})
+    result = await Runner.run(scripted(call("send", {"to": "ann"}), "done", tools=[send]), "go")
+    [refused] = facts(result.to_state(), "refused")
+    assert refused["why"].startswith(reason)
 
 
 async def test_the_digest_of_arguments_that_cannot_be_read_is_of_their_text() -> None:
@@ -218,3 +258,61 @@ async def test_what_is_no_error_of_a_body_is_not_told_to_the_model() -> None:
 
     with pytest.raises(Halt):
         await Runner.run(scripted(call("halt"), "done", tools=[halt]), "go")
+
+
+async def test_an_output_that_trips_a_guardrail_is_said_to_be_held_back() -> None:
+    def trip(data: Any) -> ToolGuardrailFunctionOutput:
+        return ToolGuardrailFunctionOutput.raise_exception()
+
+    send, _ = sending(tool_output_guardrails=[ToolOutputGuardrail(trip)])
+    with pytest.raises(ToolOutputGuardrailTripwireTriggered) as caught:
+        await Runner.run(scripted(call("send", {"to": "ann"}), "done", tools=[send]), "go")
+    [finished] = facts(caught.value.state, "finished")
+    assert finished["output"] == "The tool ran, and its output was held back by a guardrail."
+
+
+class Handovers(RunHooks[Any]):
+    """Notes who took over."""
+
+    def __init__(self) -> None:
+        self.to: list[str] = []
+
+    async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+        self.to.append(to_agent.name)
+
+
+@pytest.mark.parametrize("caught", [(), (BaseException,)], ids=["and is left", "and goes on as if it were answered"])
+async def test_a_handoff_whose_body_asks_is_not_taken_before_the_answer(
+    caught: tuple[type[BaseException], ...],
+) -> None:
+    async def ask(ctx: ToolContext[Any]) -> None:
+        with contextlib.suppress(*caught):
+            await ctx.ask("Sure?")
+
+    other = scripted("done by other", name="other")
+    agent = scripted(call("transfer_to_other"), handoffs=[handoff(other, on_handoff=ask)])
+    hooks = Handovers()
+    result = await Runner.run(agent, "go", hooks=hooks)
+    [item] = result.interruptions
+    assert (item.question, asked(other), hooks.to) == ("Sure?", 0, [])
+    state = await reloaded(agent, result.to_state())
+    state.respond(item, "yes")
+    result = await Runner.run(agent, state, hooks=hooks)
+    assert (result.final_output, hooks.to) == ("done by other", ["other"])
+
+
+async def test_a_handoff_whose_body_asks_something_else_the_second_time_is_not_taken() -> None:
+    questions = iter(["To Ann?", "To Eve?"])
+
+    async def ask(ctx: ToolContext[Any]) -> None:
+        with contextlib.suppress(BaseException):
+            await ctx.ask(next(questions))
+
+    other = scripted("done by other", name="other")
+    agent = scripted(call("transfer_to_other"), handoffs=[handoff(other, on_handoff=ask)])
+    result = await Runner.run(agent, "go")
+    state = await reloaded(agent, result.to_state())
+    state.respond(result.interruptions[0], "yes")
+    with pytest.raises(ReplayMismatch, match="Eve"):
+        await Runner.run(agent, state)
+    assert asked(other) == 0

@@ -166,7 +166,7 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
     kind = state.call.kind
     if kind == "agent" or kind == "output":
         raise _illegal(root, fact, f"a call of kind {kind!r} has no body")
-    if run.guards or root.guards or run.batch or root.cancelled is not None or kind == "handoff":
+    if fact.path or run.guards or run.batch or root.cancelled is not None or kind == "handoff":
         _released(root, run, state, fact)
     if commit:
         state.attempt = fact.attempt
@@ -175,12 +175,22 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
 def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
     if root.cancelled is not None:
         raise _illegal(root, fact, "the run is cancelled")
-    if run.guards or root.guards:
+    if _awaits_guards(root, fact.path[:-1] if type(fact) is f.Began else fact.path):
         raise _illegal(root, fact, "input guardrails are not in yet")
     if held(run):
         raise _illegal(root, fact, "the turn is released as a batch and has open questions")
     if state.call.kind == "handoff" and not may_hand_off(run, state):
         raise _illegal(root, fact, "a handoff waits for the turn's other calls, and only one is taken")
+
+
+def _awaits_guards(root: Run, path: tuple[str, ...]) -> bool:
+    """Whether the branch at this path, or anything that it is in, awaits input guardrails."""
+    run: Run | None = root
+    for hop in (*path, ""):
+        if run is None or run.guards:
+            break
+        run = run.calls[hop].child if hop else None
+    return run is not None
 
 
 def _stepped(root: Run, run: Run, state: CallState, fact: f.Stepped, commit: bool) -> None:

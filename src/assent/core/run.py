@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
 from ..errors import IllegalFact
@@ -120,8 +119,7 @@ class Turn(Struct, eq=False):
 Entry = f.Said | Turn | f.HandedOff
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """A folded journal. Read it freely; only `fold` may change it."""
 
     began: f.Began | None = None
@@ -133,20 +131,20 @@ class Run:
     live: bool = False
     batch: bool = False
     definition: f.Defined | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[Entry] = []
     """The talk in the order the model hears it."""
-    unheard: list[f.Said] = field(default_factory=list)
+    unheard: list[f.Said] = []
     said: int = 0
-    calls: dict[str, CallState] = field(default_factory=dict)
-    open: dict[str, CallState] = field(default_factory=dict)
-    guards: dict[str, None] = field(default_factory=dict)
+    calls: dict[str, CallState] = {}
+    open: dict[str, CallState] = {}
+    guards: dict[str, None] = {}
     """The input guardrails that are not in yet."""
     armed: tuple[str, ...] = ()
     """The input guardrails that must look at what was said last."""
-    guarded: list[f.Guarded] = field(default_factory=list)
+    guarded: list[f.Guarded] = []
     watched: int = 0
     """How many inputs guardrails have looked at."""
-    branches: list[str] = field(default_factory=list)
+    branches: list[str] = []
     """The agent calls that opened a branch."""
     answering: bool = False
     concluding: bool = False
@@ -156,13 +154,13 @@ class Run:
     saved: int = 0
     counted: int = 0
     used: f.Usage = field(default_factory=f.Usage)
-    asked: dict[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    asked: dict[str, tuple[tuple[str, ...], str]] = {}
     """Where each question of the run and its branches was asked. Only in the run itself."""
-    decided: dict[str, f.CallFact] = field(default_factory=dict)
+    decided: dict[str, f.CallFact] = {}
     """What settled each question. Only in the run itself."""
-    grants: dict[str, f.Granted] = field(default_factory=dict)
+    grants: dict[str, f.Granted] = {}
     """Who decided for later calls too. Only in the run itself."""
-    marks: dict[str, dict[str, str]] = field(default_factory=dict)
+    marks: dict[str, dict[str, str]] = {}
     """The marks of the tools of each definition, by its digest. Only in the run itself."""
     talk: Any = None
     """What `transcript` has made of the entries so far."""
@@ -198,12 +196,6 @@ class Run:
             if state is None or state.child is None:
                 raise IllegalFact(f"There is no branch under call {hop!r}.")
             run = state.child
-        return run
-
-    def __copy__(self) -> Run:
-        run = Run.__new__(Run)
-        for name in Run.__slots__:
-            setattr(run, name, getattr(self, name))
         return run
 
     def fork(self) -> Run:

@@ -1,0 +1,85 @@
+"""Faults that are none: nothing can be seen of them, and this is why.
+
+A name that no fault has any more is reported, so that the table does not outlive the code.
+"""
+
+from __future__ import annotations
+
+SHORT_CUT = "a short cut: the longer way comes to the same"
+NARROWING = "it says so to the type checker; the line before, or the phase, has made sure of it"
+CACHE = "a cache: what it holds would be made again, the same"
+
+EQUIVALENT: dict[str, str] = {
+    # the fold
+    "fold.fold: 'not fact.path and root.closed is None' never": SHORT_CUT,
+    "fold.fold: 'state is None or phase is None' without 'state is None'": NARROWING,
+    "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
+    "'fact.asked is None'": "a verdict on no question comes when a call is new, and then it has had none",
+    "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
+    "'state.question is None'": NARROWING,
+    "fold._answered: 'question is None or question.kind != \"input\"' without 'question is None'": NARROWING,
+    "fold._started: 'run.guards or root.guards or run.batch or root.cancelled is not None or kind == \"handoff\"' "
+    "always": SHORT_CUT,
+    "fold._finished: 'state.question is not None and state.question.kind == \"input\"' without "
+    "'state.question is not None'": NARROWING,
+    "fold._handed_off: 'state.call.kind != \"handoff\" or state.turn.handed' without 'state.turn.handed'": (
+        "a handoff is started only while the others wait, and none is started after one was taken"
+    ),
+    "fold._replied: 'saw > heard' always": SHORT_CUT,
+    "fold._replied: 'saw > heard' with '>=' for '>'": SHORT_CUT,
+    "fold._fresh: 'len(calls) > 1 and len({call.id for call in calls}) < len(calls)' without 'len(calls) > 1'": (
+        SHORT_CUT
+    ),
+    "fold._fresh: 'len(calls) > 1' with '>=' for '>'": SHORT_CUT,
+    # the run
+    "run.CallState.proposal: 'self.read is None' always": CACHE,
+    "run.CallState.allowed: 'question is None or self.phase is not ASKED' without 'question is None'": NARROWING,
+    "run.Turn.items: 'self.parts is None' always": CACHE,
+    "run.Run.usage: 'not self.branches' never": SHORT_CUT,
+    "run.Run.children: '(child := self.calls[call].child) is not None' always": NARROWING,
+    "run.Run.fork: 'turns' always": SHORT_CUT,
+    "run.held: 's.phase is ASKED and s.question is not None and s.question.kind == \"approval\"' without "
+    "'s.question is not None'": NARROWING,
+    "run._owed: 'run.began is None or run.closed is not None' without 'run.began is None'": SHORT_CUT,
+    "run._owed: 'run.guards' always": SHORT_CUT,
+    "run._owed_calls: 'phase is DELEGATED and state.child is not None and not run.guards' without "
+    "'phase is DELEGATED'": "of the phases that are left, no other has a branch",
+    "run._owed_calls: 'phase is DELEGATED and state.child is not None and not run.guards' without "
+    "'state.child is not None'": NARROWING,
+    "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' always": (
+        "while anything but ready handoffs is open, none of them may go anyway"
+    ),
+    "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' without 's.call.kind == \"handoff\"'": (
+        "while anything but ready handoffs is open, none of them may go anyway"
+    ),
+    "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' without 's.phase is READY'": (
+        "while anything but ready handoffs is open, none of them may go anyway"
+    ),
+    "run.status: 'run.began is not None and not run.live and awaits_model(run)' without 'run.began is not None'": (
+        "before the beginning nothing was said"
+    ),
+    "run.deadline: 's.question and s.question.until is not None' without 's.question'": NARROWING,
+    # the gate
+    "gate.read_arguments: 'not given.strip() and not tool.required' without 'not tool.required'": (
+        "blank arguments that may not be blank do not fit either way; only the words differ"
+    ),
+    "gate.judge: 'call.kind == \"handoff\" and case.state.turn.handed' without 'call.kind == \"handoff\"'": (
+        "a handoff waits until every other call of its turn is done"
+    ),
+    "gate.judge: 'tool is None or args is None' without 'tool is None'": NARROWING,
+    "gate.judge: 'tool is None or args is None' without 'args is None'": NARROWING,
+    "gate._unless_stopped: 'isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()' "
+    "without 'task is not None'": NARROWING,
+    "gate._let_code_decide: 'case.root.began' always": NARROWING,
+    # the door
+    "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
+    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent)' without "
+    "'driver.audience.wants(ctx.agent)'": SHORT_CUT,
+    "door.enter: 'isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff' without "
+    "'isinstance(tool, Handoff)'": "only a handoff ends so",
+    "door._arguments: 'read is not None and read.value is not None' never": CACHE,
+    "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
+        "what cannot be read is not approved as it is, and what was edited was not read by the gate"
+    ),
+    "door._entered: 'tool.tool_output_guardrails' always": SHORT_CUT,
+}
