@@ -13,7 +13,7 @@ SUITABLE := import sys; assert sys.version_info >= (3, 11)$(if $(UV),,; import e
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { command -v $$p; break; }; done)
 
-.PHONY: demo test check format docs bench bench-smoke clean
+.PHONY: demo test check format docs mutants bench bench-smoke clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/shop.py
@@ -36,6 +36,11 @@ docs: $(DOCS_STAMP)
 	@rm -rf site
 	@$(DOCS)/zensical build --clean --strict
 	@$(DOCS)/python tests/docs/site.py site
+
+# Seeds faults in the table and the checks, in memory, and sees that the tests find every one; minutes. With
+# ARGS=--property-only the property tests are the only judge; ARGS=--help says what else there is.
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 # One environment a peer, made by the command itself; ARGS=--list says what there is.
 bench: $(STAMP)
