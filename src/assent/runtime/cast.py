@@ -82,9 +82,13 @@ class Cast:
             )
         return found
 
+    def leads_on(self) -> bool:
+        """Whether a run can come to other agents than the one it begins with."""
+        return bool(self.root.handoffs) or any(isinstance(tool, AgentTool) for tool in self.root.tools)
+
     def seats(self) -> list[Seat]:
         """Every seat there is."""
-        if self.root.handoffs or any(isinstance(tool, AgentTool) for tool in self.root.tools):
+        if self.leads_on():
             self._explore()
         return list(self._seats.values())
 

@@ -136,7 +136,7 @@ class Driver:
 
     def _listen(self) -> None:
         audience = self.audience
-        if audience.hooks is not None or any(seat.agent.hooks is not None for seat in self.cast.seats()):
+        if audience.wants(self.cast.root) or self.cast.leads_on():  # to agents that may have hooks of their own
             for fact in self.unseen:
                 audience.note(fact)
             self.journal.listen(audience.note)
