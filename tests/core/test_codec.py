@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assent.core import codec
 from assent.core import facts as f
 from assent.core.codec import SCHEMA, UPGRADERS, Saved, decode, encode, replay
+from assent.core.fold import fold
 from assent.core.run import Run, owed, questions, status
 from assent.core.transcript import transcript
 from assent.errors import UnknownSchema, UnreadableState
@@ -244,7 +244,7 @@ def test_every_prefix_of_a_journal_comes_back_as_the_same_run() -> None:
     journal = golden().journal
     run = Run()
     for position, fact in enumerate(journal, 1):
-        codec.fold(run, fact)
+        fold(run, fact)
         again = replay(decode(encode(Saved(SCHEMA, "x", journal[:position]))).journal)
         assert snapshot(again) == snapshot(run)
 

@@ -18,7 +18,7 @@ EQUIVALENT: dict[str, str] = {
     "fold._approved: 'fact.asked is None or state.question is None or state.question.kind != \"doubt\"' without "
     "'state.question is None'": NARROWING,
     "fold._answered: 'question is None or question.kind != \"input\"' without 'question is None'": NARROWING,
-    "fold._started: 'run.guards or root.guards or run.batch or root.cancelled is not None or kind == \"handoff\"' "
+    "fold._started: 'fact.path or run.guards or run.batch or root.cancelled is not None or kind == \"handoff\"' "
     "always": SHORT_CUT,
     "fold._finished: 'state.question is not None and state.question.kind == \"input\"' without "
     "'state.question is not None'": NARROWING,

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from ..errors import IllegalFact, UnknownSchema, UnreadableState
 from .facts import NOTHING, AnyFact
-from .fold import fold
+from .replay import fold_all
 from .run import Run
 
 SCHEMA = 1
@@ -116,8 +116,7 @@ def replay(journal: list[AnyFact]) -> Run:
     """Fold a journal from its beginning; `UnreadableState` if its facts do not follow one another."""
     run = Run()
     try:
-        for fact in journal:
-            fold(run, fact)
+        fold_all(run, journal)
     except IllegalFact as error:
         raise UnreadableState(f"This saved run is damaged: {error}") from None
     if run.began is None:

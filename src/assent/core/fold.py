@@ -175,7 +175,7 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
 def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
     if root.cancelled is not None:
         raise _illegal(root, fact, "the run is cancelled")
-    if _awaits_guards(root, fact.path[:-1] if type(fact) is f.Began else fact.path):
+    if _awaits_guards(root, fact.path):
         raise _illegal(root, fact, "input guardrails are not in yet")
     if held(run):
         raise _illegal(root, fact, "the turn is released as a batch and has open questions")
