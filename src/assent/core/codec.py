@@ -6,6 +6,7 @@ older one is taken up to today's by the upgraders, one version at a time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from itertools import takewhile
 from typing import Any
@@ -64,8 +65,13 @@ class _Head(Struct):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Saved)
 _head = msgspec.json.Decoder(_Head)
+
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[Saved]:
+    """Made when it is first needed: it has to know every fact there is."""
+    return msgspec.json.Decoder(Saved)
 
 
 def encode(saved: Saved) -> bytes:
@@ -78,7 +84,7 @@ def decode(data: bytes | str) -> Saved:
     try:
         if isinstance(data, bytes):
             data = data.decode()  # what is kept as it is, is not looked into otherwise
-        saved = _decoder.decode(data)
+        saved = _decoder().decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError, UnicodeDecodeError, RecursionError) as error:
         version = _version(data, error)
         if version == SCHEMA:
@@ -107,7 +113,7 @@ def _upgrade(text: bytes | str, version: int) -> Saved:
         data: dict[str, Any] = msgspec.json.decode(text)
         for step in path:
             data = UPGRADERS[step](data)
-        return _decoder.decode(_encoder.encode(data))
+        return _decoder().decode(_encoder.encode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableState(f"This saved run is damaged: {error}.") from None
 

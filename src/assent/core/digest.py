@@ -7,7 +7,6 @@ or let NaN pass, and two readers would then see two different calls.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -126,6 +125,8 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Mapping[str, Any]) -> str:
     """SHA-256 of the canonical text, in hex."""
+    import hashlib  # which loads a library of its own, and is not needed before there is a tool
+
     return hashlib.sha256(canonical(dict(value))).hexdigest()
 
 

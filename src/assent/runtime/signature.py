@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable
 
 import msgspec
@@ -57,6 +56,8 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
         raise BadSignature(
             f"This saved run was signed with the key {given.key!r:.80}, which is not among the keys given."
         )
+    import hmac
+
     code = _code(msgspec.json.encode(data), signer)
     if not hmac.compare_digest(code.encode(), given.code.encode()):
         raise BadSignature(f"This saved run is not what was signed with the key {given.key!r:.80}.")
@@ -64,4 +65,6 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
 
 def _code(text: bytes, key: SigningKey) -> str:
     """Over canonical JSON: a database may order keys and space them as it likes."""
+    import hmac  # with the first signature: it loads a library of its own
+
     return hmac.new(key.secret, canonical(msgspec.json.decode(text)), "sha256").hexdigest()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .driver import Driver
     from .observe import Observer
 
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_VALUE = r"[!-~]([ -~]*[!-~])?"
 """What may stand in a header. Anything else would be refused by the HTTP client, in words that repeat it."""
 
 
@@ -76,10 +76,13 @@ class Tracing:
         if self.tracer_provider is not None:
             raise InvalidDefinition("Tracing: give an endpoint or a tracer_provider, not both.")
         object.__setattr__(self, "endpoint", _url(self.endpoint))
-        if self.api_key is not None and (type(self.api_key) is not str or not _VALUE.fullmatch(self.api_key)):
+        if self.api_key is not None and (type(self.api_key) is not str or not re.fullmatch(_VALUE, self.api_key)):
             raise InvalidDefinition("Tracing: api_key must be text of printable ASCII, without spaces around it.")
         names = [name.lower() for name in self.headers]
-        if not all(map(_NAME.fullmatch, names)) or not all(map(_VALUE.fullmatch, self.headers.values())):
+        values = self.headers.values()
+        if not all(re.fullmatch(_NAME, each) for each in names) or not all(
+            re.fullmatch(_VALUE, each) for each in values
+        ):
             raise InvalidDefinition("Tracing: headers must be names and values that HTTP can carry.")
         if self.api_key is not None and "authorization" in names:
             raise InvalidDefinition("Tracing: give api_key or an authorization header, not both.")
