@@ -1,7 +1,7 @@
 """What the documentation shows is run as it is shown.
 
 A page is one story: its ```python blocks run in order and share their names, in an empty directory. `await` may stand
-at the top level. An ```output block is what the block before it prints. A ```python no-run block must only compile; one
+at the top level. An ```output block is what the block before it prints. A block
 with a title="name.py" is written to that file, and a ```sh block that is followed by its output is typed in a shell.
 """
 
@@ -37,7 +37,7 @@ class Block:
     page: Path
     line: int
     source: str
-    kind: Literal["run", "compile", "write", "shell"]
+    kind: Literal["run", "write", "shell"]
     file: str = ""
     output: str | None = None
 
@@ -57,10 +57,8 @@ def block_of(page: Path, line: int, source: str, info: str) -> Block | None:
         return None
     if not flags:
         return Block(page, line, source, "run")
-    if flags == ["no-run"]:
-        return Block(page, line, source, "compile")
     title = re.fullmatch(r'title="([\w.]+\.py)"', " ".join(flags))
-    assert title, f"{page}:{line}: a python block is run, marked no-run, or has the title of a file; not {flags}"
+    assert title, f"{page}:{line}: a python block is run, or has the title of a file; not {flags}"
     return Block(page, line, source, "write", title[1])
 
 
@@ -131,8 +129,6 @@ def test_page_does_what_it_shows(
                 print(in_a_shell(block.source))
             elif block.kind == "write":
                 Path(block.file).write_text(block.source, "utf-8")
-            elif block.kind == "compile":
-                block.compile()
             else:
                 # A block without `await` runs outside the loop, as a script would: it may start a loop itself.
                 awaitable = eval(block.compile(), story.__dict__)

@@ -1,8 +1,8 @@
 """Folding: how a fact changes a run, and which facts may.
 
-`check` says whether a fact may follow; `fold` checks and then advances the run in place; nothing
-else changes a run. The order of things is the table's (`rules`). There is one function here for
-each fact: first what it must match besides the phase, then, if it is to be, what it sets besides it.
+`check` says whether a fact may follow; `fold` checks and then advances the run in place. Only
+`replay` does the same, for several at once. The order of things is the table's (`rules`). There is one function
+here for each fact: first what it must match besides the phase, then, if it is to be, what it sets besides it.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """

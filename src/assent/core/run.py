@@ -1,7 +1,7 @@
 """A run: what a journal folds into, and what can be read off it.
 
 `owed`, `status` and `questions` are derived and never stored. Their cost does not grow with the
-run: open calls are kept apart, and nothing that is done is looked at again. Only `fold` changes one.
+run: open calls are kept apart, and nothing that is done is looked at again. Only `fold` and `replay` change one.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -120,7 +120,7 @@ Entry = f.Said | Turn | f.HandedOff
 
 
 class Run(Struct, eq=False):
-    """A folded journal. Read it freely; only `fold` may change it."""
+    """A folded journal. Read it freely; only `fold` and `replay` may change it."""
 
     began: f.Began | None = None
     seq: int = 0
