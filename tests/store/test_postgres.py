@@ -1,6 +1,7 @@
 """The store in a Postgres database: what can happen to a server and its connections, and what is then said."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -246,6 +247,49 @@ async def test_a_server_that_is_restarted_is_found_again() -> None:
                 await asyncio.wait_for(waits, 30)
     except NotStarted as error:
         pytest.skip(f"no Postgres: {error}")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_child_has_connections_of_its_own(url: str) -> None:
+    store = PostgresStore(url, upgrade=True)
+    asyncio.run(_begin(store, "r1"))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20))
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
+    asyncio.run(store.close())
+
+
+async def _begin(store: PostgresStore, run_id: str) -> set[str]:
+    await Script(store, run_id).begin()
+    return {run.id for run in (await store.runs()).items}
+
+
+async def test_what_is_under_way_while_another_connection_is_lost_is_done(url: str) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def long(transaction: Transaction) -> int:
+        entered.set()
+        assert go_on.wait(30)
+        return 7
+
+    async with made(url) as store:
+        script = await Script(store).begin()
+        reading = asyncio.ensure_future(store._read(long))
+        await asyncio.to_thread(entered.wait, 30)
+        store._server._engine.dispose()  # as it is when a connection is lost
+        await script.ask()
+        go_on.set()
+        assert await reading == 7
+        assert len((await store.read("r1")).facts) == 4
 
 
 # -- the clock ---------------------------------------------------------------------------------------

@@ -123,5 +123,10 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         at=began + asked.at,
         until=None if asked.until is None else began + asked.until,
         due=None if asked.due is None else began + asked.due,
-        evidence=tuple(Evidence(each.attempt, decode(each.output), began + each.at) for each in state.witnessed),
+        evidence=evidence_of(state, began) if state.witnessed else (),
     )
+
+
+def evidence_of(state: CallState, began: int) -> tuple[Evidence, ...]:
+    """The results of a call that came too late to count."""
+    return tuple(Evidence(each.attempt, decode(each.output), began + each.at) for each in state.witnessed)

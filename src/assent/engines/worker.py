@@ -60,8 +60,6 @@ HOPELESS = (
     UnreadableState,
 )
 """Trying again would come to the same, until somebody does something."""
-NEVER = 100 * 365 * 86400.0
-"""In how many seconds a run that is left alone is looked at again; whatever is appended to it comes before that."""
 LONGEST_ERROR = 2000
 
 OnError = Callable[[RunRecord, BaseException], Any]
@@ -310,8 +308,8 @@ class Worker:
         record = drive.record or await self._record(run)
         failures = record.failures + 1 if record is not None else 1
         alone = isinstance(error, HOPELESS) or drive.over() or failures >= self._max_failures
-        seconds = NEVER if alone else delay(failures - 1, self._random())
-        then = "it is left alone until something new is recorded" if alone else f"again in {seconds:.1f} seconds"
+        seconds = None if alone else delay(failures - 1, self._random())
+        then = "it is left alone until something new is recorded" if seconds is None else f"again in {seconds:.1f} s"
         trace = None if isinstance(error, AssentError) else error
         log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, worded(error), exc_info=trace)
         await self._give_back(drive.lease, seconds, worded(error))

@@ -54,6 +54,8 @@ from .store import Store
 
 MOST = 1000
 """How many a page holds at most."""
+UNDER_WAY = ("working", "waiting")
+"""A run of another status is not for a worker."""
 MARK = 8
 """How much of a fingerprint is needed at least to find a tool by it."""
 
@@ -192,6 +194,9 @@ class MemoryStore(Store):
             question = self._questions.get(settled.id)
             if question is not None and question.run == run:
                 question.verdict, question.by, question.decided = settled.verdict, settled.by, settled.at
+        for id, evidence in change.evidence.items():
+            if (question := self._questions.get(id)) is not None and question.run == run:
+                question.evidence = deepcopy(evidence)
         self._grants |= {(run, grant.id): grant for grant in granted}
         for id, count in change.used.items():
             if (grant := self._grants.get((run, id))) is not None:
@@ -362,8 +367,9 @@ class MemoryStore(Store):
             _give_back(kept.record)
             if error is not None:
                 kept.record.failures, kept.record.error = failures, error
-            if again_in is not None:
-                kept.record.wake = self._until(again_in)
+            if error is not None or again_in is not None:
+                due = again_in is not None and kept.record.status in UNDER_WAY
+                kept.record.wake = self._until(again_in or 0) if due else None
             if kept.record.wake is not None:
                 self._wake()
 
@@ -463,7 +469,12 @@ def _own(new: RunRecord, old: RunRecord) -> RunRecord:
 
 
 def _question(question: Question) -> Question:
-    return replace(question, prompt=deepcopy(question.prompt), schema=deepcopy(question.schema))
+    return replace(
+        question,
+        prompt=deepcopy(question.prompt),
+        schema=deepcopy(question.schema),
+        evidence=deepcopy(question.evidence),
+    )
 
 
 def _grant(grant: GrantRecord) -> GrantRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -49,10 +50,15 @@ class PostgresStore(SQLStore):
             raise UsageError(f"A pool_size is a whole number from 1 to 1000, got {described(pool_size)}.")
         self._server = Server(url, pool_size, upgrades=upgrade)
         self._clock = clock
+        self._pool_size = pool_size
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
         self._known = set()
         self._bell = Bell()
-        self._closed = False
-        self._lane = Lane(pool_size, "assent-store")
+        self._lane = Lane(self._pool_size, "assent-store")
         self._ear = Ear(self._server, self._bell)
         self._let_go = weakref.finalize(self, _let_go, self._lane, self._server, self._ear)
         self._let_go.atexit = False
@@ -81,7 +87,8 @@ class PostgresStore(SQLStore):
         self._closed = True
         self._ear.stop()
         self._bell.ring()
-        await self._lane.do(self._server.close)
+        if self._process == os.getpid():
+            await self._lane.do(self._server.close)
         self._let_go()
 
     def _tell(self, transaction: Transaction) -> None:
@@ -98,6 +105,9 @@ class PostgresStore(SQLStore):
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._server.name} was closed. Make a new one; the runs are still there.")
+        if self._process != os.getpid():  # a forked child has none of its parent's threads
+            self._let_go.detach()
+            self._start()
 
 
 class Ear:

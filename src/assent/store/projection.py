@@ -6,22 +6,24 @@ from collections.abc import Iterator
 
 from msgspec.json import decode
 
-from ..approval.question import item_of
+from ..approval.question import evidence_of, item_of
 from ..core import facts as f
 from ..core.facts import AnyFact
 from ..core.rules import ASKED, verdict_of
 from ..core.run import Run, deadline, questions, status
+from ..item import Evidence
 from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled
 
 
 class Projection:
     """Changes that are not written yet. Call `note` after each fact is folded."""
 
-    __slots__ = ("asked", "granted", "revoked", "settled", "used")
+    __slots__ = ("asked", "evidence", "granted", "revoked", "settled", "used")
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
         self.settled: list[Settled] = []
+        self.evidence: dict[str, tuple[Evidence, ...]] = {}
         self.granted: list[GrantRecord] = []
         self.used: dict[str, int] = {}
         self.revoked: list[Revocation] = []
@@ -38,6 +40,8 @@ class Projection:
             elif fact.by.startswith("grant:"):  # type: ignore[union-attr]
                 grant = fact.by[6:]  # type: ignore[union-attr]
                 self.used[grant] = run.uses.get(grant, 0)
+        elif kind is f.Witnessed:
+            self._witnessed(run, fact)  # type: ignore[arg-type]
         elif kind is f.Closed:
             self._closed(run, fact)  # type: ignore[arg-type]
         elif kind is f.Granted:
@@ -56,6 +60,7 @@ class Projection:
             facts=facts,
             asked=self.asked,
             settled=self.settled,
+            evidence=self.evidence,
             granted=self.granted,
             used=self.used,
             revoked=self.revoked,
@@ -92,8 +97,14 @@ class Projection:
                 until=None if fact.until is None else began + fact.until,
                 due=None if fact.due is None else began + fact.due,
                 replaces=fact.replaces,
+                evidence=item.evidence,
             )
         )
+
+    def _witnessed(self, run: Run, fact: f.Witnessed) -> None:
+        state = run.at(fact.path).calls[fact.call]
+        if state.phase is ASKED and state.question is not None:
+            self.evidence[state.question.id] = evidence_of(state, _began(run))
 
     def _closed(self, run: Run, fact: f.Closed) -> None:
         """What was open in what is closed is void."""

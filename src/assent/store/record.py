@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.run import Status
+from ..item import Evidence
 
 T = TypeVar("T", default=Any)
 
@@ -86,6 +87,8 @@ class Question(Struct, kw_only=True):
     """How it came to its end; None while it is open."""
     by: str | None = None
     decided: int | None = None
+    evidence: tuple[Evidence, ...] = ()
+    """Results that came too late to count, of a call that is in doubt."""
 
 
 class Settled(Struct, frozen=True):
@@ -154,6 +157,8 @@ class Change(Struct, kw_only=True):
     facts: list[AnyFact]
     asked: list[Question] = []
     settled: list[Settled] = []
+    evidence: dict[str, tuple[Evidence, ...]] = {}
+    """All the late results that there are now, for whoever decides on these questions."""
     granted: list[GrantRecord] = []
     used: dict[str, int] = {}
     """How often each of these grants was used in all."""

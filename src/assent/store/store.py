@@ -63,6 +63,9 @@ class Store(ABC):
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; durable when it returns.
 
+        A change with `seq=0` makes the run, and may bring its first lease. One without facts is compared by
+        `seq` like any other. A question's id that another run has used is refused.
+
         `Overtaken` if the run does not have exactly `change.seq` facts, `LeaseLost` if `change.lease` is
         not the run's newest, `RunNotFound` if there is no such run; then nothing was written.
         """
@@ -70,7 +73,8 @@ class Store(ABC):
     @abstractmethod
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """A run, with its facts but the first `after`; `RunNotFound`, or `UnreadableState` naming the row
-        that is damaged. The chain of hashes is checked over what is read."""
+        that is damaged. The chain of hashes is checked over what is read. A run that was erased has its record,
+        and no facts and no context."""
 
     @abstractmethod
     async def questions(
@@ -128,7 +132,8 @@ class Store(ABC):
 
     @abstractmethod
     async def definition(self, fingerprint: str) -> bytes | None:
-        """A tool as it was offered, as JSON; by the whole fingerprint or by its first eight characters or more."""
+        """A tool as it was offered, as JSON; by the whole fingerprint or by its first eight characters or more.
+        A start that fits two finds none."""
 
     @abstractmethod
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
@@ -149,8 +154,13 @@ class Store(ABC):
 
     @abstractmethod
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        """Give a lease back, if it still holds. With `error`: driving failed; look at the run again in
-        `again_in` seconds. Without: it did not, and `failures` is 0 again."""
+        """Give a lease back, if it still holds.
+
+        With `error`: driving failed; the run is to be looked at again in `again_in` seconds or, without
+        that, when something is appended to it. Without `error`: it did not fail, `failures` is 0 again, and
+        `wake` is as it was, or `again_in` seconds from now. A run that is neither working nor waiting is never
+        to be looked at.
+        """
 
     @abstractmethod
     async def wait(self, timeout: float) -> None:
@@ -158,8 +168,8 @@ class Store(ABC):
 
     @abstractmethod
     async def lines(self, run_id: str) -> list[Entry]:
-        """The rows of a run as they are, erased ones too, with their hashes; `UnreadableState` if the chain is
-        broken."""
+        """The rows of a run as they are, erased ones too, numbered from 1, with their hashes; `UnreadableState` if
+        the chain is broken."""
 
     @abstractmethod
     async def erase(self, run_id: str) -> None:
@@ -172,7 +182,8 @@ class Store(ABC):
 
     @abstractmethod
     async def rebuild(self) -> int:
-        """Make all records anew from the journals; how many runs there are."""
+        """Make all records anew from the journals; how many runs there are. Leases, fences and what is left of erased
+        runs stay as they are."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -30,6 +30,7 @@ SETTINGS = (
     # What is erased, or was replaced before that, must not stay in the free parts of the file.
     "PRAGMA secure_delete=ON",
     f"PRAGMA journal_size_limit={LOG}",
+    "PRAGMA cache_size=-16000",  # sixteen megabytes at most: enough for the upper levels of very large indexes
 )
 WHY = {
     sqlite3.SQLITE_BUSY: "it is locked by another connection. Try again, or give the store a longer busy_timeout",

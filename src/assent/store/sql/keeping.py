@@ -32,7 +32,7 @@ FORGET_BLOBS = Statement(delete(blobs).where(blobs.c.run == bindparam("run")))
 EMPTY_QUESTIONS = Statement(
     update(questions)
     .where(questions.c.run == bindparam("of_run"))
-    .values(arguments="", reason="", prompt=None, schema=None)
+    .values(arguments="", reason="", prompt=None, schema=None, evidence=None)
 )
 EMPTY_GRANTS = Statement(update(grants).where(grants.c.run == bindparam("of_run")).values(message=None, pins=None))
 MARK_ERASED = Statement(

@@ -28,6 +28,8 @@ _mine = (
 )
 _back = {"worker": None, "until": None}
 
+UNDER_WAY = ("working", "waiting")
+"""A run of another status is not for a worker."""
 READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
 TAKE = Statement(
     update(runs)
@@ -36,13 +38,13 @@ TAKE = Statement(
 )
 RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
 RELEASE = Statement(
-    update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(runs.c.id, runs.c.wake)
+    update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(runs.c.id, runs.c.wake, runs.c.status)
 )
 FAIL = Statement(
     update(runs)
     .where(*_mine)
     .values(**_back, failures=runs.c.failures + 1, error=bindparam("error"))
-    .returning(runs.c.id, runs.c.wake)
+    .returning(runs.c.id, runs.c.wake, runs.c.status)
 )
 WAKE = Statement(update(runs).where(runs.c.id == bindparam("number")).values(wake=bindparam("wake")))
 
@@ -112,9 +114,12 @@ def release(transaction: Transaction, lease: Lease, wake: int | None, error: str
         row = transaction.row(FAIL, **_of(lease), error=error)
     if row is None:
         return False
-    if wake is not None:
-        transaction.do(WAKE, number=row[0], wake=wake)
-    return wake is not None or row[1] is not None
+    number, before, status = row
+    if error is None and wake is None:
+        return before is not None
+    wake = wake if status in UNDER_WAY else None
+    transaction.do(WAKE, number=number, wake=wake)
+    return wake is not None
 
 
 def ready(transaction: Transaction, now: int) -> bool:

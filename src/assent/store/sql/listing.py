@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_,
 
 from ...core.digest import holds
 from ...errors import QuestionNotFound, UsageError
+from ...item import Evidence
 from ..record import GrantRecord, Page, Question, RunRecord, cursor, position
 from .reading import RECORD, record_from
 from .schema import grants, questions, runs
@@ -168,6 +169,9 @@ def find_question(transaction: Transaction, question_id: str) -> Question:
     return question_from(row)
 
 
+_evidence = msgspec.json.Decoder(tuple[Evidence, ...]).decode
+
+
 def question_from(row: tuple[Any, ...]) -> Question:
     """The question of a row."""
     values = dict(zip(Question.__struct_fields__, row, strict=True))
@@ -176,6 +180,7 @@ def question_from(row: tuple[Any, ...]) -> Question:
     for name in ("prompt", "schema"):
         if values[name] is not None:
             values[name] = msgspec.json.decode(values[name])
+    values["evidence"] = _evidence(values["evidence"]) if values["evidence"] is not None else ()
     return Question(**values)
 
 

@@ -137,6 +137,7 @@ questions = Table(
     Column("verdict", Text),
     Column("by", Text),
     Column("decided", _Big),
+    Column("evidence", Text),
 )
 _open = questions.c.verdict.is_(None)
 _settled = questions.c.verdict.is_not(None)

@@ -206,7 +206,7 @@ class Server:
 
     def _try(self, work: Callable[[Transaction], R], begin: str | None) -> R:
         self._prepare()
-        pooled = self._engine.raw_connection()
+        pool, pooled = self._engine.pool, self._engine.raw_connection()
         connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
         committing = False
         try:
@@ -226,6 +226,8 @@ class Server:
                 error.committing = lost and committing and begin == BEGIN  # type: ignore[attr-defined]
             raise
         finally:
+            if self._engine.pool is not pool and pooled.is_valid:  # all of that pool were given up meanwhile
+                pooled.invalidate()
             pooled.close()
 
     def _clear(self, pooled: Any, connection: psycopg.Connection[Any]) -> bool:

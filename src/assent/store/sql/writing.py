@@ -50,6 +50,11 @@ SETTLE = Statement(
     .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
     .values(verdict=bindparam("verdict"), by=bindparam("by"), decided=bindparam("decided"))
 )
+WITNESS = Statement(
+    update(questions)
+    .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
+    .values(evidence=bindparam("evidence"))
+)
 GRANT = Statement(insert(grants))
 USE = Statement(
     update(grants)
@@ -201,7 +206,7 @@ def _write(
         )
     if change.context is not None:
         keep_context(transaction, number, change.context)
-    if change.asked or change.settled or change.granted or change.used or change.revoked:
+    if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
 
 
@@ -221,6 +226,8 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
         transaction.do(
             SETTLE, question=settled.id, of_run=number, verdict=settled.verdict, by=settled.by, decided=settled.at
         )
+    for id, evidence in change.evidence.items():
+        transaction.do(WITNESS, question=id, of_run=number, evidence=text_of(evidence))
     if change.granted:
         transaction.many(GRANT, [_grant(number, grant) for grant in change.granted])
     for id, used in change.used.items():
@@ -252,6 +259,7 @@ def _question(number: int, question: Question) -> dict[str, Any]:
     for name in ("prompt", "schema"):
         if values[name] is not None:
             values[name] = text_of(values[name])
+    values["evidence"] = text_of(question.evidence) if question.evidence else None
     return values
 
 

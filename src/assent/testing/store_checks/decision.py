@@ -286,7 +286,9 @@ async def keeps_evidence(store: Store, clock: FakeClock) -> None:
     late = f.Witnessed(call, 1, json("It was sent after all."), at=9)
     await store.witness(draft.id, [late])
     same_facts((await store.read(draft.id)).facts[-1:], [late], "What came too late is in the journal.")
-    same((await store.question(change.asked[0].id)).verdict, None, "What came too late decides nothing.")
+    question = await store.question(change.asked[0].id)
+    same(question.verdict, None, "What came too late decides nothing.")
+    same([each.output for each in question.evidence], ["It was sent after all."], "The question shows it.")
     await raises(
         Conflict, store.witness(draft.id, [f.Witnessed("c9", 1, json(None), at=9)]), "Evidence is of a call of the run."
     )

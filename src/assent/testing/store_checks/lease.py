@@ -54,10 +54,10 @@ async def claims_what_is_due(store: Store, clock: FakeClock) -> None:
 async def claims_at_deadlines(store: Store, clock: FakeClock) -> None:
     """A run that waits is claimed when a question's time is up."""
     (question,) = await written(store, until=30_000)
-    clock.advance(29)
-    same(await _claim(store), [], "Before a deadline a run is not claimed.")
+    clock.advance(30)
+    same(await _claim(store), [], "Up to a deadline a run is not claimed.")
     clock.advance(1)
-    same(_runs(await _claim(store)), [question.run], "At a deadline a run is claimed.")
+    same(_runs(await _claim(store)), [question.run], "After a deadline a run is claimed.")
 
 
 async def claims_in_order(store: Store, clock: FakeClock) -> None:
@@ -176,7 +176,9 @@ async def remembers_failures(store: Store, clock: FakeClock) -> None:
     await store.release(lease)
     same((await store.read(draft.id)).record.failures, 0, "Driving that did not fail ends the row of failures.")
     lease = only(await _claim(store), "A run that is due, and that nobody drives, is claimed.")
-    await store.release(lease, again_in=1_000, error="again")
+    await store.release(lease, error="again")
+    clock.advance(10**9)
+    same(await _claim(store), [], "A run that failed, and is not to be looked at again, is left alone.")
     await store.say(draft.id, "Try again.")
     same(
         _runs(await _claim(store)), [draft.id], "A run that failed is looked at as soon as something is written to it."

@@ -107,6 +107,7 @@ def _questions() -> None:
         sa.Column("verdict", sa.Text),
         sa.Column("by", sa.Text),
         sa.Column("decided", _BIG),
+        sa.Column("evidence", sa.Text),
     )
     op.create_index("assent_questions_run", "assent_questions", ["run", "at", "id"])
     for name, columns in (("open", []), ("agent", ["agent"]), ("tool", ["tool"])):
