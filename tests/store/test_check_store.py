@@ -161,6 +161,7 @@ def without(field: str, empty: Any) -> type[MemoryStore]:
 FAULTS += [
     (without("asked", []), "An open question is listed."),
     (without("settled", []), "Only questions without an end are open."),
+    (without("evidence", {}), "The question shows it."),
     (without("granted", []), "Changing an object after it was written"),
     (without("used", {}), "A grant says how often it was used"),
     (without("revoked", []), "grants({}) gives those that fit."),
@@ -487,7 +488,7 @@ class ClaimsTooEarly(Claims):
         return super().due(replace(record, wake=None if record.wake is None else 0), agents)
 
 
-@fault("At a deadline a run is claimed.")
+@fault("After a deadline a run is claimed.")
 class ForgetsDeadlines(Claims):
     def due(self, record: RunRecord, agents: Sequence[str] | None) -> bool:
         return super().due(record, agents) and record.status == "working"
@@ -603,7 +604,13 @@ class ForgetsFailures(MemoryStore):
 @fault("A run that failed is left alone as long as was said.")
 class TriesAgainAtOnce(MemoryStore):
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        await super().release(lease, error=error)
+        await super().release(lease, again_in=None if again_in is None else 0, error=error)
+
+
+@fault("A run that failed, and is not to be looked at again, is left alone.")
+class TriesForEver(MemoryStore):
+    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+        await super().release(lease, again_in=again_in or (error and 60), error=error)
 
 
 @fault("Driving that did not fail ends the row of failures.")
@@ -619,8 +626,8 @@ class NeverForgetsFailures(MemoryStore):
 class SulksAfterFailures(MemoryStore):
     def _record_after(self, kept: Any, change: Change, now: int) -> RunRecord:
         record = super()._record_after(kept, change, now)
-        if kept.record.failures and kept.record.wake is not None and record.wake is not None:
-            record.wake = max(record.wake, kept.record.wake)
+        if kept.record.failures and kept.record.wake is None:
+            record.wake = None
         return record
 
 
@@ -692,8 +699,8 @@ class Careless(FrozenTool, frozen=True):
 
 @fault("Edit(arguments={}, tool=None, note=None) does not fit the question.")
 class ChecksNoEdits(MemoryStore):
-    async def _frozen(self, question: Question, decision: Any) -> Any:
-        tools = await super()._frozen(question, decision)
+    async def _frozen(self, *what: Any) -> Any:
+        tools = await super()._frozen(*what)
         return lambda state, name: Careless(**msgspec.structs.asdict(tools(state, name)))
 
 

@@ -426,10 +426,10 @@ async def test_a_store_takes_little_more_than_what_is_in_it(path: Path) -> None:
     async with SQLiteStore(path) as store:
         script = await Script(store).begin()
         for turn in range(80):
-            call, output = f"c{turn}", js("lorem ipsum " * 160)
-            useful += len(output) + 150
+            call, text = f"c{turn}", js("lorem ipsum " * 80)
+            useful += 2 * len(text) + 150
             await script.write(replied(call), f.Approved(call, "rule"), f.Started(call))
-            await script.write(f.Finished(call, output))
+            await script.write(f.Stepped(call, "draft", text), f.Finished(call, text))
     assert path.stat().st_size < 400_000
     assert path.stat().st_size < 2.5 * useful
 
