@@ -17,7 +17,7 @@ from assent.runtime.state import state_of
 from assent.store import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Store, Stored
 from assent.testing import FakeClock
 from tests.property.play import COUNTS, Ending, Play
-from tests.property.world import Boom, World
+from tests.property.world import Boom, Memory, World
 
 LEASE = 30.0
 Deed = Callable[["Door", Change], Awaitable[None]]
@@ -131,6 +131,18 @@ class Lasting(list[Any]):
             super().append(each)
 
 
+class Rewinding(Memory):
+    """A session that goes back with a run that took another course, as ours do."""
+
+    async def write(self, run_id: str, position: int, items: list[Any]) -> None:
+        written: Any = self.outside.written
+        if written.door is None or not written.door.dead:
+            there = {at: item for _, _, at, item in written}
+            if any(there.get(at, item) != item for at, item in enumerate(items, position)):
+                written[:] = [each for each in written if each[2] < position]
+        await super().write(run_id, position, items)
+
+
 class StoredPlay(Play):
     """A history of a world whose run lives in a store."""
 
@@ -139,6 +151,7 @@ class StoredPlay(Play):
         self.store, self.clock = store, clock
         self.effects = self.outside.effects = Lasting()
         self.written = self.outside.written = Lasting()
+        self.session = Rewinding(self.outside, world.before) if self.session is not None else None
         self.run_id: str | None = None
         self.deeds: list[tuple[str, int, Deed]] = []
         """What happens around the writes of the processes to come: of the next one, then of the one after it."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, event, given, note, settings
+from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
 from hypothesis import strategies as st
 
 from assent.core import facts as f
@@ -24,9 +23,9 @@ MANY = 3 if os.environ.get("CI") else 1
 slowly = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-def playing(world: World, name: str, store: Store | None = None, clock: FakeClock | None = None) -> StoredPlay:
-    clock = clock or FakeClock()
-    return StoredPlay(world, name, store or MemoryStore(clock=clock), clock)
+def playing(world: World, name: str) -> StoredPlay:
+    clock = FakeClock()
+    return StoredPlay(world, name, MemoryStore(clock=clock), clock)
 
 
 @settings(max_examples=20 * MANY, suppress_health_check=slowly)
@@ -49,60 +48,97 @@ async def rebuilt(store: Store) -> None:
     assert after == before
 
 
+writes = st.tuples(st.sampled_from(["before", "after"]), st.integers(1, 12))
+"""Around which write of a process something happens."""
+deaths = st.lists(writes, min_size=1, max_size=4)
+
+
 @settings(max_examples=25 * MANY, suppress_health_check=slowly)
-@given(worlds, st.lists(st.tuples(st.sampled_from(["before", "after"]), st.integers(1, 12)), min_size=1, max_size=4))
+@given(worlds, deaths)
 async def test_processes_that_die_at_any_write_lose_nothing_and_nothing_is_done_twice(
-    world: World, deaths: list[tuple[Any, int]]
+    world: World, dying: list[tuple[Any, int]]
 ) -> None:
     first = await told(world)
-    play = playing(world, "dying")
-    await dies(play, first, deaths)
+    await dies(playing(world, "dying"), first, dying)
 
 
 async def dies(play: StoredPlay, first: Ending, deaths: list[tuple[Any, int]]) -> None:
     play.deeds = [(when, number, lambda door, change: door.die(change)) for when, number in deaths]
     ending = await play.finish()
-    event(f"died {play.deaths} times")
+    if currently_in_test_context():
+        event(f"died {play.deaths} times")
     same(first, ending)
 
 
+@settings(max_examples=4 * MANY, suppress_health_check=slowly)
+@given(worlds, deaths)
+async def test_a_run_in_a_file_loses_nothing_either(world: World, dying: list[tuple[Any, int]]) -> None:
+    first, clock = await told(world), FakeClock()
+    with TemporaryDirectory() as folder:
+        async with SQLiteStore(f"{folder}/runs.db", clock=clock) as store:
+            await dies(StoredPlay(world, "in a file", store, clock), first, dying)
+            await rebuilt(store)
+
+
 DEEDS = ("cancelled", "cancelled_and_resumed", "decided", "taken_over")
-deeds = st.lists(
-    st.tuples(st.sampled_from(["before", "after"]), st.integers(1, 12), st.sampled_from(DEEDS)), min_size=1, max_size=4
-)
+"""What others do that changes nothing in the end,"""
+WORDS = ("said", "revoked")
+"""and what may."""
+
+
+def disturbing(*names: str) -> st.SearchStrategy[list[tuple[tuple[Any, int], str]]]:
+    return st.lists(st.tuples(writes, st.sampled_from(names)), min_size=1, max_size=5)
+
+
+def disturbed(play: StoredPlay, deeds: list[tuple[tuple[Any, int], str]]) -> StoredPlay:
+    play.deeds = [(*write, getattr(play, name)) for write, name in deeds]
+    return play
 
 
 @settings(max_examples=25 * MANY, suppress_health_check=slowly)
-@given(worlds, deeds)
-async def test_a_run_that_others_stop_decide_on_or_take_over_comes_to_the_same(
-    world: World, done: list[tuple[Any, int, str]]
-) -> None:
+@given(worlds, disturbing(*DEEDS))
+async def test_a_run_that_others_stop_decide_on_or_take_over_comes_to_the_same(world: World, deeds: Any) -> None:
     first = await told(world)
-    play = playing(world, "disturbed")
-    play.deeds = [(when, number, getattr(play, name)) for when, number, name in done]
-    same(first, await play.finish())
+    same(first, await disturbed(playing(world, "disturbed"), deeds).finish())
 
 
-@settings(max_examples=15 * MANY, suppress_health_check=slowly)
-@given(
-    worlds,
-    st.lists(
-        st.tuples(
-            st.sampled_from(["before", "after"]), st.integers(1, 12), st.sampled_from([*DEEDS, "said", "revoked"])
-        ),
-        min_size=1,
-        max_size=5,
-    ),
-)
-async def test_whatever_others_say_or_take_back_meanwhile_the_promises_hold(
-    world: World, done: list[tuple[Any, int, str]]
-) -> None:
-    play = playing(world, "spoken to")
-    play.deeds = [(when, number, getattr(play, name)) for when, number, name in done]
-    ending = await play.finish()
+@settings(max_examples=20 * MANY, suppress_health_check=slowly)
+@given(worlds, disturbing(*DEEDS, *WORDS))
+async def test_whatever_others_say_or_take_back_meanwhile_the_promises_hold(world: World, deeds: Any) -> None:
+    ending = await disturbed(playing(world, "spoken to"), deeds).finish()
     event(f"ends {ending.status}")
+    no_grant_is_used_once_it_is_revoked(ending)
+
+
+def no_grant_is_used_once_it_is_revoked(ending: Ending) -> None:
     revoked: set[str] = set()
     for fact in ending.journal:
         if type(fact) is f.Revoked:
             revoked.add(fact.grant)
         assert str(getattr(fact, "by", "")).removeprefix("grant:") not in revoked
+
+
+# -- that all of it happens ----------------------------------------------------------------------------
+
+EXPECTED = {
+    *("died", "taken over", "raised: LeaseLost", "cancelled in the store", "cancelled and resumed", "decided early"),
+    *("said meanwhile", "revoked meanwhile", "Left", "Witnessed", "doubt: Approve", "doubt: Respond", "Awaited"),
+}
+
+
+async def test_the_plays_reach_all_that_they_claim_to() -> None:
+    COUNTS.clear()
+    for seed in range(400):
+        if all(COUNTS[name] > 1 for name in EXPECTED):
+            return
+        chance = Random(seed)
+        world = World(seed, frozenset(name for name in FEATURES if chance.random() < 0.6))
+        drawn = [(chance.choice(["before", "after"]), chance.randint(1, 6)) for _ in range(4)]
+        play = playing(world, "varied")
+        if seed % 2:
+            await dies(play, await told(world), drawn)
+        else:
+            deeds = [(write, chance.choice([*DEEDS, *WORDS])) for write in drawn]
+            ending = await disturbed(play, deeds).finish()
+            COUNTS.update({type(fact).__name__ for fact in ending.journal})
+    assert {name for name in EXPECTED if COUNTS[name] < 2} == set()

@@ -148,8 +148,10 @@ async def ship(ctx: ToolContext[Any], order: int) -> str:
     effects, key = effects_of(ctx), ctx.idempotency_key
     await ctx.step("label", lambda: effects.add(f"label {order}", key, ""))
     place = await ctx.ask("Where to?", schema=str)
-    await ctx.step("post", lambda: effects.add(f"post {order}", key, f"{order} is on its way to {place}"))
-    return f"{order} is on its way to {place}"
+    await ctx.step("post", lambda: effects.add(f"post {order}", key, ""))
+    output = f"{order} is on its way to {place}"
+    await ctx.step("bill", lambda: effects.add(f"bill {order}", key, output))
+    return output
 
 
 @function_tool(idempotent=True)
@@ -174,9 +176,11 @@ async def weigh(ctx: ToolContext[Any], order: int) -> str:
 
 DONE = {
     *("pay 1", "pay 2", "send bob", "send ann", "file 1", "file 2", "file 3"),
-    *("label 7", "post 7", "log begun", "log over", "weigh 7"),
+    *("label 7", "post 7", "bill 7", "log begun", "log over", "weigh 7"),
 }
 """All that should happen, each once."""
+SHIPPED = ("label 7", "post 7", "bill 7")
+"""What is done in one call, step by step."""
 AGAIN = {"log begun", "log over"}
 """What may happen again without anybody's say."""
 QUESTIONS = sorted(
@@ -232,10 +236,11 @@ OUTPUT = (
 )
 
 
-def done_by(question: Question) -> list[str]:
+def done_by(question: Question) -> tuple[str, ...]:
     """What the call that is asked about does, in its order."""
     [value] = json.loads(question.arguments).values()
-    return [f"{what} {value}" for what in (("label", "post") if question.tool == "ship" else (question.tool,))]
+    steps = ("label", "post", "bill") if question.tool == "ship" else (question.tool,)
+    return tuple(f"{what} {value}" for what in steps)
 
 
 def answer(question: Question, effects: Effects) -> tuple[Decision, Any]:

@@ -14,6 +14,7 @@ from assent import (
     InputGuardrail,
     Runner,
     SQLiteSession,
+    ToolContext,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
     function_tool,
@@ -241,3 +242,18 @@ async def test_what_a_body_came_to_is_written_last_whatever_others_write_meanwhi
     [record] = (await store.runs()).items
     assert store.before is None and record.worker is None
     assert "Finished" in await kinds(store, record.id)
+
+
+async def test_a_bodys_step_is_written_before_it_goes_on() -> None:
+    store = Watched()
+    seen: list[int] = []
+
+    @function_tool
+    async def ship(ctx: ToolContext[Any]) -> str:
+        for step in ("label", "post"):
+            await ctx.step(step, lambda: 1)
+            seen.append(sum(type(fact) is f.Stepped for change in store.changes for fact in change.facts))
+        return "ok"
+
+    await soon(Runner.run(scripted(call("ship"), "done", tools=[ship]), "go", store=store))
+    assert seen == [1, 2]

@@ -21,7 +21,6 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from msgspec.structs import replace
 
 from assent.core.rules import verdict_of
 from assent.store import Question, Store
@@ -36,8 +35,8 @@ LEAST = {
     "after a write": 20,
     "inside a write": 20,
     "at a fact": 40,
-    "before an effect": 12,
-    "after an effect": 12,
+    "before an effect": 13,
+    "after an effect": 13,
 }
 """How many of each moment there are at least in a life."""
 
@@ -163,20 +162,22 @@ def once_or_in_doubt(effects: Effects, settled: list[Question]) -> None:
     for effect in effects.all():
         done[effect["what"]] += 1
         keys.setdefault(effect["what"], set()).add(effect["key"])
-    again: Counter[str] = Counter()
+    again: Counter[tuple[str, ...]] = Counter()
     for question in settled:
         if question.kind == "doubt" and question.verdict == "approve":
-            again.update(program.done_by(question))
+            again[program.done_by(question)] += 1
     assert done.keys() == program.DONE
     assert all(len(each) == 1 for each in keys.values()), "the key is the same for every attempt"
-    for what in program.DONE - program.AGAIN:
-        assert done[what] <= 1 + again[what], f"{what!r} was done twice, and nobody said so"
+    calls = [program.SHIPPED, *((what,) for what in program.DONE - program.AGAIN - {*program.SHIPPED})]
+    for whats in calls:  # of several steps, those that were done stay done
+        times = sum(done[what] - 1 for what in whats)
+        assert times <= again[whats], f"{whats} was done again {times} times, and {again[whats]} times somebody said so"
 
 
 async def everything(store: Store) -> list[Any]:
     """All records of a store."""
     return [
-        *[replace(each, changed=0) async for each in pages(store.runs)],  # which giving back a lease moves, and no fact
+        *[each async for each in pages(store.runs)],
         *[each async for each in pages(store.questions)],
         *[each async for each in pages(store.questions, settled=True)],
         *[each async for each in pages(store.grants, revoked=True)],
@@ -219,7 +220,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_run_that_goes_on(place:
 
 def test_a_run_goes_on_however_many_of_its_processes_are_killed(place: Place) -> None:
     chance = Random(8)
-    for _ in range(10):
+    for _ in range(6):
         life, later = place.life(), 0.0
         for _ in range(chance.randint(2, 4)):
             place.begin(life, chance.choice(program.MOMENTS), chance.randint(1, 14), later)

@@ -96,12 +96,22 @@ class Keeper:
             self.lease = Lease(self.journal.run.id, self.worker, 1)
             await self.flush()
         elif self.lease is None:
-            self.lease = await self.store.take(self.journal.run.id, self.worker, seq=self.seq, hold=self.hold)
+            self.lease = await self._take()
         began = self.journal.run.began
         if began is not None and began.follows is not None:
             self.driver.before = await past(self.store, began.follows)
             self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
         self.beating = asyncio.create_task(self._beat())
+
+    async def _take(self) -> Lease:
+        """The lease. If it is not known whether it was given, ask again: its own worker may have it twice."""
+        run = self.journal.run.id
+        try:
+            return await self.store.take(run, self.worker, seq=self.seq, hold=self.hold)
+        except StoreFailed as error:
+            if not error.unknown:
+                raise
+        return await self.store.take(run, self.worker, seq=self.seq, hold=self.hold)
 
     async def _beat(self) -> None:
         """Keep the lease, and look whether others have written something."""
@@ -172,29 +182,28 @@ class Keeper:
             with suppress(asyncio.CancelledError):
                 await self.beating
         await self.settle()
+        if self.lease is not None and not self.lost:
+            try:
+                await self._write_last()
+            except Exception as error:
+                log.warning("What run %s did last could not be written: %s", self.journal.run.id, error)
         if self.lost:
             await self._bear_witness()
-        if self.lease is None or self.lost:
-            return
-        try:
-            await self._write_last()
-        except Exception as error:
-            log.warning("What run %s did last could not be written: %s", self.journal.run.id, error)
 
     async def _write_last(self) -> None:
-        """Write what can follow what others have written, and give the run back whatever comes of it."""
-        try:
-            for _ in range(TRIES):
-                self.writing = self._task(self._write(release=True))
-                try:
-                    await asyncio.shield(self.writing)
-                except Overtaken:
-                    await self.again()
-                if self.lease is None or not self.unwritten:
-                    return
-        finally:
-            if self.lease is not None and not self.lost:
-                await self.store.release(self.lease)
+        """Write what can follow what others have written, and give the run back with it.
+
+        What cannot be written is left to whoever has the state, and so is the lease, until it runs out.
+        """
+        for _ in range(TRIES):
+            self.writing = self._task(self._write(release=True))
+            try:
+                await asyncio.shield(self.writing)
+            except Overtaken:
+                await self.again()
+            if self.lease is None:
+                return
+        raise Overtaken("It is written to faster than it can be given back.")
 
     async def settle(self) -> None:
         """Wait for a write that is under way, however it ends."""
@@ -285,10 +294,21 @@ class Keeper:
             if not error.unknown:
                 raise
             if not await self._is_there(change):
-                await self.store.append(change)
+                await self._append_again(change)
+
+    async def _append_again(self, change: Change) -> None:
+        """What was not there when we looked may still have been on its way; then it is what overtakes us."""
+        try:
+            await self.store.append(change)
+        except (Overtaken, LeaseLost):  # it may have given the lease back
+            if not await self._is_there(change):
+                raise
 
     async def _is_there(self, change: Change) -> bool:
-        stored = await self.store.read(change.record.id, change.seq)
+        try:
+            stored = await self.store.read(change.record.id, change.seq)
+        except RunNotFound:
+            return False
         found = stored.facts[: len(change.facts)]
         if not change.facts:  # it gives the lease back
             return change.lease is not None and stored.record.worker != change.lease.worker

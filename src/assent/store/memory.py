@@ -180,6 +180,8 @@ class MemoryStore(Store):
     def _record_after(self, kept: _Kept, change: Change, now: int) -> RunRecord:
         """The run's record, with what the store keeps itself, after a change."""
         record = _own(change.record, kept.record)
+        if not change.facts:
+            record.changed = kept.record.changed
         if change.lease is not None and change.hold is not None:
             record.until = now + int(change.hold * 1000)
         if change.lease is not None and change.release:

@@ -150,8 +150,8 @@ class Change(Struct, kw_only=True):
     """What is written at one go, or not at all: facts, and what they change in the records."""
 
     record: RunRecord
-    """The run as it is after the facts; `changed` is the time of all of them. A store keeps `worker`, `until`,
-    `failures`, `error` and `erased` itself."""
+    """The run as it is after the facts; `changed` is the time of all of them, and without facts stays as it was. A
+    store keeps `worker`, `until`, `failures`, `error` and `erased` itself."""
     seq: int
     """How many facts the run has before; 0 makes the run."""
     facts: list[AnyFact]

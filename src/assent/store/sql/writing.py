@@ -76,7 +76,7 @@ def advance(*more: str) -> Statement:
 
     A column that stays as it is stays out, since naming it would have its indexes written again.
     """
-    names = ("seq", "changed", "wake", "waiting", "head", *more)
+    names = ("seq", "wake", "waiting", "head", *more)
     values: dict[str, Any] = {name: bindparam(name) for name in names}
     return Statement(update(runs).where(runs.c.id == bindparam("number")).values(values))
 
@@ -133,12 +133,11 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     rows, kept, head = rows_of(change, run.head)
     values: dict[str, Any] = {
         "seq": record.seq,
-        "changed": record.changed,
         "wake": record.wake,
         "waiting": record.waiting,
         "head": head,
     }
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"changed": record.changed} if change.facts else {}
     if record.status != run.status:
         more["status"] = record.status
     if change.lease is not None and change.release:
