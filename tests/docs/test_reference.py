@@ -20,6 +20,7 @@ import assent.engines
 import assent.errors
 import assent.store
 import assent.testing
+import assent.threads
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(ROOT.glob("docs/reference/*.md"))
@@ -30,6 +31,7 @@ NAMES = [f"assent.{name}" for name in assent.__all__]
 NAMES += [f"assent.engines.{name}" for name in assent.engines.__all__]
 NAMES += [f"assent.store.{name}" for name in assent.store.__all__]
 NAMES += [f"assent.testing.{name}" for name in assent.testing.__all__]
+NAMES += [f"assent.threads.{name}" for name in assent.threads.__all__]
 
 
 @functools.cache

@@ -233,6 +233,11 @@ class Hook:
         """The question that the hook left with."""
         self.mismatch: ReplayMismatch | None = None
 
+    def still_goes(self) -> None:
+        """A hook that caught `Paused` and went on gets no further."""
+        if self.pending is not None or self.mismatch is not None:
+            raise Paused
+
     def replied(self) -> Any:
         """What the model replied at this point before the hook was left; None if it was not asked yet."""
         return self._replies.pop(0) if self._replies else None
@@ -243,8 +248,7 @@ class Hook:
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """The person's answer, or out of the hook until there is one."""
-        if self.pending is not None or self.mismatch is not None:
-            raise Paused
+        self.still_goes()
         prompt, shape = _prompt(question), schema_of(schema)
         run, number = self._journal.run.at(self.path), self._asks
         place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number}
@@ -253,7 +257,7 @@ class Hook:
         if number < len(self._calls):
             return typed(schema, self._answer(self._calls[number], shown, prompt))
         now, call = self._journal.now(), f"c{len(run.calls) + 1}"
-        args = Raw(output_json({"replies": self._fresh})[0])
+        args = output_json({"replies": self._fresh})[0]
         self.pending = (
             f.Proposed(f.Call(call, "interrupt", 0, "hook"), args, at=now, path=self.path),
             f.Asked(

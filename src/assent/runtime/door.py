@@ -21,6 +21,7 @@ from ..approval.question import action_digest, effective
 from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, plain, worded
+from ..core.rules import RUNNING
 from ..core.run import CallState
 from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
 from ..handoff import Handoff
@@ -191,7 +192,20 @@ class NotRun(Exception):
 
 async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     """Enter the body of the call that is under way, for the code around it: what runs is what the door let in."""
+    driver, body = _under_way(ctx)
+    outer = driver.tool_for(body._state)
+    if outer is None or getattr(outer, "inner", None) is not tool:
+        raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
     return await tool.invoke(ctx, bound)
+
+
+def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
+    """The drive and the body that a context is of; `Conflict` if the call is over."""
+    driver: Driver = ctx._control  # type: ignore[assignment]
+    body: Body = ctx._asking  # type: ignore[assignment]
+    if body._state.phase is not RUNNING:
+        raise Conflict(f"This call of {ctx.tool_name!r} is over; nothing can run in it any more.")
+    return driver, body
 
 
 async def run_instead(
@@ -202,8 +216,7 @@ async def run_instead(
     It is judged like any other call: by its own rule, with its canonical arguments. If a person must be asked, `decide`
     does so, through the body. It has its own guardrails, and is in the journal before it is entered.
     """
-    driver: Driver = ctx._control  # type: ignore[assignment]
-    body: Body = ctx._asking  # type: ignore[assignment]
+    driver, body = _under_way(ctx)
     path, state = body.path, body._state
     if tool.kind != "tool":
         raise NotRun(f"{tool.name!r} cannot run in the place of another call.")

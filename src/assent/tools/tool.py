@@ -120,6 +120,10 @@ class Tool:
 
     def frozen(self) -> bytes:
         """The definition as JSON, to be kept with a question: `FrozenTool.read` reads it where the tool is not."""
+        return self._frozen
+
+    @functools.cached_property
+    def _frozen(self) -> bytes:
         return canonical({**self._parts(), "kind": self.kind, "agent": self.leads_to, "shape": self.shape})
 
     def takes(self, name: str) -> bool:

@@ -1,0 +1,70 @@
+"""Threads: the vocabulary of middleware, checkpointers and interrupts, over the same runs, gate, door and store."""
+
+from .agent import StateSnapshot, ThreadAgent
+from .create import create_agent
+from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
+from .middleware import (
+    AgentMiddleware,
+    after_agent,
+    after_model,
+    before_agent,
+    before_model,
+    wrap_model_call,
+    wrap_tool_call,
+)
+from .model import ModelRequest, ModelResponse
+from .pause import (
+    ActionRequest,
+    Command,
+    EditedAction,
+    HITLDecision,
+    HITLRequest,
+    HITLResponse,
+    Interrupt,
+    ReviewConfig,
+    interrupt,
+)
+from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
+from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
+from .scene import Runtime, ToolCallRequest, get_stream_writer
+
+__all__ = [
+    "AIMessage",
+    "AIMessageChunk",
+    "ActionRequest",
+    "AgentMiddleware",
+    "AsyncPostgresSaver",
+    "AsyncSqliteSaver",
+    "Command",
+    "EditedAction",
+    "HITLDecision",
+    "HITLRequest",
+    "HITLResponse",
+    "HumanInTheLoopMiddleware",
+    "HumanMessage",
+    "InMemorySaver",
+    "Interrupt",
+    "InterruptOnConfig",
+    "Message",
+    "ModelRequest",
+    "ModelResponse",
+    "PostgresSaver",
+    "ReviewConfig",
+    "Runtime",
+    "Saver",
+    "SqliteSaver",
+    "StateSnapshot",
+    "SystemMessage",
+    "ThreadAgent",
+    "ToolCallRequest",
+    "ToolMessage",
+    "after_agent",
+    "after_model",
+    "before_agent",
+    "before_model",
+    "create_agent",
+    "get_stream_writer",
+    "interrupt",
+    "wrap_model_call",
+    "wrap_tool_call",
+]

@@ -1,0 +1,402 @@
+"""Agents with threads: what is said on a thread, what is answered, and how it goes on.
+
+A thread is runs one after another, each with its journal in the store. The n-th run of a thread has an id that follows
+from both, so that of two who begin it one does. There is no runtime here: an ordinary agent is driven by the ordinary
+runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from msgspec import Struct
+
+from ..agent import Agent
+from ..approval.decision import Reject
+from ..approval.question import new_id
+from ..core import facts as f
+from ..core.codec import replay
+from ..core.digest import described, holds
+from ..core.run import ENDED, CallState, Run, owed
+from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
+from ..runtime.blocking import block, iterate
+from ..runtime.cast import Cast
+from ..runtime.config import RunConfig
+from ..runtime.driver import Driver
+from ..runtime.keeper import past
+from ..runtime.runner import Order, Part, _drive, _prepare
+from ..runtime.value import input_json
+from ..runtime.view import View
+from ..store.memory import MemoryStore
+from ..store.record import RunRecord, Stored
+from ..store.store import Store
+from ..tools.delegation import AgentTool
+from ..tools.tool import Tool
+from .message import messages_of, said
+from .pause import PREFIX, Chosen, Command, Interrupt, answers, interrupts, pending, waits_for
+from .scene import WRITER
+from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
+
+OnPending = Literal["reject", "keep"] | None
+MAX_TURNS = 25
+TRIES = 5
+"""How often a run is taken up anew that others have just written to."""
+SET_ASIDE = "The user said something else instead of answering; the call did not run."
+
+
+class StateSnapshot(Struct, frozen=True):
+    """A thread as it is: what was said, what comes next, and what it waits for."""
+
+    values: dict[str, Any]
+    """`{"messages": [...]}`; nothing for a thread that there is not."""
+    next: tuple[str, ...]
+    """The node that goes on: empty when the last run is over."""
+    interrupts: tuple[Interrupt, ...]
+    config: dict[str, Any]
+    created_at: str | None = None
+    """When the thread changed last, as ISO 8601."""
+
+
+class Opened(NamedTuple):
+    """A thread that was found, or begun: a drive of its newest run, or the run if there is nothing to drive."""
+
+    driver: Driver | None
+    found: Run
+    """The run as it was found."""
+    found_before: list[Run]
+    """The runs that it follows."""
+
+    @property
+    def run(self) -> Run:
+        """The run as it is now."""
+        return self.found if self.driver is None else self.driver.journal.run
+
+    @property
+    def before(self) -> list[Run]:
+        """The runs that it follows, the oldest first."""
+        return self.found_before if self.driver is None else self.driver.before
+
+
+class ThreadAgent:
+    """An agent with threads; make it with `create_agent`."""
+
+    def __init__(
+        self,
+        agent: Agent[Any],
+        store: Store | None,
+        *,
+        inner: bool = False,
+        prefix: str = PREFIX,
+        gated: bool = False,
+        config: RunConfig,
+        max_turns: int = MAX_TURNS,
+    ) -> None:
+        self.agent = agent
+        """The ordinary agent: for a worker, or to be a tool of another."""
+        self.store = store
+        """Where its threads are kept."""
+        self._inner, self._prefix, self._gated, self._config, self._max_turns = inner, prefix, gated, config, max_turns
+
+    def __repr__(self) -> str:
+        return f"<ThreadAgent {self.agent.name!r}>"
+
+    def as_tool(self, name: str | None = None, description: str | None = None, **options: Any) -> AgentTool:
+        """This agent as a tool of another; what it asks comes up in the thread of that one. See `Agent.as_tool`."""
+        return self.agent.as_tool(name, description, **options)
+
+    # -- going on ----------------------------------------------------------------------------------
+
+    def invoke(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        context: Any = None,
+        on_pending: OnPending = None,
+    ) -> dict[str, Any]:
+        """`ainvoke`, blocking. Works inside a running event loop too."""
+        return block(self.ainvoke(input, config, context=context, on_pending=on_pending))
+
+    async def ainvoke(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        context: Any = None,
+        on_pending: OnPending = None,
+    ) -> dict[str, Any]:
+        """Say something on a thread, or answer what it waits for, and go on until it is done or waits again.
+
+        Args:
+            input: `{"messages": [...]}`, `Command(resume=...)`, or None to go on with what was begun.
+            config: `{"configurable": {"thread_id": ...}}`; `recursion_limit` is how often the model may be asked in
+                the run.
+            context: An object of yours for tools and hooks; kept with the run if it can be.
+            on_pending: What becomes of open questions when there is a new message: "reject" rejects them, "keep" lets
+                them wait, and the model hears the message after them. Without it, such a message is refused.
+
+        Returns:
+            The state: "messages", all of the thread; "__interrupt__", a list, if it waits; "structured_response", if
+            there is a `response_format` and the run is done.
+        """
+        opened = await self._open(input, config, context, on_pending)
+        if opened.driver is not None:
+            await _drive(opened.driver, None)
+        return self._state(opened)
+
+    def stream(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        stream_mode: Mode | Sequence[Mode] = "updates",
+        context: Any = None,
+        on_pending: OnPending = None,
+    ) -> Iterator[Any]:
+        """`astream`, blocking. Works inside a running event loop too."""
+        modes_of(stream_mode)
+        return iterate(self.astream(input, config, stream_mode=stream_mode, context=context, on_pending=on_pending))
+
+    async def astream(
+        self,
+        input: dict[str, Any] | Command | None,
+        config: Mapping[str, Any] | None = None,
+        *,
+        stream_mode: Mode | Sequence[Mode] = "updates",
+        context: Any = None,
+        on_pending: OnPending = None,
+    ) -> AsyncGenerator[Any, None]:
+        """`ainvoke`, as it goes. Whoever stops reading stops the run; `invoke(None)` goes on with it.
+
+        Args:
+            input: As for `ainvoke`; so are the others.
+            config: Which thread.
+            stream_mode: "updates": what each node did, `{"model": {...}}`, and `{"__interrupt__": (...)}` at a pause;
+                "messages": pairs of a token, or a tool's message, and where it comes from; "values": the whole state
+                after each step; "custom": what tools and hooks give to `get_stream_writer()`. With a list, chunks
+                are pairs of the mode and the chunk.
+            context: An object of yours for tools and hooks.
+            on_pending: What becomes of open questions when there is a new message.
+        """
+        modes, told_apart = modes_of(stream_mode)
+        opened = await self._open(input, config, context, on_pending)
+        async with aclosing(self._chunks(opened, modes)) as chunks:
+            async for mode, chunk in chunks:
+                yield (mode, chunk) if told_apart else chunk
+
+    async def _chunks(self, opened: Opened, modes: list[Mode]) -> AsyncGenerator[tuple[Mode, Any], None]:
+        if opened.driver is not None:
+            stream = ThreadStream(opened.driver, modes, self._gated)
+            before = WRITER.set(stream.write)
+            stream._start(_drive(opened.driver, None))
+            WRITER.reset(before)
+            async with aclosing(stream.stream_events()) as events:  # type: ignore[type-var]
+                if "values" in modes:
+                    yield "values", stream.state()
+                async for event in events:
+                    if isinstance(event, tuple):
+                        yield event
+        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix):
+            yield last
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def get_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+        """`aget_state`, blocking."""
+        return block(self.aget_state(config))
+
+    async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
+        """A thread as it is now. Of a thread that there is not, an empty one."""
+        thread, store = self._thread(config), self._kept()
+        last = await newest(store, thread)
+        if last is None:
+            return StateSnapshot({}, (), (), dict(config))
+        opened = await self._look(store, await store.read(last.id))
+        at = datetime.fromtimestamp(last.changed / 1000, UTC).isoformat()
+        waiting = tuple(interrupts(opened.run, self._prefix))
+        state = self._state(opened)
+        state.pop("__interrupt__", None)
+        return StateSnapshot(state, _next(opened.run), waiting, dict(config), at)
+
+    def _state(self, opened: Opened) -> dict[str, Any]:
+        """The state of a thread, as it is given to the user."""
+        run = opened.run
+        state: dict[str, Any] = {"messages": messages_of([*opened.before, run])}
+        if run.open and (waiting := interrupts(run, self._prefix)):
+            if self.store is None:
+                raise UsageError(
+                    f"The agent waits for {waits_for(run)}, and nobody can answer: give create_agent a checkpointer."
+                )
+            state["__interrupt__"] = waiting
+        if self.agent.output_type is not None and run.concluded is not None:
+            state["structured_response"] = View(run, Cast(self.agent), {}).output()
+        return state
+
+    # -- threads -----------------------------------------------------------------------------------
+
+    def _kept(self) -> Store:
+        if self._inner:
+            raise UsageError("This agent is made to be a tool of another: checkpointer=True. Run that one.")
+        if self.store is None:
+            raise UsageError("There are no threads without a checkpointer; give create_agent one.")
+        return self.store
+
+    def _thread(self, config: Any) -> str:
+        options = config.get("configurable") if isinstance(config, Mapping) else None
+        thread = options.get("thread_id") if isinstance(options, Mapping) else None
+        if type(thread) in (int, UUID):
+            thread = str(thread)
+        if type(thread) is not str or not thread or not holds(thread):
+            raise UsageError(
+                'Say which thread: config={"configurable": {"thread_id": "..."}}, a text of your own; '
+                f"got {described(config)}."
+            )
+        return thread
+
+    async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending) -> Opened:
+        """The thread, ready to be driven: with what is said on it now, or what was answered."""
+        if on_pending not in (None, "reject", "keep"):
+            raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
+        limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
+        if self.store is None and not self._inner:
+            return await self._alone(input, context, limit)
+        store, thread = self._kept(), self._thread(config)
+        last = await newest(store, thread)
+        if isinstance(input, Command):
+            stored = await store.read(_known(thread, last).id)
+            stored = await self._answer(store, thread, stored, input)
+            return await self._go_on(store, thread, stored, context, limit)
+        if input is None:
+            stored = await store.read(_known(thread, last).id)
+            over = stored.record.status in ("done", "closed")
+            return await (self._look(store, stored) if over else self._go_on(store, thread, stored, context, limit))
+        items = said(input)
+        if last is None or last.status in ENDED or last.erased is not None:
+            return await self._begin(store, thread, last, items, context, limit)
+        stored = await self._say(store, thread, await store.read(last.id), items, on_pending)
+        return await self._go_on(store, thread, stored, context, limit)
+
+    async def _alone(self, input: Any, context: Any, limit: int | None) -> Opened:
+        """A run of its own, which nobody can come back to."""
+        if input is None or isinstance(input, Command):
+            raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
+        return await self._begin(MemoryStore(), new_id("thread"), None, said(input), context, limit)
+
+    async def _begin(
+        self, store: Store, thread: str, last: RunRecord | None, items: Any, context: Any, limit: int | None
+    ) -> Opened:
+        part = Part(thread, f"{thread}:{_number(last) + 1}", last.id if last is not None else None)
+        order = Order(store=store, part=part)
+        driver, begin = _prepare(self.agent, items, context, limit or self._max_turns, self._config, None, order)
+        try:
+            await _taken_up(driver, begin)
+        except (LeaseLost, Overtaken):
+            raise Overtaken(
+                f"Something else was said on thread {thread!r} at the same moment, and this was not recorded. Look at "
+                "the thread, and say it again."
+            ) from None
+        return Opened(driver, driver.journal.run, driver.before)
+
+    async def _go_on(self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None) -> Opened:
+        for _ in range(TRIES):
+            driver, begin = _prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
+            try:
+                await _taken_up(driver, begin)
+                return Opened(driver, driver.journal.run, driver.before)
+            except Overtaken:
+                stored = await store.read(stored.record.id)
+            except RunBusy:
+                raise RunBusy(
+                    f"Thread {thread!r} is driven by somebody else at the moment, who goes on with what is recorded."
+                ) from None
+        raise Overtaken(f"Thread {thread!r} changes faster than it can be taken up; try again.")
+
+    async def _look(self, store: Store, stored: Stored) -> Opened:
+        run = replay(stored.facts) if stored.record.erased is None else Run()
+        follows = run.began.follows if run.began is not None else None
+        return Opened(None, run, await past(store, follows) if follows is not None else [])
+
+    async def _answer(self, store: Store, thread: str, stored: Stored, command: Command) -> Stored:
+        cast = Cast(self.agent)
+
+        def tool_at(state: CallState, name: str) -> Tool | None:
+            return cast.of(state).tools.get(name)
+
+        def choose(run: Run) -> list[Chosen]:
+            return answers(run, thread, command.resume, tool_at)
+
+        return await store.decide_all(stored.record.id, choose, by=command.by, known=stored)
+
+    async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
+        """Say something on a thread whose last run is not over."""
+        record = stored.record
+        if record.worker is not None and (record.until is None or record.until > store.clock() * 1000):
+            raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and say it again.")
+
+        def choose(run: Run) -> list[Chosen]:
+            waiting = pending(run)
+            if on_pending == "keep" or not waiting:
+                return []
+            if on_pending is None:
+                raise ThreadWaiting(
+                    f"Thread {thread!r} waits for {waits_for(run)}. Answer with Command(resume=...); or say with this "
+                    'message what becomes of it: on_pending="reject" rejects it, on_pending="keep" lets it wait.'
+                )
+            states = [state for each in waiting for _, state in each.states]
+            if any(state.call.kind == "hook" for state in states):
+                raise ThreadWaiting(f"What a middleware asks on thread {thread!r} can only be answered, not rejected.")
+            return [(state.question.id, Reject(SET_ASIDE), state.question.digest) for state in states if state.question]
+
+        return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
+
+
+async def newest(store: Store, thread: str) -> RunRecord | None:
+    """The last run of a thread; None if there is no such thread."""
+    last: RunRecord | None = None
+    after: str | None = None
+    while True:
+        page = await store.runs(thread=thread, limit=1000, after=after)
+        for record in page.items:
+            if _number(record) > _number(last):
+                last = record
+        after = page.next
+        if after is None:
+            return last
+
+
+def _number(record: RunRecord | None) -> int:
+    """Which run of its thread it is, from 1 on."""
+    if record is None:
+        return 0
+    number = record.id.rpartition(":")[2]
+    return int(number) if number.isascii() and number.isdigit() else 0
+
+
+def _known(thread: str, last: RunRecord | None) -> RunRecord:
+    if last is None:
+        raise RunNotFound(f"There is no thread {thread!r:.80}; begin it with a message.")
+    return last
+
+
+async def _taken_up(driver: Driver, begin: Any) -> None:
+    """Have the run in the store, and the right to drive it."""
+    try:
+        await begin()
+    except BaseException:
+        assert driver.keeper is not None
+        await driver.keeper.close()
+        raise
+
+
+def _next(run: Run) -> tuple[str, ...]:
+    """The node that goes on."""
+    waiting = pending(run)
+    if waiting:
+        state = waiting[0].states[0][1]
+        return ((GATE if waiting[0].decides else "model" if state.call.kind == "hook" else "tools"),)
+    left = owed(run)
+    return () if not left else ("model",) if type(left[0]) in (f.AskModel, f.Guard) else ("tools",)

@@ -1,0 +1,118 @@
+"""Making an agent with threads: what was declared becomes an ordinary agent, or is refused at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..agent import Agent
+from ..core.digest import described
+from ..errors import InvalidDefinition
+from ..models.model import Model, ModelSettings
+from ..runtime.cast import Cast
+from ..runtime.config import RunConfig
+from ..tools.function import function_tool
+from ..tools.tool import Tool
+from .agent import MAX_TURNS, ThreadAgent
+from .message import SystemMessage
+from .middleware import AgentMiddleware, checked_middleware, hooks_of
+from .model import HookedModel
+from .pause import PREFIX
+from .policy import HumanInTheLoopMiddleware
+from .saver import store_of
+from .tool import wrapped
+
+
+def create_agent(
+    model: Model,
+    tools: Sequence[Any] | None = None,
+    *,
+    system_prompt: str | SystemMessage | None = None,
+    middleware: Sequence[AgentMiddleware] = (),
+    checkpointer: Any = None,
+    response_format: Any = None,
+    context_schema: Any = None,
+    model_settings: ModelSettings | None = None,
+    name: str = "agent",
+    max_turns: int = MAX_TURNS,
+) -> ThreadAgent:
+    """An agent with threads.
+
+    Args:
+        model: The model.
+        tools: Functions, Assent's tools, and other agents.
+        system_prompt: What the model is told first.
+        middleware: Who is asked about which calls, and code of yours around model and tools.
+        checkpointer: Where threads are kept: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
+            True for an agent that is a tool of another, in whose threads it is kept.
+        response_format: The type of the final output, as `result["structured_response"]`.
+        context_schema: The type of the context; on resume it is made again of what was kept.
+        model_settings: How the model is asked.
+        name: What the agent is called in the store.
+        max_turns: How often the model may be asked in one run.
+    """
+    if not hasattr(model, "stream"):
+        raise InvalidDefinition(
+            f"model must be a Model, an object with a `stream` method and not a model's name; got {described(model)}."
+        )
+    around = checked_middleware(middleware)
+    gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
+    if len(gates) > 1:
+        raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
+    made = [_tool(each) for each in [*(tools or ()), *(tool for each in around for tool in each.tools)]]
+    for gate in gates:
+        made = gate.applied(made)
+    made = [wrapped(tool, hooks_of(around, "wrap_tool_call")) for tool in made]
+    hooked = HookedModel(model, around)
+    prompt = system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt
+    options = {"model_settings": model_settings} if model_settings is not None else {}
+    agent: Agent[Any] = Agent(
+        name,
+        prompt,
+        made,
+        hooked if any(hooked.hooks.values()) else model,
+        output_type=response_format,
+        **options,  # type: ignore[arg-type]
+    )
+    inner = checkpointer is True
+    store = None if inner else store_of(checkpointer)
+    if store is None and not inner:
+        _check_free(agent)
+    return ThreadAgent(
+        agent,
+        store,
+        inner=inner,
+        prefix=gates[0].description_prefix if gates else PREFIX,
+        gated=bool(gates),
+        config=RunConfig(release="batch", context_deserializer=_deserializer(context_schema)),
+        max_turns=max_turns,
+    )
+
+
+def _tool(given: Any) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, ThreadAgent | Agent):
+        return given.as_tool()
+    if not callable(given):
+        raise InvalidDefinition(f"A tool is a function, one of Assent's tools or an agent; got {described(given)}.")
+    return function_tool(strict_mode=False)(given)
+
+
+def _check_free(agent: Agent[Any]) -> None:
+    """See that no call of an agent without a checkpointer can wait for anybody."""
+    for seat in Cast(agent).seats():
+        for tool in seat.tools.values():
+            if tool.needs_approval is not False:
+                raise InvalidDefinition(
+                    f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
+                    "checkpointer=InMemorySaver(), or one that lasts."
+                )
+
+
+def _deserializer(schema: Any) -> Callable[[Any], Any] | None:
+    if schema is None:
+        return None
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(schema).validate_python

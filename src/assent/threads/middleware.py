@@ -1,0 +1,152 @@
+"""Middleware: code of yours around the agent, its model and its tools.
+
+It may look, add, change and cut short. It cannot let a call pass: whatever it makes of one goes to the gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ..core.digest import described
+from ..errors import InvalidDefinition
+from ..tools.function import in_thread, is_async
+
+HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+class AgentMiddleware:
+    """Code around an agent. Subclass it, and give it any of these methods, sync or async:
+
+    | method | is called | and gives |
+    |---|---|---|
+    | `before_agent(state, runtime)` | once, before the first model call of a run | an update, or None |
+    | `before_model(state, runtime)` | before each model call | an update, or None |
+    | `wrap_model_call(request, handler)` | around each model call | what `handler(request)` gave, or a reply |
+    | `after_model(state, runtime)` | after each model call, before the gate | an update, or None |
+    | `wrap_tool_call(request, handler)` | around each call that may run | what `handler(request)` gave, or a message |
+    | `after_agent(state, runtime)` | once, when the model has no more calls | an update, or None |
+
+    An update is `{"messages": [...]}`, to add messages or, by its id, replace the model's new one; and
+    `{"jump_to": "end" | "model" | "tools"}`. The first in the list is outermost: its `before_` hooks come first and its
+    `after_` hooks last. An async method may also be called `abefore_model` and so on.
+    """
+
+    tools: Sequence[Any] = ()
+    """Tools that the middleware brings along."""
+
+    @property
+    def name(self) -> str:
+        """What the middleware is called."""
+        return type(self).__name__
+
+
+def hook_of(middleware: AgentMiddleware, name: str) -> Callable[..., Any] | None:
+    """A hook of a middleware, the async one if there are both; None if it has none of this name."""
+    found: Callable[..., Any] | None = getattr(middleware, f"a{name}", None) or getattr(middleware, name, None)
+    return found
+
+
+def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Callable[..., Any]]:
+    """The hooks of one name, in the order they are called, or for `wrap_` the outermost first."""
+    found = [hook for each in middleware if (hook := hook_of(each, name)) is not None]
+    return found[::-1] if name.startswith("after_") else found
+
+
+def checked_middleware(given: Any) -> list[AgentMiddleware]:
+    """The list of middleware, or `InvalidDefinition`."""
+    listed = list(given) if isinstance(given, list | tuple) else [given]
+    for each in listed:
+        if not isinstance(each, AgentMiddleware):
+            raise InvalidDefinition(
+                "middleware is a list of AgentMiddleware: HumanInTheLoopMiddleware(...), a subclass of yours, or a "
+                f"function with @before_model or the like; got {described(each)}."
+            )
+        for name in HOOKS:
+            hook = hook_of(each, name)
+            if hook is not None and not callable(hook):
+                raise InvalidDefinition(f"{each.name}.{name} must be a function, got {described(hook)}.")
+    return listed
+
+
+async def called(hook: Callable[..., Any], *args: Any) -> Any:
+    """What a hook gives; one that is not async runs in a thread."""
+    if is_async(hook):
+        return await hook(*args)
+    given = await in_thread(functools.partial(hook, *args))
+    return await given if inspect.isawaitable(given) else given
+
+
+def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
+    """Hooks around a handler, the first outermost."""
+    for hook in reversed(hooks):
+        inner = functools.partial(_around, hook, inner)
+    return inner
+
+
+async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
+    if is_async(hook):
+        return await hook(request, handler)
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[Any]] = set()
+
+    async def handled(request: Any) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            return await handler(request)
+        finally:
+            tasks.discard(task)
+
+    def blocking(request: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(handled(request), loop).result()
+
+    try:
+        return await called(hook, request, blocking)
+    except asyncio.CancelledError:  # the thread cannot be stopped, and what it waits for can
+        left = list(tasks)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+        raise
+
+
+def _decorator(hook: str, text: str) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any] | None = None, *, tools: Sequence[Any] = (), **options: Any) -> Any:
+        def make(function: Callable[..., Any]) -> AgentMiddleware:
+            if not callable(function):
+                raise InvalidDefinition(f"@{hook} is for a function, got {described(function)}.")
+            kind = type(function.__name__, (AgentMiddleware,), {"__doc__": function.__doc__, "tools": tools})
+            made: AgentMiddleware = kind()
+            setattr(made, hook, function)
+            return made
+
+        unknown = options.keys() - {"can_jump_to", "name", "state_schema"}
+        if unknown:
+            raise InvalidDefinition(f"@{hook} has no option {min(unknown)!r}.")
+        return make if function is None else make(function)
+
+    decorate.__name__ = decorate.__qualname__ = hook
+    decorate.__doc__ = text
+    return decorate
+
+
+before_agent = _decorator("before_agent", "Make a middleware of a function that is called before an agent begins.")
+"""Make a middleware of a function `(state, runtime)` that is called before the first model call of a run."""
+before_model = _decorator("before_model", "Make a middleware of a function that is called before each model call.")
+"""Make a middleware of a function `(state, runtime)` that is called before each model call."""
+after_model = _decorator("after_model", "Make a middleware of a function that is called after each model call.")
+"""Make a middleware of a function `(state, runtime)` that is called after each model call, before the gate."""
+after_agent = _decorator("after_agent", "Make a middleware of a function that is called when the agent is done.")
+"""Make a middleware of a function `(state, runtime)` that is called when the model has no more calls."""
+wrap_model_call = _decorator("wrap_model_call", "Make a middleware of a function around each model call.")
+"""Make a middleware of a function `(request, handler)` around each model call."""
+wrap_tool_call = _decorator("wrap_tool_call", "Make a middleware of a function around each call that may run.")
+"""Make a middleware of a function `(request, handler)` around each call that may run."""

@@ -1,0 +1,325 @@
+"""A model with middleware around it: hooks run before and after it, and what they make of its reply is the reply.
+
+So nothing that a hook adds, changes or invents is outside of the journal, and its calls are judged like the model's
+own. A hook that asks leaves the model's replies so far with its question; see `runtime.asking.Hook`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
+
+from ..core import facts as f
+from ..core.digest import described
+from ..core.transcript import Item, without
+from ..errors import InvalidInput, ModelFailed, UsageError
+from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
+from ..models.model import ModelRequest as Request
+from ..models.model import ModelResponse as Response
+from ..runtime.asking import Hook
+from ..runtime.history import accepted
+from ..tools.tool import Tool
+from .message import AIMessage, Message, ToolMessage, ai_message, call_item, items_of, message, messages_of, numbered
+from .middleware import AgentMiddleware, called, hooks_of, nested
+from .scene import Runtime, State, runtime_in
+
+if TYPE_CHECKING:
+    from ..runtime.driver import Driver
+
+JUMPS = 25
+"""How often hooks may have the model asked again before anything is recorded."""
+UPDATE = {"messages", "jump_to"}
+
+
+class ModelRequest(Struct):
+    """What the model is about to be asked. Change it with `override`, and give it to the handler."""
+
+    messages: list[Message]
+    system_prompt: str | None
+    tools: list[Tool]
+    """Those that the model is offered: a middleware may offer fewer, and no others."""
+    model: Model
+    state: State
+    runtime: Runtime
+    tool_choice: str | None = None
+    model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
+    """Put over the agent's own settings."""
+
+    def override(self, **changes: Any) -> ModelRequest:
+        """The same request with some things changed."""
+        return replace(self, **changes)
+
+
+class ModelResponse(Struct):
+    """What a model call gave: the model's message, and whatever a middleware puts beside it."""
+
+    result: list[Message]
+
+
+class HookedModel:
+    """An agent's model, with middleware around it."""
+
+    def __init__(self, model: Model, middleware: Sequence[AgentMiddleware]) -> None:
+        self.inner = model
+        self.hooks = {
+            name: hooks_of(middleware, name)
+            for name in ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call")
+        }
+
+    @property
+    def name(self) -> str:
+        """What the model itself is called."""
+        return self.inner.name
+
+    def stream(self, request: Request) -> AsyncIterator[Item | Response]:
+        """Hooks need a run; the runtime asks with `within`."""
+        raise UsageError("A model with middleware around it is asked by a run, and by nobody else.")
+
+    def within(self, driver: Driver, hook: Hook) -> Asking:
+        """The model as it is asked now, in this run."""
+        return Asking(self, driver, hook)
+
+
+class Asking:
+    """One asking of the model: from the hooks before it to those after it, as often as they want."""
+
+    def __init__(self, model: HookedModel, driver: Driver, hook: Hook) -> None:
+        self.model, self.driver, self.hook = model, driver, hook
+        self.name = model.name
+        run = driver.run_at(hook.path)
+        self.tools = list(driver.cast.seat(run.agent).tools.values())
+        self.first = run.turns == 0
+        self.id = f"{run.id}.{len(run.entries) + len(run.unheard)}"
+        self.heard = messages_of([run] if hook.path else [*driver.before, run])
+        self.made: list[Message] = []
+        """What is said in this asking, by hooks and by the model."""
+        self.raw: dict[str, list[Item]] = {}
+        """What the model's own messages were made of, by their ids."""
+        self.usage = f.Usage()
+        self.response_id: str | None = None
+        self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
+
+    async def stream(self, request: Request) -> AsyncIterator[Item | Response]:
+        """The model's deltas as they are made, and then what all of it comes to."""
+        task = asyncio.create_task(self._reply(request))
+        task.add_done_callback(lambda _: self.deltas.put_nowait(None))
+        try:
+            while (delta := await self.deltas.get()) is not None:
+                yield delta
+            yield await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def _reply(self, request: Request) -> Response:
+        jump = await self._run("before_agent") if self.first else None
+        for _ in range(JUMPS):
+            jump = jump if jump in ("end", "tools") else await self._run("before_model")
+            if jump not in ("end", "tools"):
+                await self._ask(request)
+                jump = await self._run("after_model")
+            if jump == "end":
+                self._drop_calls()
+            if jump != "model" and not self._open_calls():
+                jump = await self._run("after_agent")
+            if jump != "model":
+                return Response(self._items(), self.usage, self.response_id)
+            self._drop_calls()
+        raise UsageError(f"Middleware had the model asked {JUMPS} times without an end; see its jump_to.")
+
+    # -- hooks -------------------------------------------------------------------------------------
+
+    def _state(self) -> State:
+        return {"messages": [*self.heard, *self.made]}
+
+    async def _run(self, name: str) -> str | None:
+        """Run the hooks of one name; where one of them jumps, the rest are not run."""
+        hooks = self.model.hooks[name]
+        runtime = runtime_in(self.driver.ctx) if hooks else None
+        for hook in hooks:
+            update = await called(hook, self._state(), runtime)
+            self.hook.still_goes()
+            if update is None:
+                continue
+            if not isinstance(update, dict) or not update.keys() <= UPDATE:
+                raise UsageError(
+                    f'{name} gives None, or {{"messages": [...], "jump_to": ...}}, and gave {described(update)}. What '
+                    "a middleware keeps for itself belongs in the context, or in the middleware."
+                )
+            self._add(update.get("messages") or ())
+            jump: str | None = update.get("jump_to")
+            if jump not in (None, "end", "model", "tools"):
+                raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
+            if jump is not None:
+                return jump
+        return None
+
+    def _add(self, given: Any) -> None:
+        """Add messages; one with the id of a message of this asking takes its place."""
+        for each in [given] if isinstance(given, str | dict | Message) else given:
+            new = message(each)
+            places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
+            if places:
+                self.made[places[0]] = new
+                continue
+            if new.id is not None and any(old.id == new.id for old in self.heard):
+                raise UsageError(
+                    "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
+                )
+            new.id = new.id or numbered(self.id, len(self.made))
+            self.made.append(new)
+
+    # -- the model ---------------------------------------------------------------------------------
+
+    async def _ask(self, request: Request) -> None:
+        shown = ModelRequest(
+            [*self.heard, *self.made],
+            request.instructions,
+            [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
+            self.model.inner,
+            self._state(),
+            runtime_in(self.driver.ctx),
+            request.settings.tool_choice,
+        )
+        given = shown.messages
+
+        async def inner(asked: ModelRequest) -> ModelResponse:
+            if not isinstance(asked, ModelRequest):
+                raise UsageError(f"The handler takes the request, got {described(asked)}.")
+            return await self._asked(request, asked, asked.messages is given and len(asked.messages) == count)
+
+        count = len(given)
+        answer = await nested(self.model.hooks["wrap_model_call"], inner)(shown)
+        result = answer.result if isinstance(answer, ModelResponse) else answer
+        if not isinstance(result, list | Message):
+            raise UsageError(
+                f"wrap_model_call gives what its handler gave, or an AIMessage; it gave {described(answer)}."
+            )
+        self._add(result)
+
+    async def _asked(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
+        self.hook.still_goes()
+        kept = self.hook.replied()
+        if kept is not None:
+            reply = convert(kept, Response)
+        else:
+            reply = await self._streamed(asked.model, self._request(request, asked, same))
+            self.hook.keep(to_builtins(reply))
+        self.usage.add(reply.usage)
+        self.response_id = reply.response_id
+        id = numbered(self.id, len(self.made))
+        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
+        self.raw[id] = reply.output
+        return ModelResponse([ai_message(reply.output, id)])
+
+    async def _streamed(self, model: Model, request: Request) -> Response:
+        if not hasattr(model, "stream"):
+            raise UsageError(f"The model of a request is a Model, got {described(model)}.")
+        reply: Response | None = None
+        async for event in model.stream(request):
+            if isinstance(event, Response):
+                reply = event
+            else:
+                self.deltas.put_nowait(event)
+        if reply is None:
+            raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
+        return reply
+
+    def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
+        """What the model is asked, as the runtime says it."""
+        heard = [*request.input, *self._accepted(self.made)] if same else self._accepted(asked.messages)
+        offered = {spec.name: spec for spec in request.tools}
+        names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
+        if not offered.keys() >= set(names):
+            other = next(name for name in names if name not in offered)
+            raise UsageError(
+                f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}."
+            )
+        more = asked.model_settings
+        settings = request.settings.resolve(more if isinstance(more, ModelSettings) else ModelSettings(**more))
+        if asked.tool_choice != request.settings.tool_choice:
+            settings = replace(settings, tool_choice=asked.tool_choice)
+        return replace(
+            request,
+            instructions=asked.system_prompt,
+            input=heard,
+            tools=tuple(offered[name] for name in names if name is not None),
+            settings=settings,
+        )
+
+    def _accepted(self, messages: Sequence[Message]) -> list[Item]:
+        """Messages as items for the model; a call without its output is left out, and so is the thinking before it."""
+        return accepted([item for each in messages for item in self._of(message(each))])
+
+    def _of(self, said: Message) -> list[Item]:
+        """A message as items: the model's own as they came, as far as they were not changed."""
+        raw = self.raw.get(said.id or "")
+        if raw is None or not isinstance(said, AIMessage):
+            return items_of(said)
+        was = ai_message(raw, said.id or "")
+        if was == replace(said, name=None, usage_metadata=None, response_metadata={}):
+            return raw
+        return _rebuilt(raw, was, said)
+
+    # -- what comes of it ----------------------------------------------------------------------------
+
+    def _open_calls(self) -> bool:
+        answered = {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
+        return any(
+            call.get("id") not in answered
+            for each in self.made
+            if isinstance(each, AIMessage)
+            for call in [*each.tool_calls, *each.invalid_tool_calls]
+        )
+
+    def _drop_calls(self) -> None:
+        """Let go of the calls that have no output."""
+        answered = {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
+        for number, each in enumerate(self.made):
+            if isinstance(each, AIMessage):
+                calls = [call for call in each.tool_calls if call.get("id") in answered]
+                self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=[])
+
+    def _items(self) -> list[Item]:
+        """The reply: everything that was said. What was put between a call and its output comes before the call."""
+        made = self.made
+        if self._open_calls():
+            last = max(n for n, each in enumerate(made) if isinstance(each, AIMessage))
+            late = [each for each in made[last:] if not isinstance(each, AIMessage | ToolMessage)]
+            made = [*made[:last], *late, *(each for each in made[last:] if isinstance(each, AIMessage | ToolMessage))]
+        items = [item for each in made for item in self._of(each)]
+        calls = {item["call_id"] for item in items if item.get("type") == "function_call"}
+        for item in items:
+            if item.get("type") == "function_call_output" and item["call_id"] not in calls:
+                raise InvalidInput(f"A ToolMessage answers {item['call_id']!r:.80}, which is no call of this reply.")
+        return items
+
+
+def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:
+    """The model's items with what a middleware has changed: text, calls, or which of them there are."""
+    calls = {call["id"]: call for call in now.tool_calls if call.get("id")}
+    kept = {call["id"] for call in now.invalid_tool_calls}
+    items: list[Item] = []
+    gone: set[int] = set()
+    spoken = was.content == now.content
+    for number, item in enumerate(raw):
+        if item.get("type") == "function_call":
+            id = item.get("call_id") or f"{now.id}.{number}"
+            if id in calls:
+                item = {**item, **call_item(calls.pop(id))}
+            elif id not in kept:
+                gone.add(number)
+        elif item.get("type", "message") == "message" and was.content != now.content:
+            if spoken or not now.text:
+                gone.add(number)
+            else:
+                item, spoken = items_of(AIMessage(now.content))[0], True
+        items.append(item)
+    new = items_of(AIMessage(now.content)) if not spoken and now.text else []
+    more = [call for call in now.tool_calls if call.get("id") in (None, "", *calls)]
+    return [*without(items, gone), *new, *map(call_item, more)]

@@ -1,0 +1,331 @@
+"""Interrupts: a thread's open questions in this vocabulary, and answers as decisions.
+
+All calls of a pause that wait for a decision are one interrupt. What a tool or a middleware asks with `interrupt` is an
+interrupt of its own. Answers are checked whole before anything is recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+
+from msgspec import Struct
+from msgspec.json import decode
+
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.question import effective
+from ..core import facts as f
+from ..core.digest import BadJSON, described, digest, holds
+from ..core.rules import verdict_of
+from ..core.run import CallState, Run, questions
+from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
+from ..runtime.asking import HERE
+from ..tools.tool import Tool
+
+Path = tuple[str, ...]
+Chosen = tuple[str, Decision, str]
+ToolAt = Callable[[CallState, str], Tool | None]
+"""The tool of this name that the agent has which made the call."""
+
+PREFIX = "Tool execution requires approval"
+ID = re.compile(r"[0-9a-f]{32}")
+
+
+class ActionRequest(TypedDict):
+    """A call that waits for a decision."""
+
+    name: str
+    args: dict[str, Any]
+    arguments: dict[str, Any]
+    """The same as `args`."""
+    description: str
+    path: NotRequired[list[str]]
+    """The agents that the call is under, by the names of their tools, if it is not the agent's own."""
+
+
+class ReviewConfig(TypedDict):
+    """Which decisions fit a call that waits."""
+
+    action_name: str
+    allowed_decisions: list[str]
+
+
+class HITLRequest(TypedDict):
+    """The value of an interrupt for decisions: two lists of the same length and order."""
+
+    action_requests: list[ActionRequest]
+    review_configs: list[ReviewConfig]
+
+
+class EditedAction(TypedDict):
+    """What runs instead."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class HITLDecision(TypedDict):
+    """What a person says to one call: `approve`, `edit`, `reject` or `respond`."""
+
+    type: Literal["approve", "edit", "reject", "respond"]
+    edited_action: NotRequired[EditedAction]
+    message: NotRequired[str]
+
+
+class HITLResponse(TypedDict):
+    """The answer to a `HITLRequest`: a decision for each call, in order."""
+
+    decisions: list[HITLDecision]
+
+
+class Interrupt(Struct, frozen=True):
+    """Something that a thread waits for. Answer it with `Command(resume=...)`."""
+
+    value: Any
+    id: str
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """Answers what a thread waits for.
+
+    `resume` is `{"decisions": [...]}` for calls that wait, and any JSON for what `interrupt` asks; or a dict by the ids
+    of interrupts, `{interrupt.id: answer}`. `by` is who answers.
+    """
+
+    resume: Any
+    by: str = "user"
+
+
+def interrupt(value: Any) -> Any:
+    """Ask a person, from inside a tool or a middleware, and return the answer.
+
+    The run pauses here. After the answer the tool or the hook is entered again from the top, and each `interrupt` that
+    has its answer returns it at once: do nothing before it that may not happen twice.
+    """
+    asks = HERE.get()
+    if asks is None:
+        raise UsageError("interrupt() asks from inside a tool or a middleware of an agent that runs, and nowhere else.")
+    return asks.ask_sync(value, None)
+
+
+# -- what is open ---------------------------------------------------------------------------------
+
+
+class Pending(NamedTuple):
+    """An interrupt, and the questions that it is made of."""
+
+    id: str
+    states: list[tuple[Path, CallState]]
+    decides: bool
+    """Whether it is about calls that need a decision; else it is what somebody asks."""
+
+
+def pending(run: Run) -> list[Pending]:
+    """What a run waits for: the calls that need decisions together, and what was asked one by one."""
+    batch: list[tuple[Path, CallState]] = []
+    single: list[Pending] = []
+    for path, state in questions(run):
+        asked = state.question
+        if asked is not None and (asked.kind == "input" or state.call.kind == "hook"):
+            single.append(Pending(_id([asked.id]), [(path, state)], False))
+        else:
+            batch.append((path, state))
+    ids = [state.question.id for _, state in batch if state.question is not None]
+    return [Pending(_id(ids), batch, True), *single] if batch else single
+
+
+def _id(questions: list[str]) -> str:
+    return questions[0].removeprefix("q_") if len(questions) == 1 else digest({"questions": questions})[:32]
+
+
+def interrupts(run: Run, prefix: str = PREFIX) -> list[Interrupt]:
+    """What a run waits for, as it is shown."""
+    out: list[Interrupt] = []
+    for each in pending(run):
+        if each.decides:
+            out.append(Interrupt(_request(run, each.states, prefix), each.id))
+        else:
+            asked = each.states[0][1].question
+            out.append(Interrupt(decode(asked.prompt) if asked is not None else None, each.id))
+    return out
+
+
+def _request(run: Run, states: list[tuple[Path, CallState]], prefix: str) -> HITLRequest:
+    actions: list[ActionRequest] = []
+    reviews: list[ReviewConfig] = []
+    for path, state in states:
+        assert state.question is not None
+        args = _args(state, state.question)
+        action = action_request(state.tool, args, state.question, prefix)
+        if path:
+            action["path"] = [run.at(path[:depth]).calls[hop].tool for depth, hop in enumerate(path)]
+        actions.append(action)
+        reviews.append({"action_name": state.tool, "allowed_decisions": list(state.allowed())})
+    return {"action_requests": actions, "review_configs": reviews}
+
+
+def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str) -> ActionRequest:
+    """A call as a person is shown it."""
+    if asked.kind == "doubt":
+        text = asked.why
+    elif asked.prompt:
+        text = str(decode(asked.prompt))
+    else:
+        text = f"{prefix}\n\nTool: {tool}\nArgs: {args}"
+        if asked.why and not asked.why.endswith(" asks for approval."):
+            text += f"\n\nNote: {asked.why}"
+    return {"name": tool, "args": args, "arguments": args, "description": text}
+
+
+def _args(state: CallState, asked: f.Asked) -> dict[str, Any]:
+    try:
+        return effective(state, asked)
+    except BadJSON:
+        return {"raw": state.proposal.arguments}
+
+
+def waits_for(run: Run) -> str:
+    """What a run waits for, in words."""
+    calls = [state.tool for each in pending(run) if each.decides for _, state in each.states]
+    asks = [state.tool for each in pending(run) if not each.decides for _, state in each.states]
+    parts = [f"a decision on {', '.join(calls)}"] if calls else []
+    parts += [f"an answer to {', '.join(asks)}"] if asks else []
+    return " and ".join(parts) or "nobody"
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def answers(run: Run, thread: str, resume: Any, tool_at: ToolAt) -> list[Chosen]:
+    """The decisions that an answer comes to, checked whole; or why nothing can be recorded."""
+    open_ = {each.id: each for each in pending(run)}
+    if isinstance(resume, dict) and resume and all(isinstance(key, str) and ID.fullmatch(key) for key in resume):
+        for key in resume:
+            if key not in open_:
+                raise _stale(run, thread, key)
+        return [chosen for key, answer in resume.items() for chosen in _chosen(open_[key], answer, tool_at)]
+    if not open_:
+        raise _nothing(run, thread)
+    if len(open_) > 1:
+        ids = ", ".join(open_)
+        raise InvalidDecision(
+            f"Thread {thread!r} waits for {len(open_)} answers; say which this is: Command(resume={{id: answer}}), "
+            f"with the ids {ids}."
+        )
+    [each] = open_.values()
+    if resume is None and not each.decides:
+        raise InvalidDecision(f"resume=None answers nothing; if None is the answer, give {{{each.id!r}: None}}.")
+    return list(_chosen(each, resume, tool_at))
+
+
+def _stale(run: Run, thread: str, key: str) -> Exception:
+    decided = run.decided.get(f"q_{key}")
+    if decided is not None and verdict_of(decided) is not None:
+        by = getattr(decided, "by", "")
+        return AlreadyDecided(f"Interrupt {key} was answered by {by} already.", by=by, verdict=verdict_of(decided))
+    waits = ", ".join(each.id for each in pending(run))
+    now = f"it waits for {waits}" if waits else "it waits for nobody"
+    return NotPending(f"Thread {thread!r} has no open interrupt {key}: {now}. Nothing was recorded.")
+
+
+def _nothing(run: Run, thread: str) -> Exception:
+    last = next((fact for fact in reversed(run.decided.values()) if verdict_of(fact) is not None), None)
+    if run.concluded is not None or run.closed is not None:
+        return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Say something new.")
+    if last is not None:
+        by = getattr(last, "by", "")
+        return AlreadyDecided(
+            f"Thread {thread!r} waits for nobody: its question was answered by {by} already. invoke(None) goes on with "
+            "it.",
+            by=by,
+            verdict=verdict_of(last),
+        )
+    return NotPending(f"Thread {thread!r} waits for nobody. invoke(None) goes on with it.")
+
+
+def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
+    if not each.decides:
+        state = each.states[0][1]
+        asked = state.question
+        assert asked is not None
+        if asked.schema and decode(asked.schema).get("title") == "HITLResponse":
+            reviews = decode(asked.prompt)["review_configs"]
+            decisions_of(answer, [(each["action_name"], each["allowed_decisions"]) for each in reviews])
+        yield asked.id, Respond(answer), asked.digest
+        return
+    shown = [(state.tool, list(state.allowed())) for _, state in each.states]
+    for (_, state), decision in zip(each.states, decisions_of(answer, shown), strict=True):
+        assert state.question is not None
+        if type(decision) is Edit:
+            decision = _redirected(state, decision, tool_at)
+        yield state.question.id, decision, state.question.digest
+
+
+def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
+    """An edit that names its tool only if it is another one, which then must be one that may be chosen."""
+    if edit.tool == state.tool:
+        return Edit(edit.arguments)
+    other = tool_at(state, edit.tool or "")
+    if other is None:
+        raise InvalidDecision(f"The agent has no tool named {edit.tool!r:.80}; choose one of its tools.")
+    if other.needs_approval is not False and other.allowed is not None and "edit" not in other.allowed:
+        raise InvalidDecision(f"{edit.tool!r} needs approval itself and may not be edited, so no edit can choose it.")
+    return edit
+
+
+def decisions_of(answer: Any, shown: Sequence[tuple[str, Sequence[str]]]) -> list[Decision]:
+    """The decisions of a `HITLResponse`, one for each call that was shown, or `InvalidDecision`."""
+    if not isinstance(answer, dict) or answer.keys() != {"decisions"} or not isinstance(answer["decisions"], list):
+        names = ", ".join(name for name, _ in shown)
+        raise InvalidDecision(
+            f'The answer must be {{"decisions": [...]}}, with a decision for each of: {names}; got {described(answer)}.'
+        )
+    given = answer["decisions"]
+    if len(given) != len(shown):
+        names = ", ".join(name for name, _ in shown)
+        raise InvalidDecision(
+            f"There must be {len(shown)} decisions, one for each of: {names}, in this order; got {len(given)}."
+        )
+    return [_decision(each, name, allowed) for each, (name, allowed) in zip(given, shown, strict=True)]
+
+
+KEYS = {
+    "approve": {"type", "message"},
+    "edit": {"type", "edited_action", "message"},
+    "reject": {"type", "message"},
+    "respond": {"type", "message"},
+}
+
+
+def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
+    kind = given.get("type") if isinstance(given, dict) else None
+    fits = ", ".join(f'"{each}"' for each in allowed)
+    if type(kind) is not str or kind not in KEYS or kind not in allowed:
+        raise InvalidDecision(f'A decision on {tool} is a dict whose "type" is one of: {fits}; got {described(given)}.')
+    if not given.keys() <= KEYS[kind]:
+        more = ", ".join(sorted(map(repr, given.keys() - KEYS[kind])))
+        raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}.")
+    message = given.get("message")
+    if message is not None and (type(message) is not str or not holds(message)):
+        raise InvalidDecision(f"The message of a decision on {tool} is text, got {described(message)}.")
+    if kind == "approve":
+        return Approve(message)
+    if kind == "reject":
+        return Reject(message)
+    if kind == "respond":
+        if message is None:
+            raise InvalidDecision(f'A decision of type "respond" on {tool} needs its "message", a text.')
+        return Respond(message)
+    return _edit(given, tool)
+
+
+def _edit(given: dict[str, Any], tool: str) -> Edit:
+    action = given.get("edited_action")
+    if isinstance(action, dict) and action.keys() in ({"name", "args"}, {"name", "arguments"}):
+        name, args = action["name"], action.get("args", action.get("arguments"))
+        if type(name) is str and name and isinstance(args, dict):
+            return Edit(args, name, given.get("message"))
+    raise InvalidDecision(
+        f'An edit of {tool} needs "edited_action": {{"name": ..., "args": {{...}}}}, got {described(action)}.'
+    )

@@ -1,0 +1,164 @@
+"""Who is asked about which calls: the human-in-the-loop middleware as a declaration, and tools that follow it.
+
+It is no hook. Each tool that it names becomes a copy with a rule, the decisions that fit, and a description: the gate
+judges by these, wherever a call comes from, and they are part of what a person agrees to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, NotRequired, TypedDict
+
+from ..context import RunContextWrapper
+from ..core.digest import described, holds
+from ..core.facts import Verdict
+from ..errors import InvalidDefinition
+from ..tools.tool import Tool, qualified
+from .middleware import AgentMiddleware
+from .pause import PREFIX
+from .scene import ToolCallRequest, runtime_in, state_in
+
+DECISIONS: tuple[Verdict, ...] = ("approve", "edit", "reject", "respond")
+DEFAULT: tuple[Verdict, ...] = ("approve", "edit", "reject")
+OPTIONS = {"allowed_decisions", "description", "when"}
+
+
+class InterruptOnConfig(TypedDict):
+    """How a person is asked about a tool's calls."""
+
+    allowed_decisions: list[Verdict]
+    """Which decisions fit: `approve`, `edit`, `reject`, `respond`."""
+    description: NotRequired[str | Callable[[dict[str, Any], dict[str, Any], Any], str]]
+    """What the person is told: text, or a function of `(tool_call, state, runtime)` that gives it."""
+    when: NotRequired[Callable[[ToolCallRequest], bool]]
+    """Whether a call needs the person at all; judged once, when the call is made."""
+
+
+class HumanInTheLoopMiddleware(AgentMiddleware):
+    """Has a person decide on calls of these tools before anything of the turn runs.
+
+    Args:
+        interrupt_on: For a tool's name, or a pattern such as `"delete_*"`: `True` (approve, edit or reject), `False`
+            (this asks nobody; a rule that the tool has itself stays), or an `InterruptOnConfig`. A name goes before a
+            pattern, a pattern before a later one.
+        description_prefix: How the description of a call begins that has no other.
+    """
+
+    def __init__(
+        self, interrupt_on: Mapping[str, bool | InterruptOnConfig], *, description_prefix: str = PREFIX
+    ) -> None:
+        if not isinstance(interrupt_on, Mapping):
+            raise InvalidDefinition(f"interrupt_on is a dict by the names of tools, got {described(interrupt_on)}.")
+        if type(description_prefix) is not str or not holds(description_prefix):
+            raise InvalidDefinition(f"description_prefix is text, got {described(description_prefix)}.")
+        self.interrupt_on = {_named(name): _config(name, given) for name, given in interrupt_on.items()}
+        self.description_prefix = description_prefix
+
+    def applied(self, tools: Sequence[Tool]) -> list[Tool]:
+        """The tools, those that need a person as copies that say so."""
+        names = [tool.name for tool in tools]
+        for pattern in self.interrupt_on:
+            if pattern not in names and not any(fnmatchcase(name, pattern) for name in names):
+                there = ", ".join(names) or "none"
+                raise InvalidDefinition(f"interrupt_on names {pattern!r}, which no tool is called; there are: {there}.")
+        return [self._applied(tool) for tool in tools]
+
+    def _applied(self, tool: Tool) -> Tool:
+        config = self._config(tool.name)
+        if config is None:
+            return tool
+        when, text = config.get("when"), config.get("description")
+        return replace(
+            tool,
+            needs_approval=True if when is None or tool.needs_approval is True else When(tool, when),
+            allowed=tuple(config["allowed_decisions"]),
+            describe=None if text is None else Described(tool, text),
+        )
+
+    def _config(self, name: str) -> InterruptOnConfig | None:
+        if name in self.interrupt_on:
+            return self.interrupt_on[name]
+        return next((config for pattern, config in self.interrupt_on.items() if fnmatchcase(name, pattern)), None)
+
+
+def _named(name: Any) -> str:
+    if type(name) is not str or not name or not holds(name):
+        raise InvalidDefinition(f"interrupt_on has the names of tools as its keys, got {described(name)}.")
+    return name
+
+
+def _config(name: str, given: Any) -> InterruptOnConfig | None:
+    """How a tool's calls are asked about; None if they are not."""
+    if given is False:
+        return None
+    if given is True:
+        return {"allowed_decisions": list(DEFAULT)}
+    whose = f"interrupt_on[{name!r}]"
+    if not isinstance(given, Mapping):
+        raise InvalidDefinition(f'{whose} is True, False or {{"allowed_decisions": [...]}}, got {described(given)}.')
+    unknown = given.keys() - OPTIONS
+    if unknown:
+        raise InvalidDefinition(
+            f"{whose} has no option {min(map(repr, unknown))}; there are {', '.join(sorted(OPTIONS))}."
+        )
+    allowed = given.get("allowed_decisions")
+    if not isinstance(allowed, list | tuple) or not allowed or not set(map(str, allowed)) <= set(DECISIONS):
+        fits = ", ".join(DECISIONS)
+        raise InvalidDefinition(
+            f"{whose}: allowed_decisions is a list of one or more of {fits}; got {described(allowed)}."
+        )
+    text, when = given.get("description"), given.get("when")
+    if text is not None and not callable(text) and not (type(text) is str and holds(text)):
+        raise InvalidDefinition(f"{whose}: description is text, or a function that gives it; got {described(text)}.")
+    if when is not None and not callable(when):
+        raise InvalidDefinition(
+            f"{whose}: when is a function of the call that gives True or False, got {described(when)}."
+        )
+    made: Any = {**given, "allowed_decisions": list(dict.fromkeys(allowed))}
+    return made  # type: ignore[no-any-return]
+
+
+def _call(tool: Tool, args: dict[str, Any], call_id: str) -> dict[str, Any]:
+    return {"name": tool.name, "args": args, "id": call_id, "type": "tool_call"}
+
+
+class When:
+    """A `when` as the rule of a tool; a rule that the tool has itself is asked first."""
+
+    def __init__(self, tool: Tool, when: Callable[[ToolCallRequest], Any]) -> None:
+        self.tool, self.when = tool, when
+        self.__qualname__ = qualified(when)
+
+    def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
+        own = self.tool.needs_approval
+        if callable(own):
+            return self._both(own, ctx, args, call_id)
+        return self.when(self._request(ctx, args, call_id))
+
+    async def _both(self, own: Any, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
+        for rule in (own, lambda ctx, args, call_id: self.when(self._request(ctx, args, call_id))):
+            verdict = rule(ctx, args, call_id)
+            verdict = await verdict if hasattr(verdict, "__await__") else verdict
+            if verdict is not False:
+                return verdict
+        return False
+
+    def _request(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> ToolCallRequest:
+        state = functools.partial(state_in, ctx)
+        return ToolCallRequest(_call(self.tool, args, call_id), self.tool, state, runtime_in(ctx))
+
+
+class Described:
+    """A `description` as the gate asks for it."""
+
+    def __init__(self, tool: Tool, text: Any) -> None:
+        self.tool, self.text = tool, text
+        self.__qualname__ = qualified(text) if callable(text) else "text"
+
+    def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
+        if not callable(self.text):
+            return self.text
+        return self.text(_call(self.tool, args, call_id), state_in(ctx), runtime_in(ctx))

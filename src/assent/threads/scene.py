@@ -1,0 +1,92 @@
+"""What hooks, descriptions and rules get to know: the thread's state, and the run that they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ..context import RunContextWrapper
+from ..store.store import Store
+from ..tools.tool import Tool
+from .message import messages_of
+
+if TYPE_CHECKING:
+    from ..runtime.driver import Driver
+
+State = dict[str, Any]
+"""The state of a thread: `{"messages": [...]}`."""
+Writer = Callable[[Any], None]
+
+
+def _nowhere(value: Any) -> None:
+    """For a run that nobody streams."""
+
+
+WRITER: ContextVar[Writer] = ContextVar("assent_stream_writer", default=_nowhere)
+
+
+def get_stream_writer() -> Writer:
+    """A function that gives something of yours to whoever streams with `stream_mode="custom"`; for tools and hooks."""
+    return WRITER.get()
+
+
+class Runtime(Struct, frozen=True):
+    """What code around a run gets to know of it."""
+
+    context: Any
+    """The object that was given as `invoke(..., context=...)`."""
+    store: Store | None
+    """The store that the thread is kept in."""
+    stream_writer: Writer
+    """Gives something of yours to whoever streams with `stream_mode="custom"`."""
+    thread_id: str | None
+
+
+class ToolCallRequest:
+    """A call before it runs: `tool_call` is `{"name", "args", "id", "type"}`."""
+
+    def __init__(
+        self,
+        tool_call: dict[str, Any],
+        tool: Tool | None,
+        state: State | Callable[[], State],
+        runtime: Runtime,
+    ) -> None:
+        self.tool_call = tool_call
+        self.tool = tool
+        self._state = state
+        self.runtime = runtime
+
+    @property
+    def state(self) -> State:
+        """The thread's state, made when it is first asked for."""
+        if callable(self._state):
+            self._state = self._state()
+        return self._state
+
+    def override(self, **changes: Any) -> ToolCallRequest:
+        """The same request with another `tool_call`, or other parts."""
+        parts = {"tool_call": self.tool_call, "tool": self.tool, "state": self._state, "runtime": self.runtime}
+        return ToolCallRequest(**{**parts, **changes})
+
+
+def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
+    """The drive that a context is of."""
+    return ctx._bound()  # type: ignore[return-value]
+
+
+def state_in(ctx: RunContextWrapper[Any], path: tuple[str, ...] = ()) -> State:
+    """The state of the thread, or of an agent inside it."""
+    driver = driver_of(ctx)
+    return {"messages": messages_of([driver.run_at(path)] if path else [*driver.before, driver.journal.run])}
+
+
+def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:
+    """What is known of the run."""
+    driver = driver_of(ctx)
+    began = driver.journal.run.began
+    store = driver.keeper.store if driver.keeper is not None else None
+    return Runtime(driver.ctx.context, store, WRITER.get(), began.thread if began is not None else None)

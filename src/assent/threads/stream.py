@@ -1,0 +1,145 @@
+"""A thread's run as it goes: the model's tokens, what each node did, the state, and what tools write."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
+
+from ..core import facts as f
+from ..core.digest import described
+from ..core.facts import AnyFact
+from ..core.run import Turn
+from ..core.transcript import Item
+from ..errors import UsageError
+from ..runtime.driver import Driver
+from ..runtime.result import RunResultStreaming
+from .message import AIMessage, AIMessageChunk, Message, messages_of, run_messages, tool_message, turn_messages
+from .pause import interrupts
+
+Mode = Literal["updates", "messages", "values", "custom"]
+GATE = "HumanInTheLoopMiddleware.after_model"
+"""The node that decisions are of."""
+
+
+def modes_of(given: Any) -> tuple[list[Mode], bool]:
+    """The modes of a stream, and whether its chunks are told apart by them."""
+    modes = list(given) if isinstance(given, list | tuple) else [given]
+    for mode in modes:
+        if mode not in get_args(Mode):
+            known = ", ".join(f'"{each}"' for each in get_args(Mode))
+            raise UsageError(f"stream_mode is one of {known}, or a list of them; got {described(mode)}.")
+    if not modes:
+        raise UsageError("stream_mode is a list without any mode; name one.")
+    return modes, isinstance(given, list | tuple)
+
+
+class ThreadStream(RunResultStreaming):
+    """One drive of a thread, read as chunks: pairs of a mode and what it shows."""
+
+    def __init__(self, driver: Driver, modes: list[Mode], gated: bool) -> None:
+        self._modes = modes
+        self._gated = gated
+        """Whether the agent has a human-in-the-loop middleware."""
+        self._spoken = False
+        """Whether the model's reply was shown as it was made."""
+        self._decided = False
+        """Whether it was shown that calls were approved."""
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        super().__init__(driver)
+
+    def write(self, value: Any) -> None:
+        """Show something of the user's; from any thread."""
+        if threading.get_ident() == self._thread:
+            self._put("custom", value)
+        else:
+            self._loop.call_soon_threadsafe(self._put, "custom", value)
+
+    def _put(self, mode: Mode, chunk: Any) -> None:
+        if mode in self._modes:
+            self._queue.put_nowait((mode, chunk))  # type: ignore[arg-type]
+
+    def _meta(self, node: str) -> dict[str, Any]:
+        run = self._driver.journal.run
+        thread = run.began.thread if run.began is not None else None
+        return {"langgraph_node": node, "langgraph_step": run.turns, "thread_id": thread, "run_id": run.id}
+
+    def _delta(self, data: Item) -> None:
+        kind = data.get("type")
+        if kind == "response.output_text.delta":
+            self._spoken = True
+            self._put("messages", (AIMessageChunk(data.get("delta", ""), id=data.get("item_id")), self._meta("model")))
+        elif kind == "response.function_call_arguments.delta":
+            part = {
+                "name": None,
+                "args": data.get("delta"),
+                "id": data.get("item_id"),
+                "index": data.get("output_index"),
+            }
+            self._put("messages", (AIMessageChunk("", tool_call_chunks=[part]), self._meta("model")))
+
+    def _fact(self, fact: AnyFact) -> None:
+        self._forget()
+        if fact.path:
+            return  # what agents inside do is theirs; what they ask is in the interrupt
+        if isinstance(fact, f.Replied):
+            self._replied()
+        elif isinstance(fact, f.Told | f.Finished | f.HandedOff):
+            self._ended(fact.call)
+        elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided:
+            turn = self._driver.journal.run.calls[fact.call].turn
+            self._put("updates", {GATE: {"messages": turn_messages(turn, self._id(turn))[:1]}})
+            self._decided = True
+
+    def _replied(self) -> None:
+        turn = self._driver.journal.run.entries[-1]
+        assert type(turn) is Turn
+        made = turn_messages(turn, self._id(turn))
+        for message in made if not self._spoken else ():
+            if type(message) is AIMessage and message.content:
+                chunk = AIMessageChunk(message.content, id=message.id, tool_calls=message.tool_calls)
+                self._put("messages", (chunk, self._meta("model")))
+        self._spoken = False
+        self._put("updates", {"model": {"messages": made}})
+        if self._gated and not turn.calls:
+            self._put("updates", {GATE: None})
+        self._values()
+
+    def _ended(self, call: str) -> None:
+        state = self._driver.journal.run.calls[call]
+        message = tool_message(state, self._id(state.turn)) if state.call.kind not in ("hook", "output") else None
+        if message is None:
+            return
+        end = state.outcome
+        by_person = type(end) is f.Refused or (type(end) is f.Finished and end.asked is not None)
+        node = GATE if by_person else "tools"
+        self._put("messages", (message, self._meta(node)))
+        self._put("updates", {node: {"messages": [message]}})
+        self._values()
+
+    def _id(self, turn: Turn) -> str:
+        run = self._driver.journal.run
+        number = next(n for n in range(len(run.entries) - 1, -1, -1) if run.entries[n] is turn)
+        return f"{run.id}.{number}"
+
+    def _values(self) -> None:
+        if "values" in self._modes:
+            self._put("values", self.state())
+
+    def state(self) -> dict[str, Any]:
+        """The thread as it is now."""
+        return {"messages": self._messages()}
+
+    def _messages(self) -> list[Message]:
+        return [*messages_of(self._driver.before), *run_messages(self._driver.journal.run)]
+
+
+def last_chunks(modes: list[Mode], run: Any, state: dict[str, Any], prefix: str) -> Iterator[tuple[Mode, Any]]:
+    """What a stream shows at its end."""
+    waiting = interrupts(run, prefix)
+    if waiting and "updates" in modes:
+        yield "updates", {"__interrupt__": tuple(waiting)}
+    if "values" in modes:
+        yield "values", state

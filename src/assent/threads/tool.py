@@ -1,0 +1,176 @@
+"""Tools with middleware around their bodies.
+
+The door enters such a tool like any other, once, when its call may run. What the middleware makes of the call is the
+door's business again: as it was approved, it runs; changed, it is judged anew.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..approval.decision import Decision, Edit
+from ..context import RunContextWrapper, ToolContext
+from ..core import facts as f
+from ..core.digest import BadJSON, described, parse_object
+from ..core.rules import ANSWERS
+from ..core.transcript import value_text
+from ..errors import InvalidArguments, UsageError
+from ..runtime.asking import Body
+from ..runtime.door import Answered, NotRun, run_inside, run_instead
+from ..runtime.value import output_json
+from ..tools.tool import Tool
+from .message import ToolMessage
+from .middleware import nested
+from .pause import PREFIX, action_request, decisions_of
+from .scene import ToolCallRequest, driver_of, runtime_in, state_in
+
+RESPONSE = {
+    "title": "HITLResponse",
+    "type": "object",
+    "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "object"}}},
+    "required": ["decisions"],
+    "additionalProperties": False,
+}
+"""What an answer looks like to a question about a call that a middleware has changed."""
+
+
+class Failed(Exception):
+    """A call whose middleware says that it failed; the text is what the model is told."""
+
+
+def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
+    """A tool with middleware around its body; one without a body as it is."""
+    if tool.kind != "tool" or not hooks:
+        return tool
+    parts = {field.name: getattr(tool, field.name) for field in fields(Tool) if field.init}
+    told = parts.pop("failure_error_function")
+    return WrappedTool(**parts, failure_error_function=functools.partial(_told, told), inner=tool, hooks=tuple(hooks))
+
+
+def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
+    """What the model is told of a failure: the middleware's words, or what the tool has for it."""
+    if isinstance(error, Failed):
+        return str(error)
+    if function is None:
+        raise error
+    return function(ctx, error)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class WrappedTool(Tool):
+    """A tool with middleware around its body."""
+
+    inner: Tool
+    hooks: tuple[Callable[..., Any], ...]
+
+    @property
+    def shape(self) -> dict[str, Any] | None:
+        """The schema with all its defaults."""
+        return self.inner.shape
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        return self.inner.canonical(args)
+
+    def bind(self, args: dict[str, Any]) -> Any:
+        """The arguments as the body takes them, or `InvalidArguments`."""
+        return self.inner.bind(args)
+
+    async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
+        """Enter the middleware, and through it the body."""
+        return await Entry(self, ctx, bound).run()
+
+
+class Entry:
+    """One entry of a tool with middleware around it."""
+
+    def __init__(self, tool: WrappedTool, ctx: ToolContext[Any], bound: Any) -> None:
+        self.tool, self.ctx, self.bound = tool, ctx, bound
+        self.body: Body = ctx._asking  # type: ignore[assignment]
+        self.ran: set[str] = set()
+        self.value: tuple[ToolMessage, str, Any] | None = None
+        """The last message that a body gave, its text, and the value that it was made of."""
+
+    async def run(self) -> Any:
+        """What the call gives, when all middleware is through with it."""
+        ctx = self.ctx
+        args = parse_object(self.body.arguments())  # a copy: it may be changed
+        call = {"name": self.tool.name, "args": args, "id": ctx.call_id, "type": "tool_call"}
+        state = functools.partial(state_in, ctx, self.body.path)
+        request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
+        given = await nested(self.tool.hooks, self._handle)(request)
+        if not isinstance(given, ToolMessage):
+            raise UsageError(
+                f"wrap_tool_call gives what its handler gave, or a ToolMessage; it gave {described(given)}."
+            )
+        if given.status == "error":
+            raise Failed(given.text)
+        if self.value is not None and self.value[0] is given and self.value[1] == given.content:
+            return self.value[2]
+        return given.content
+
+    async def _handle(self, request: ToolCallRequest) -> ToolMessage:
+        """Run the call: as it was approved, or what a middleware has made of it, if that may run."""
+        call: Any = getattr(request, "tool_call", None)
+        name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(args, dict):
+            raise UsageError(
+                f'The handler takes the request, with a tool_call {{"name", "args"}}; got {described(call)}.'
+            )
+        tool = self._tool(name)
+        if tool is None:
+            return self._message(name, f"There is no tool named {name!r}. The call did not run.", "error")
+        try:
+            same = name == self.tool.name and tool.canonical(args) == self.body.args
+            self._once(tool)
+            if same:
+                return self._gave(name, await run_inside(self.ctx, tool, self.bound))
+            return self._gave(name, await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool)))
+        except (NotRun, InvalidArguments, BadJSON) as error:
+            self.ran.discard(name)
+            return self._message(name, str(error), "error")
+        except Answered as answer:
+            return self._gave(name, answer.value)
+
+    def _tool(self, name: str) -> Tool | None:
+        """The tool that this call's agent has under this name, without what is around it."""
+        if name == self.tool.name:
+            return self.tool.inner
+        tool = driver_of(self.ctx).cast.of(self.body._state).tools.get(name)
+        return tool.inner if isinstance(tool, WrappedTool) else tool
+
+    def _once(self, tool: Tool) -> None:
+        if tool.name in self.ran and not tool.idempotent:
+            raise UsageError(
+                f"The tool {tool.name!r} was run in this call already, and is not idempotent: a second run could do "
+                "what it does twice. Declare it with idempotent=True if it may."
+            )
+        self.ran.add(tool.name)
+
+    def _decide(self, tool: Tool, asked: f.Asked, args: dict[str, Any]) -> Decision:
+        """Ask a person about a call that a middleware has changed; the body waits for the answer."""
+        allowed = list(asked.allowed or tool.allowed or ANSWERS["approval"])
+        request = {
+            "action_requests": [action_request(tool.name, args, asked, PREFIX)],
+            "review_configs": [{"action_name": tool.name, "allowed_decisions": allowed}],
+        }
+        answer = self.body.ask_sync(request, RESPONSE)
+        [decision] = decisions_of(answer, [(tool.name, allowed)])
+        if type(decision) is Edit and decision.tool not in (None, tool.name):
+            raise NotRun("A call that a middleware has made cannot be made one of another tool; it did not run.")
+        return decision
+
+    def _gave(self, name: str, value: Any) -> ToolMessage:
+        if isinstance(value, ToolMessage):
+            return value
+        text = value if isinstance(value, str) else value_text(output_json(value)[0])
+        made = self._message(name, text, "success")
+        made.artifact = value
+        self.value = made, text, value
+        return made
+
+    def _message(self, name: str, text: str, status: Any) -> ToolMessage:
+        return ToolMessage(content=text, name=name, tool_call_id=self.ctx.call_id, status=status)

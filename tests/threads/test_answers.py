@@ -1,0 +1,212 @@
+"""Answers: whatever does not fit is refused with a reason, records nothing, and a correct answer afterwards works."""
+
+from typing import Any
+
+import pytest
+
+from assent import AlreadyDecided, InvalidArguments, InvalidDecision, NotPending, RunFinished
+from assent.errors import RunNotFound
+from assent.testing import call
+from assent.threads import Command, create_agent, interrupt
+from tests.threads.support import Paired, decide, journal, office, only, say, texts, thread
+
+APPROVE = {"type": "approve"}
+
+MALFORMED: list[tuple[str, Any, str]] = [
+    ("too many", {"decisions": [APPROVE, APPROVE]}, "must be 1 decisions"),
+    ("too few", {"decisions": []}, "must be 1 decisions"),
+    ("not allowed", {"decisions": [{"type": "edit", "edited_action": {"name": "execute_sql", "args": {}}}]}, "approve"),
+    ("unknown", {"decisions": [{"type": "aprove"}]}, '"approve", "reject"'),
+    ("a list", [APPROVE], '{"decisions": [...]}'),
+    ("a list of a list", {"decisions": [[APPROVE]]}, "is a dict"),
+    ("no key", {"decision": [APPROVE]}, '{"decisions": [...]}'),
+    ("more keys", {"decisions": [APPROVE], "by": "ann"}, '{"decisions": [...]}'),
+    ("none", {"decisions": None}, '{"decisions": [...]}'),
+    ("no type", {"decisions": [{}]}, '"type" is one of'),
+    ("type of another kind", {"decisions": [{"type": ["approve"]}]}, '"type" is one of'),
+    ("a text", {"decisions": ["approve"]}, "is a dict"),
+    ("a word", "approve", '{"decisions": [...]}'),
+    ("true", True, '{"decisions": [...]}'),
+    ("nothing", None, '{"decisions": [...]}'),
+    ("an empty dict", {}, '{"decisions": [...]}'),
+    ("a message that is no text", {"decisions": [{"type": "reject", "message": 1}]}, "is text"),
+    ("a message of a lone surrogate", {"decisions": [{"type": "reject", "message": "\ud800"}]}, "is text"),
+    ("what nobody would read", {"decisions": [{"type": "approve", "reviewer": "ann"}]}, "has no 'reviewer'"),
+    ("an inbox's answer", [{"type": "accept", "args": None}], '{"decisions": [...]}'),
+]
+
+
+@pytest.mark.parametrize(("resume", "words"), [each[1:] for each in MALFORMED], ids=[each[0] for each in MALFORMED])
+async def test_a_malformed_answer_records_nothing_and_a_correct_one_works(resume: Any, words: str) -> None:
+    agent, ran = office(call("execute_sql", {"query": "x"}), "done")
+    waiting = only(await agent.ainvoke(say("go"), thread()))
+    before = await journal(agent)
+    with pytest.raises(InvalidDecision) as caught:
+        await agent.ainvoke(Command(resume=resume), thread())
+    assert words in str(caught.value)
+    with pytest.raises(InvalidDecision):
+        await agent.ainvoke(Command(resume={waiting.id: resume}), thread())
+    assert await journal(agent) == before
+    assert only(await agent.ainvoke(None, thread())) == waiting
+    result = await agent.ainvoke(decide("approve"), thread())
+    assert ran == [("execute_sql", "x")] and texts(result)[-1] == ("ai", "done")
+
+
+EDITS: list[tuple[Any, type[Exception]]] = [
+    ({"type": "edit"}, InvalidDecision),
+    ({"type": "edit", "edited_action": None}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "write_file"}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"args": {"path": "b"}}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": "b"}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {}, "arguments": {}}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": 1}}}, InvalidArguments),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {}}}, InvalidArguments),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "b", "mode": "w"}}}, InvalidArguments),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": object()}}}, InvalidArguments),
+    ({"type": "edit", "edited_action": {"name": "delete_file", "args": {}}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "execute_sql", "args": {"query": "x"}}}, InvalidDecision),
+    ({"type": "respond", "message": "x"}, InvalidDecision),
+]
+
+
+@pytest.mark.parametrize(("decision", "error"), EDITS)
+async def test_an_edit_that_does_not_fit_records_nothing(decision: Any, error: type[Exception]) -> None:
+    agent, ran = office(call("write_file", {"path": "a"}), "done")
+    await agent.ainvoke(say("go"), thread())
+    before = await journal(agent)
+    with pytest.raises(error):
+        await agent.ainvoke(decide(decision), thread())
+    assert await journal(agent) == before
+    await agent.ainvoke(
+        decide({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "b"}}}), thread()
+    )
+    assert ran == [("write_file", "b", "")]
+
+
+async def test_a_respond_needs_its_message() -> None:
+    agent, _ = office(call("execute_sql", {"query": "x"}), "ok", policy={"*": {"allowed_decisions": ["respond"]}})
+    await agent.ainvoke(say("go"), thread())
+    with pytest.raises(InvalidDecision, match='needs its "message"'):
+        await agent.ainvoke(decide("respond"), thread())
+    await agent.ainvoke(decide({"type": "respond", "message": "y"}), thread())
+
+
+async def test_of_several_decisions_all_are_recorded_or_none() -> None:
+    agent, ran = office([call("write_file", {"path": "a"}), call("execute_sql", {"query": "b"})], "done")
+    await agent.ainvoke(say("go"), thread())
+    before = await journal(agent)
+    with pytest.raises(InvalidDecision):
+        await agent.ainvoke(decide("approve", {"type": "respond", "message": "x"}), thread())
+    with pytest.raises(InvalidArguments):
+        await agent.ainvoke(
+            decide({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": 1}}}, "approve"), thread()
+        )
+    assert await journal(agent) == before and ran == []
+    await agent.ainvoke(decide("approve", "reject"), thread())
+    assert ran == [("write_file", "a", "")]
+
+
+async def test_decisions_of_a_batch_are_one_append() -> None:
+    agent, _ = office([call("write_file", {"path": "a"}), call("execute_sql", {"query": "b"})], "done")
+    await agent.ainvoke(say("go"), thread())
+    assert agent.store is not None
+    appends: list[int] = []
+    append = agent.store.append
+
+    async def watched(change: Any) -> None:
+        appends.append(len(change.settled))
+        await append(change)
+
+    agent.store.append = watched  # type: ignore[method-assign]
+    await agent.ainvoke(decide("approve", "reject"), thread())
+    assert [count for count in appends if count] == [2]
+
+
+async def test_an_answer_by_id_is_for_that_interrupt_and_a_second_one_is_refused() -> None:
+    agent, ran = office(call("execute_sql", {"query": "a"}), call("execute_sql", {"query": "b"}), "done")
+    first = only(await agent.ainvoke(say("go"), thread()))
+    answer = Command(resume={first.id: {"decisions": [APPROVE]}}, by="ann")
+    second = only(await agent.ainvoke(answer, thread()))
+    assert second.id != first.id
+    with pytest.raises(AlreadyDecided) as caught:
+        await agent.ainvoke(answer, thread())
+    assert (caught.value.by, caught.value.verdict) == ("ann", "approve")
+    assert ran == [("execute_sql", "a")], "a double click does not reach the next question"
+    with pytest.raises(NotPending, match="no open interrupt"):
+        await agent.ainvoke(Command(resume={"0" * 32: {"decisions": [APPROVE]}}), thread())
+    with pytest.raises(NotPending):
+        await agent.ainvoke(
+            Command(resume={second.id: {"decisions": [APPROVE]}, "0" * 32: {"decisions": [APPROVE]}}), thread()
+        )
+    assert ran == [("execute_sql", "a")]
+    await agent.ainvoke(Command(resume={second.id: {"decisions": [APPROVE]}}), thread())
+    assert ran == [("execute_sql", "a"), ("execute_sql", "b")]
+
+
+async def test_the_same_interrupt_has_the_same_id_each_time() -> None:
+    agent, _ = office([call("execute_sql", {"query": "a"}), call("write_file", {"path": "b"})])
+    first = only(await agent.ainvoke(say("go"), thread()))
+    assert only(await agent.ainvoke(None, thread())) == first
+    assert agent.get_state(thread()).interrupts == (first,)
+
+
+async def test_a_thread_that_waits_for_nobody_takes_no_answer() -> None:
+    agent, _ = office("Hello.", "Hi.")
+    with pytest.raises(RunNotFound, match="no thread 'nobody'"):
+        await agent.ainvoke(decide("approve"), thread("nobody"))
+    with pytest.raises(RunNotFound):
+        await agent.ainvoke(None, thread("nobody"))
+    assert agent.get_state(thread("nobody")).values == {}
+    await agent.ainvoke(say("Hi"), thread())
+    with pytest.raises(RunFinished, match="waits for nobody"):
+        await agent.ainvoke(decide("approve"), thread())
+    assert texts(await agent.ainvoke(None, thread())) == [("human", "Hi"), ("ai", "Hello.")]
+
+
+async def test_an_answer_that_was_given_and_not_acted_on_is_not_given_again() -> None:
+    agent, ran = office(call("execute_sql", {"query": "a"}), "done")
+    await agent.ainvoke(say("go"), thread())
+    assert agent.store is not None
+    [question] = (await agent.store.questions()).items
+    await agent.store.decide(question.id, {"type": "approve"}, by="ann", digest=question.digest)
+    with pytest.raises(AlreadyDecided, match="answered by ann already"):
+        await agent.ainvoke(decide("reject"), thread())
+    await agent.ainvoke(None, thread())
+    assert ran == [("execute_sql", "a")]
+
+
+async def test_who_decides_is_kept() -> None:
+    agent, _ = office(call("execute_sql", {"query": "a"}), "done")
+    await agent.ainvoke(say("go"), thread())
+    with pytest.raises(InvalidDecision):
+        await agent.ainvoke(decide("approve", by=""), thread())
+    await agent.ainvoke(decide({"type": "approve", "message": "fine with me"}, by="ann"), thread())
+    assert agent.store is not None
+    [question] = (await agent.store.questions(settled=True)).items
+    assert (question.by, question.verdict) == ("ann", "approve")
+
+
+async def test_several_interrupts_are_answered_by_their_ids() -> None:
+    def ask(what: str) -> str:
+        """Ask."""
+        return f"{what}: {interrupt({'what': what})}"
+
+    agent = create_agent(
+        Paired([[call("ask", {"what": "a"}), call("ask", {"what": "b"})], "done"]), [ask], checkpointer=_saver()
+    )
+    one, two = (await agent.ainvoke(say("go"), thread()))["__interrupt__"]
+    assert (one.value, two.value) == ({"what": "a"}, {"what": "b"})
+    with pytest.raises(InvalidDecision, match="waits for 2 answers"):
+        await agent.ainvoke(Command(resume="x"), thread())
+    result = await agent.ainvoke(Command(resume={two.id: {"n": 2}}), thread())
+    assert result["__interrupt__"] == [one]
+    with pytest.raises(AlreadyDecided):
+        await agent.ainvoke(Command(resume={two.id: {"n": 3}}), thread())
+    result = await agent.ainvoke(Command(resume="one"), thread())
+    assert [text for kind, text in texts(result) if kind == "tool"] == ["a: one", "b: {'n': 2}"]
+
+
+def _saver() -> Any:
+    from assent.threads import InMemorySaver
+
+    return InMemorySaver()

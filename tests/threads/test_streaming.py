@@ -1,0 +1,229 @@
+"""Streams: tokens as they are made, what each node did, the state, and what tools write."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from assent import ModelResponse, UsageError
+from assent.testing import call
+from assent.threads import InMemorySaver, ToolMessage, create_agent, get_stream_writer, wrap_model_call
+from tests.threads.support import Paired, decide, office, only, say, texts, thread
+
+GATE = "HumanInTheLoopMiddleware.after_model"
+
+
+class Slow:
+    """A model whose second token is made when the first was seen."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.was_seen = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.again = asyncio.Event()
+        self.closed = False
+
+    def see(self) -> None:
+        """The first token was seen; said from any thread."""
+        first, self.was_seen = not self.was_seen, True
+        if first and self.loop is not None:  # which may have ended since
+            self.loop.call_soon_threadsafe(self.again.set)
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        self.loop, self.again = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            yield {"type": "response.output_text.delta", "item_id": "m", "delta": "one "}
+            if not self.was_seen:
+                await asyncio.wait_for(self.again.wait(), 20)
+            yield {"type": "response.output_text.delta", "item_id": "m", "delta": "two"}
+            content = [{"type": "output_text", "text": "one two"}]
+            yield ModelResponse([{"type": "message", "role": "assistant", "content": content}])
+        finally:
+            self.closed = True
+
+
+async def test_tokens_arrive_as_they_are_made() -> None:
+    model = Slow()
+    agent = create_agent(model, checkpointer=InMemorySaver())
+    tokens: list[str] = []
+    async for chunk, meta in agent.astream(say("hi"), thread(), stream_mode="messages"):
+        tokens.append(chunk.content)
+        assert (meta["langgraph_node"], meta["thread_id"]) == ("model", "t")
+        model.see()
+    assert tokens == ["one ", "two"]
+
+
+async def test_a_blocking_stream_works_inside_a_running_loop() -> None:
+    model = Slow()
+    agent = create_agent(model, checkpointer=InMemorySaver())
+    tokens: list[str] = []
+    for chunk, _ in agent.stream(say("hi"), thread(), stream_mode="messages"):
+        tokens.append(chunk.content)
+        model.see()
+    assert tokens == ["one ", "two"]
+    assert texts(agent.invoke(None, thread())) == [("human", "hi"), ("ai", "one two")], "and so does invoke"
+    assert agent.get_state(thread()).next == ()
+
+
+def test_whoever_stops_reading_stops_the_run_and_leaves_nothing_behind() -> None:
+    model = Slow()
+    agent = create_agent(model, checkpointer=InMemorySaver())
+    before = threading.active_count()
+    stream = agent.stream(say("hi"), thread(), stream_mode="messages")
+    assert next(stream)[0].content == "one "
+    stream.close()  # type: ignore[attr-defined]
+    model.loop = None
+    assert model.closed
+    assert not any(each.name == "assent-stream" for each in threading.enumerate())
+    assert threading.active_count() <= before + 1
+    model.see()
+    result = agent.invoke(None, thread())
+    assert texts(result) == [("human", "hi"), ("ai", "one two")]
+
+
+async def test_an_async_reader_that_leaves_stops_the_run_too() -> None:
+    model = Slow()
+    agent = create_agent(model, checkpointer=InMemorySaver())
+    stream = agent.astream(say("hi"), thread(), stream_mode="messages")
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert model.closed
+    model.see()
+    assert texts(await agent.ainvoke(say("again"), thread())) == [
+        ("human", "hi"),
+        ("human", "again"),
+        ("ai", "one two"),
+    ]
+
+
+async def test_an_error_of_the_run_is_raised_at_the_end() -> None:
+    agent, _ = office(["a b", call("read_data")], RuntimeError("no network"))
+    seen: list[Any] = []
+    stream = agent.astream(say("hi"), thread())
+    with contextlib.suppress(RuntimeError):
+        async for chunk in stream:
+            seen += list(chunk)
+        raise AssertionError("the error was not raised")
+    assert seen == ["model", "tools"]
+
+
+async def test_updates_say_what_each_node_did() -> None:
+    agent, _ = office([call("execute_sql", {"query": "a"}), call("write_file", {"path": "b"})], "ok")
+    chunks = [chunk async for chunk in agent.astream(say("go"), thread())]
+    assert [list(chunk) for chunk in chunks] == [["model"], ["__interrupt__"]]
+    assert type(chunks[1]["__interrupt__"]) is tuple
+    chunks = [chunk async for chunk in agent.astream(decide("approve", "reject"), thread(), stream_mode="updates")]
+    assert [list(chunk) for chunk in chunks] == [[GATE], [GATE], ["tools"], ["model"], [GATE]]
+    [rejected] = chunks[1][GATE]["messages"]
+    assert isinstance(rejected, ToolMessage) and rejected.status == "error"
+    [output] = chunks[2]["tools"]["messages"]
+    assert output.content == "ran a"
+    assert chunks[4] == {GATE: None}
+
+
+async def test_values_are_whole_states() -> None:
+    agent, _ = office(call("execute_sql", {"query": "a"}), "ok")
+    states = [chunk async for chunk in agent.astream(say("go"), thread(), stream_mode="values")]
+    assert [len(state["messages"]) for state in states] == [1, 2, 2]
+    assert only(states[-1]).value["action_requests"][0]["name"] == "execute_sql"
+    states = [chunk async for chunk in agent.astream(decide("approve"), thread(), stream_mode="values")]
+    assert [len(state["messages"]) for state in states] == [2, 3, 4, 4]
+    assert "__interrupt__" not in states[-1]
+    assert states[-1] == await agent.ainvoke(None, thread())
+
+
+async def test_tools_write_what_they_like() -> None:
+    def sync(n: int) -> str:
+        """Write from a thread."""
+        write = get_stream_writer()
+        for each in range(n):
+            write({"sync": each})
+        return "done"
+
+    async def other() -> str:
+        """Write from the loop."""
+        get_stream_writer()("other")
+        return "done"
+
+    agent = create_agent(
+        Paired([call("sync", {"n": 2}), call("other"), "ok"]), [sync, other], checkpointer=InMemorySaver()
+    )
+    chunks = [chunk async for chunk in agent.astream(say("go"), thread(), stream_mode="custom")]
+    assert chunks == [{"sync": 0}, {"sync": 1}, "other"]
+
+
+async def test_what_is_written_while_nobody_streams_goes_nowhere() -> None:
+    def tell() -> str:
+        """Tell."""
+        get_stream_writer()("hello")
+        return "told"
+
+    agent = create_agent(Paired([call("tell"), "ok"]), [tell], checkpointer=InMemorySaver())
+    assert texts(await agent.ainvoke(say("go"), thread()))[2] == ("tool", "told")
+
+
+async def test_a_model_that_makes_no_tokens_is_shown_at_once() -> None:
+    class Whole:
+        name = "whole"
+
+        async def stream(self, request: Any) -> AsyncIterator[Any]:
+            content = [{"type": "output_text", "text": "all of it"}]
+            yield ModelResponse([{"type": "message", "role": "assistant", "content": content}])
+
+    agent = create_agent(Whole(), checkpointer=InMemorySaver())
+    chunks = [chunk async for chunk, _ in agent.astream(say("hi"), thread(), stream_mode="messages")]
+    assert [chunk.content for chunk in chunks] == ["all of it"]
+
+
+async def test_parts_of_a_calls_arguments_are_shown() -> None:
+    class Calling:
+        name = "calling"
+
+        async def stream(self, request: Any) -> AsyncIterator[Any]:
+            yield {"type": "response.function_call_arguments.delta", "item_id": "f", "output_index": 0, "delta": '{"a"'}
+            yield {"type": "response.something.else"}
+            yield ModelResponse([])
+
+    agent = create_agent(Calling(), checkpointer=InMemorySaver())
+    [(chunk, _)] = [each async for each in agent.astream(say("hi"), thread(), stream_mode="messages")]
+    assert chunk.tool_call_chunks == [{"name": None, "args": '{"a"', "id": "f", "index": 0}]
+
+
+@pytest.mark.parametrize("mode", ["update", None, [], ["updates", "debug"]], ids=str)
+def test_a_mode_that_there_is_not_is_refused(mode: Any) -> None:
+    agent, _ = office("ok")
+    with pytest.raises(UsageError, match="stream_mode"):
+        agent.stream(say("hi"), thread(), stream_mode=mode)
+
+
+async def test_a_thread_that_is_done_streams_its_state() -> None:
+    agent, _ = office("Hello.")
+    await agent.ainvoke(say("hi"), thread())
+    assert [chunk async for chunk in agent.astream(None, thread())] == []
+    [(mode, state)] = [each async for each in agent.astream(None, thread(), stream_mode=["values"])]
+    assert mode == "values" and texts(state) == [("human", "hi"), ("ai", "Hello.")]
+
+
+async def test_a_waiting_thread_streams_its_interrupt_again() -> None:
+    agent, _ = office(call("execute_sql", {"query": "a"}), "ok")
+    waiting = only(await agent.ainvoke(say("go"), thread()))
+    assert [chunk async for chunk in agent.astream(None, thread())] == [{"__interrupt__": (waiting,)}]
+
+
+async def test_a_reader_that_leaves_stops_a_model_that_sync_middleware_waits_for() -> None:
+    @wrap_model_call
+    def around(request: Any, handler: Any) -> Any:
+        return handler(request)
+
+    model = Slow()
+    agent = create_agent(model, middleware=[around], checkpointer=InMemorySaver())
+    stream = agent.astream(say("hi"), thread(), stream_mode="messages")
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert model.closed
