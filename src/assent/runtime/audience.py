@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..agent import Agent
 from ..core import facts as f
+from ..core.rules import verdict_of
 from ..core.run import CallState
 from ..core.transcript import Item, provider_id
 from ..hooks import RunHooks
@@ -73,7 +74,7 @@ class Audience:
             await _called(getattr(agent.hooks, f"on_{name}")(self._driver.ctx, agent, *args))
 
     def note(self, fact: f.AnyFact) -> None:
-        if isinstance(fact, f.Asked) or settled(fact) is not None:
+        if type(fact) is f.Asked or verdict_of(fact) is not None:
             self.noted.append(fact)
 
     async def deliver(self) -> None:
