@@ -190,10 +190,8 @@ TRIPWIRES = {
 def tripwire(driver: Driver, path: Path) -> TripwireTriggered | None:
     """What stopped this run or branch for good, where the process came to its end before it could be closed."""
     run = driver.run_at(path)
-    if any(driver.run_at(path[:depth]).closed is not None for depth in range(len(path) + 1)):
-        return None
     for number, fact in enumerate(run.guarded):
-        if fact.tripped:
+        if fact.tripped and not any(driver.run_at(path[:depth]).closed for depth in range(len(path) + 1)):
             words = f"The guardrail {fact.name!r} stopped the run for good."
             return TRIPWIRES[fact.where](words, _result(driver, path, run, number, fact))
     return None
