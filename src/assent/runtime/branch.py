@@ -115,10 +115,10 @@ async def _tell_end(driver: Driver, state: CallState, tool: AgentTool, given: An
 
 
 async def _extracted(driver: Driver, inside: Path, tool: AgentTool) -> Any:
-    from .result import RunResult
-
     if tool.custom_output_extractor is None:
         return driver.view(inside).output()
+    from .result import RunResult
+
     value = tool.custom_output_extractor(RunResult(driver, inside))
     return await value if inspect.isawaitable(value) else value
 
