@@ -31,7 +31,8 @@ async def judge_one(driver: Driver, effect: f.Judge) -> None:
     case = _case(driver, effect)
     fact = await _verdict(driver, case)
     if fact is not None:
-        _record(driver, [(case, fact)])
+        driver.journal.add(fact)
+        _recorded(driver, case, fact)
 
 
 async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
@@ -42,7 +43,10 @@ async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
             verdicts = await all_of(_verdict(driver, case) for case in cases)  # rules may take their time
         else:
             verdicts = [await _verdict(driver, case) for case in cases]
-        _record(driver, [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None])
+        judged = [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None]
+        driver.journal.append([fact for _, fact in judged])
+        for case, fact in judged:
+            _recorded(driver, case, fact)
     except Exception as error:
         driver.fail(effects[0].path, error)
 
@@ -70,18 +74,13 @@ def _case(driver: Driver, effect: f.Judge) -> Case:
     return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, driver.journal.now())
 
 
-def _record(driver: Driver, judged: list[tuple[Case, Judgement]]) -> None:
-    driver.journal.append([fact for _, fact in judged])
-    for case, fact in judged:
-        if type(fact) is f.Approved and fact.digest is None and case.args is not None:
-            driver.read[fact.path, fact.call] = case.args
-    if driver.config.tool_not_found == "raise":
-        for case, fact in judged:
-            if type(fact) is f.Refused and fact.why == "tool_not_found":
-                name = case.state.tool
-                raise ToolNotFound(
-                    f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have."
-                )
+def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
+    """What comes of a verdict besides its fact."""
+    if type(fact) is f.Approved and fact.digest is None and case.args is not None:
+        driver.read[fact.path, fact.call] = case.args
+    elif type(fact) is f.Refused and fact.why == "tool_not_found" and driver.config.tool_not_found == "raise":
+        name = case.state.tool
+        raise ToolNotFound(f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have.")
 
 
 async def settle(driver: Driver, effect: f.Settle) -> None:
