@@ -73,8 +73,8 @@ EQUIVALENT: dict[str, str] = {
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
-    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent)' without "
-    "'driver.audience.wants(ctx.agent)'": SHORT_CUT,
+    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(agent)' without "
+    "'driver.audience.wants(agent)'": SHORT_CUT,
     "door.enter: 'isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff' without "
     "'isinstance(tool, Handoff)'": "only a handoff ends so",
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,

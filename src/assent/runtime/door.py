@@ -22,6 +22,7 @@ from ..tools.tool import Tool
 from .asking import Body
 from .branch import open_branch
 from .calling import context_of, record_failure
+from .definition import resolve
 from .guarding import guard_call, guard_result
 from .handover import check_filter, filtered, hand_over
 from .model_call import enabled
@@ -36,12 +37,13 @@ Path = tuple[str, ...]
 async def enter(driver: Driver, path: Path, state: CallState) -> None:
     """Run an approved call and record how it ended."""
     journal, call = driver.journal, state.call.id
-    tool = driver.tool_for(state)
+    seat = driver.cast.of(state)
+    agent, tool = seat.agent, resolve(state, seat.tool(state.call.kind, state.tool))
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:
         args, bound = _arguments(driver, path, state, tool)
-        if state.chosen is not None and not await enabled(driver, tool, driver.cast.of(state).agent):
+        if state.chosen is not None and not await enabled(driver, tool, agent):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
@@ -49,7 +51,6 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         )
         return
     check_digest(driver, path, state, tool, args)
-    body, ctx = context_of(driver, path, state, tool, args)
     if tool.tool_input_guardrails:
         refused = await guard_call(driver, path, state, tool, args)
         if refused is not None:
@@ -57,22 +58,23 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
             return
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    hooked = not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent)
+    hooked = not isinstance(tool, Handoff) and driver.audience.wants(agent)
     if hooked:
-        await driver.audience.tell("tool_start", ctx.agent, tool)
+        await driver.audience.tell("tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
     if isinstance(tool, AgentTool):
         await open_branch(driver, path, state, tool, args)
         return
+    body, ctx = context_of(driver, path, state, tool, args)
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
     if isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff:
-        await driver.audience.tell("handoff", ctx.agent, tool.agent)
+        await driver.audience.tell("handoff", agent, tool.agent)
     if hooked and given is not None:
-        await driver.audience.tell("tool_end", ctx.agent, tool, given[0])
+        await driver.audience.tell("tool_end", agent, tool, given[0])
 
 
 def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
