@@ -57,9 +57,9 @@ class Seat:
         """What a call of this kind calls by this name, today."""
         return self.final if kind == "output" else self.tools.get(name)
 
-    def defined(self, path: tuple[str, ...] = ()) -> f.Defined:
+    def defined(self) -> f.Defined:
         """The fact that says how the agent is defined."""
-        return definition(self.agent, self.tools, path)
+        return definition(self.agent, self.tools)
 
 
 class Cast:

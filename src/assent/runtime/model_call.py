@@ -22,7 +22,7 @@ from ..errors import ModelFailed, UnreadableState, UsageError
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
 from ..tools.tool import Tool
 from .cast import Seat
-from .definition import same_definition
+from .definition import definition, same_definition
 from .history import keep
 from .value import output_json
 
@@ -116,10 +116,10 @@ async def _offer(driver: Driver, run: Run, seat: Seat, path: Path) -> Offer:
     parts = (tools, agent.instructions, agent.model, agent.output_type, agent.tool_use_behavior)
     if run.definition is None or parts != offer.parts:
         offer.parts = parts
-        fact = seat.defined(path)
+        fact = definition(agent, tools)
         if run.definition is None or not same_definition(run.definition, fact):
             known = fact.digest in driver.journal.run.marks
-            driver.journal.add(replace(fact, tools={}) if known else fact)
+            driver.journal.add(replace(fact, tools={} if known else fact.tools, path=path))
         shape = schema_of(agent)
         schema = shape.json_schema if shape is not None else None
         offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
