@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, Struct
-from msgspec.json import decode, encode
+from msgspec.json import Decoder, encode
 
 from . import facts as f
+from .facts import decode
 from .run import CallState, Entry, Run, Turn
 
 Item = dict[str, Any]
+
+_decode_text = Decoder(str).decode
 
 
 class Talk(Struct, eq=False):
@@ -140,7 +143,7 @@ def handed_text(name: str) -> str:
 def value_text(value: Raw) -> str:
     """A JSON value as text for the model: a string as itself, anything else as JSON."""
     data = bytes(value)
-    return decode(data, type=str) if data.startswith(b'"') else data.decode()
+    return _decode_text(data) if data.startswith(b'"') else data.decode()
 
 
 def content_text(content: Any) -> str:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw
-from msgspec.json import decode
 
 from ..approval.answer import schema_of, typed
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, holds, plain
+from ..core.facts import decode
 from ..core.run import CallState
 from ..errors import ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
-from msgspec.json import decode
 
 from ..agent import ToolsToFinalOutputResult, schema_of
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import canonical, described
+from ..core.facts import decode
 from ..core.run import Run, Turn
 from ..core.transcript import reply_refusal, reply_text, value_text
 from ..errors import InvalidOutput, ModelRefused, UsageError

@@ -9,12 +9,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from msgspec.json import decode
 from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
+from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..errors import (
     InputGuardrailTripwireTriggered,
