@@ -201,26 +201,26 @@ class Run(Struct, eq=False):
     def fork(self) -> Run:
         """A run of its own with the same past. What is done is shared; what is open is copied."""
         turns: dict[int, Turn] = {}
-        calls = dict(self.calls)
+        calls = self.calls.copy()
         for id, old in self.open.items():
             turn = turns.get(id_of := _identity(old.turn))
             if turn is None:
                 turn = turns[id_of] = copy(old.turn)
-                turn.calls = list(turn.calls)
+                turn.calls = turn.calls.copy()
             new = copy(old)
             new.turn = turn
             new.child = old.child.fork() if old.child else None
             turn.calls[old.turn.calls.index(old)] = new
             calls[id] = new
         run = copy(self)
-        run.entries = [turns.get(_identity(e), e) for e in self.entries] if turns else list(self.entries)
+        run.entries = [turns.get(_identity(e), e) for e in self.entries] if turns else self.entries.copy()
         run.calls = calls
         run.open = {id: calls[id] for id in self.open}
-        run.unheard, run.guarded = list(self.unheard), list(self.guarded)
-        run.branches = list(self.branches)
-        run.guards, run.asked = dict(self.guards), dict(self.asked)
-        run.decided, run.grants = dict(self.decided), dict(self.grants)
-        run.used, run.marks = copy(self.used), dict(self.marks)
+        run.unheard, run.guarded = self.unheard.copy(), self.guarded.copy()
+        run.branches = self.branches.copy()
+        run.guards, run.asked = self.guards.copy(), self.asked.copy()
+        run.decided, run.grants = self.decided.copy(), self.grants.copy()
+        run.used, run.marks = copy(self.used), self.marks.copy()
         run.talk = None
         return run
 
