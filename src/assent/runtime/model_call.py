@@ -54,7 +54,8 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     agent = seat.agent
     if driver.session is not None and not path:
         await keep(driver, driver.session)
-    if run.definition is None and driver.audience.wants(agent):
+    hooked = driver.audience.wants(agent)
+    if run.definition is None and hooked:
         await driver.audience.tell("agent_start", agent)
     model = _model(driver, agent)
     offer = await _offer(driver, run, seat, path)
@@ -63,7 +64,6 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         made = told(driver.ctx, agent)
         told = await made if inspect.isawaitable(made) else made
     request = _request(driver, run, agent, told, offer)
-    hooked = driver.audience.wants(agent)
     if hooked:
         await driver.audience.tell("llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input)))
     work = _reply(driver, model, request, path)
@@ -186,9 +186,10 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
 
 def called(item: Any) -> str | None:
     """The name a reply's item calls, if it is a call; `ModelFailed` if it is not what an item should be."""
-    if not isinstance(item, dict) or type(item.get("type", "")) is not str:
+    kind = item.get("type", "") if isinstance(item, dict) else None
+    if type(kind) is not str:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
-    if item.get("type") != "function_call":
+    if kind != "function_call":
         return None
     name, arguments = item.get("name"), item.get("arguments")
     call_id, id = item.get("call_id", ""), item.get("id", "")
