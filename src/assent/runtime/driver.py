@@ -132,7 +132,8 @@ class Driver:
                 work.cancel()
             if left:
                 await asyncio.wait(left)
-            self._close_tripped()
+            if self.busy or self.broken:
+                self._close_tripped()
 
     def _listen(self) -> None:
         audience = self.audience
@@ -172,14 +173,14 @@ class Driver:
                 work = PERFORM[type(effect)](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await (asyncio.create_task(work) if self._has_body(effect) else work)
+                    await (asyncio.create_task(work) if type(effect) is f.Execute and self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
             else:
                 await self._perform(todo)
 
-    def _has_body(self, effect: f.AnyEffect) -> bool:
-        return type(effect) is f.Execute and self.state_of(effect).call.kind != "agent"
+    def _has_body(self, effect: f.Execute) -> bool:
+        return self.state_of(effect).call.kind != "agent"
 
     async def _attempt(self, path: Path, work: Any) -> None:
         try:
