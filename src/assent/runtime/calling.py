@@ -23,7 +23,7 @@ def context_of(
     """What a body, and the guardrails around it, get to know of the call."""
     body = kind(driver.journal, path, state, args, driver.home)
     agent = driver.cast.of(state).agent
-    return body, ToolContext(driver.ctx.context, driver, body, agent, tool.name, provider_id(state))
+    return body, ToolContext(driver.ctx.context, driver.control, body, agent, tool.name, provider_id(state))
 
 
 async def record_failure(

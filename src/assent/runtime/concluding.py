@@ -89,7 +89,7 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
 
 async def _end(driver: Driver, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
     if driver.audience.wants(seat.agent):
-        await driver.audience.tell("agent_end", seat.agent, output)
+        await driver.audience.tell(driver.ctx, "agent_end", seat.agent, output)
     driver.journal.add(f.Concluded(end.output, end.source, end.call, at=driver.journal.now(), path=path))
 
 

@@ -60,7 +60,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         check_filter(driver, path, tool)
     hooked = not isinstance(tool, Handoff) and driver.audience.wants(agent)
     if hooked:
-        await driver.audience.tell("tool_start", agent, tool)
+        await driver.audience.tell(driver.ctx, "tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
     if isinstance(tool, AgentTool):
@@ -72,9 +72,9 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
     if isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff:
-        await driver.audience.tell("handoff", agent, tool.agent)
+        await driver.audience.tell(driver.ctx, "handoff", agent, tool.agent)
     if hooked and given is not None:
-        await driver.audience.tell("tool_end", agent, tool, given[0])
+        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given[0])
 
 
 def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:

@@ -56,7 +56,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         await keep(driver, driver.session)
     hooked = driver.audience.wants(agent)
     if run.definition is None and hooked:
-        await driver.audience.tell("agent_start", agent)
+        await driver.audience.tell(driver.ctx, "agent_start", agent)
     model = _model(driver, agent)
     offer = await _offer(driver, run, seat, path)
     told = agent.instructions
@@ -65,12 +65,14 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         told = await made if inspect.isawaitable(made) else made
     request = _request(driver, run, agent, told, offer)
     if hooked:
-        await driver.audience.tell("llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input)))
+        await driver.audience.tell(
+            driver.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
+        )
     work = _reply(driver, model, request, path)
     reply = await (work if driver.observer is None else driver.observer.reply(path, agent, model, request, work))
     driver.journal.add(_replied(driver, run, reply, effect, offer))
     if hooked:
-        await driver.audience.tell("llm_end", agent, reply)
+        await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
 
 
 def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Offer) -> ModelRequest:

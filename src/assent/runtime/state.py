@@ -337,6 +337,7 @@ def left_by(driver: Driver) -> RunState[Any]:
     if driver.left is None:
         journal, outputs = driver.journal.fork(), dict(driver.outputs)
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
+        driver.control.taken = True
         state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
     return driver.left
 
