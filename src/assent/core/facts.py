@@ -15,6 +15,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import astuple
 
 NOTHING = Raw()
 """No JSON: an optional field that is not set. It is falsy, and `{}` or `""` as JSON is not."""
@@ -54,17 +55,10 @@ class Usage(Struct):
 
     def numbers(self) -> tuple[int, ...]:
         """The fields in their order, without the zeros at the end."""
-        every: tuple[int, ...] = (
-            self.requests,
-            self.input_tokens,
-            self.output_tokens,
-            self.cached_tokens,
-            self.reasoning_tokens,
-        )
-        used = len(every)
-        while used and every[used - 1] == 0:
-            used -= 1
-        return every[:used]
+        every = list(astuple(self))
+        while every and every[-1] == 0:
+            every.pop()
+        return tuple(every)
 
 
 class Call(Struct, frozen=True, array_like=True, gc=False):

@@ -30,9 +30,7 @@ def transcript(run: Run) -> list[Item]:
     """Everything the model has to hear now. The list is the run's own: copy it to keep it."""
     talk: Talk = run.talk or Talk([])
     run.talk = talk
-    entries = run.entries
-    while talk.upto < len(entries):
-        entry = entries[talk.upto]
+    for entry in run.entries[talk.upto :]:
         if type(entry) is Turn and entry.left:
             break
         if type(entry) is f.HandedOff and entry.history:
