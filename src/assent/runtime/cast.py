@@ -9,7 +9,6 @@ A run keeps the place it has come to: if a shorter way is added meanwhile, the l
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +102,8 @@ class Cast:
 
     def of(self, state: CallState) -> Seat:
         """The seat of the agent that made a call."""
-        return self.seat(state.turn.agent)
+        place = state.turn.agent
+        return self._seats.get(place) or self.seat(place)
 
     def names(self) -> Cast:
         """The same places, and at each of them an agent that is no more than its name."""
@@ -121,10 +121,9 @@ class Cast:
         for known in self._seats.values():  # the root is the first
             if known.place in seats or id(known.agent) in places:
                 continue
-            queue = deque([known])
+            queue = [known]
             seats[known.place], places[id(known.agent)] = known, known.place
-            while queue:
-                seat = queue.popleft()
+            for seat in queue:  # grows while it is read
                 tools = seat.tools
                 explored.append((seat, tools))
                 for tool in tools.values():
