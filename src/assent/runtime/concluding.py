@@ -40,10 +40,10 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
         await _approved(driver, path, run, seat, effect.call)
         return
     turn = run.entries[-1]
-    end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls and not _looked_at(driver, path, seat):
         driver.journal.add(f.Concluded(at=driver.journal.now(), path=path))
         return
+    end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
         output = _text(seat, turn)
     else:
