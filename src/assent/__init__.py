@@ -1,7 +1,9 @@
 """Assent: a runtime for agents that ask first."""
 
 from .agent import Agent, ToolsToFinalOutputResult
+from .approval.deadline import Deadline
 from .approval.decision import Approve, Decision, Edit, Reject, Respond
+from .approval.terms import GrantTerms
 from .context import RunContextWrapper, ToolContext
 from .core.facts import Usage
 from .errors import (
@@ -67,6 +69,7 @@ from .guardrail import (
 from .handoff import Handoff, HandoffInputData, handoff
 from .hooks import AgentHooks, RunHooks
 from .item import (
+    Evidence,
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,
@@ -98,10 +101,12 @@ from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
 from .runtime.tracing import Tracing
+from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
 from .tools.delegation import AgentTool
 from .tools.function import FunctionTool, function_tool, tool
+from .tools.probe import Happened, NotHappened
 from .tools.tool import Tool, default_tool_error_function
 from .version import __version__
 
@@ -122,20 +127,24 @@ __all__ = [
     "BadSignature",
     "Conflict",
     "ContextMissing",
+    "Deadline",
     "Decision",
     "DefinitionChanged",
     "DigestMismatch",
     "Edit",
+    "Evidence",
     "ExactSession",
     "Forbidden",
     "FunctionTool",
     "Grant",
     "GrantNotFound",
+    "GrantTerms",
     "GuardrailFunctionOutput",
     "Handoff",
     "HandoffCallItem",
     "HandoffInputData",
     "HandoffOutputItem",
+    "Happened",
     "IllegalFact",
     "InputGuardrail",
     "InputGuardrailResult",
@@ -157,6 +166,7 @@ __all__ = [
     "ModelResponse",
     "ModelSettings",
     "NotFound",
+    "NotHappened",
     "NotPending",
     "OtherItem",
     "Outcome",
@@ -165,6 +175,7 @@ __all__ = [
     "OutputGuardrailTripwireTriggered",
     "OutputSpec",
     "Peek",
+    "PostgresSession",
     "QuestionNotFound",
     "RawResponsesStreamEvent",
     "ReasoningItem",

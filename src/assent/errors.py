@@ -22,6 +22,10 @@
     │   ├── DigestMismatch       a decision about something other than what is asked
     │   ├── StateSpent           a state that was resumed already
     │   ├── RunFinished          a run with nothing left to do
+    │   ├── ThreadWaiting        a thread that waits for an answer, and was given something else
+    │   ├── RunBusy              a run that somebody else drives
+    │   ├── Overtaken            a run that somebody else has written to meanwhile
+    │   ├── LeaseLost            a run that somebody else has taken over
     │   └── DefinitionChanged    a tool that is not what was asked about
     ├── Forbidden                who may not
     │   └── TripwireTriggered    a guardrail stopped the run for good
@@ -30,6 +34,7 @@
     │       ├── ToolInputGuardrailTripwireTriggered
     │       └── ToolOutputGuardrailTripwireTriggered
     ├── NotFound                 what is not there
+    │   ├── RunNotFound
     │   ├── AgentNotFound
     │   ├── QuestionNotFound
     │   ├── GrantNotFound
@@ -39,7 +44,8 @@
         ├── ModelRefused         a model that would not give the output it was asked for
         ├── AgentFailed          an agent that is a tool, and did not come to an output
         ├── InvalidOutput        an output that does not fit the agent's output type
-        └── SessionFailed
+        ├── SessionFailed
+        └── StoreFailed
 
 A pause, a refusal, an expiry and a tool's failure are facts in the journal, not exceptions.
 An error's first docstring line is its message when it is raised without one.
@@ -144,6 +150,17 @@ class IllegalFact(Conflict):
 class AlreadyDecided(Conflict):
     """The question has another answer already."""
 
+    def __init__(
+        self, message: str | None = None, *, by: str | None = None, verdict: str | None = None, at: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.by = by
+        """Who decided,"""
+        self.verdict = verdict
+        """what,"""
+        self.at = at
+        """and when, in milliseconds since 1970."""
+
 
 class NotPending(Conflict):
     """The question is not open any more."""
@@ -159,6 +176,22 @@ class StateSpent(Conflict):
 
 class RunFinished(Conflict):
     """The run has nothing left to do; give it new input with `state.add_input(...)`."""
+
+
+class ThreadWaiting(Conflict):
+    """The thread waits for an answer; give it, or say what becomes of the question."""
+
+
+class RunBusy(Conflict):
+    """Somebody else drives the run; wait until it is done, or until its lease has run out."""
+
+
+class Overtaken(Conflict):
+    """Somebody else has written to the run meanwhile; load it again."""
+
+
+class LeaseLost(Conflict):
+    """Somebody else has taken the run over; what was not written is not part of it."""
 
 
 class DefinitionChanged(Conflict):
@@ -212,6 +245,10 @@ class NotFound(AssentError):
     status = 404
 
 
+class RunNotFound(NotFound):
+    """The store has no such run."""
+
+
 class AgentNotFound(NotFound):
     """The registry has no such agent, or no such version of it."""
 
@@ -252,3 +289,10 @@ class InvalidOutput(Upstream):
 
 class SessionFailed(Upstream):
     """The session could not be read or written."""
+
+
+class StoreFailed(Upstream):
+    """The store could not be read or written."""
+
+    unknown: bool = False
+    """Whether it is not known if the change was written; if not, it was not."""

@@ -64,6 +64,16 @@ class Handoff(Tool):
         """The name of the agent that takes over."""
         return self.agent.name
 
+    @property
+    def leads_to(self) -> str:
+        """The name of the agent that takes over."""
+        return self.agent.name
+
+    @property
+    def shape(self) -> dict[str, Any] | None:
+        """The schema with all its defaults, if the arguments are of a type of the user's."""
+        return None if self.input is None else self.input.loose
+
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's defaults filled in; nothing is coerced."""
         return (self.input or NONE).canonical(args)

@@ -148,6 +148,15 @@ class ToolCallOutputItem(RunItem):
         return self.raw_item.get("call_id")
 
 
+class Evidence(Struct, frozen=True):
+    """A result of an attempt that came after the run had gone on without it."""
+
+    attempt: int
+    output: Any
+    at: int
+    """When it came, in milliseconds since 1970."""
+
+
 class ToolApprovalItem(RunItem, eq=False):
     """A call that waits for a person: a question. Two items are equal if they are the same question."""
 
@@ -173,6 +182,12 @@ class ToolApprovalItem(RunItem, eq=False):
     """The JSON schema of the answer, for a question of kind "input"."""
     at: int = 0
     """When it was asked, in milliseconds since 1970."""
+    until: int | None = None
+    """When it is rejected if nobody has decided, in milliseconds since 1970."""
+    due: int | None = None
+    """When it is overdue, in milliseconds since 1970; it goes on waiting."""
+    evidence: tuple[Evidence, ...] = ()
+    """Results of the call that came too late to count."""
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

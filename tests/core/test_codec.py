@@ -44,6 +44,8 @@ JOURNALS = Path(__file__).parent.parent / "journals"
 TODAY = JOURNALS / f"v{SCHEMA}.json"
 LATER = JOURNALS / f"v{SCHEMA}-awaited.json"
 """What the first journal of the schema is too old to hold."""
+STORED = JOURNALS / f"v{SCHEMA}-stored.json"
+"""And what came with the store."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -171,7 +173,33 @@ def golden_later() -> Saved:
     return Saved(SCHEMA, "1.1", journal)
 
 
-GOLDEN = {TODAY: golden, LATER: golden_later}
+def golden_stored() -> Saved:
+    """The facts and fields that came with runs that live in a store."""
+    terms: dict[str, Any] = {"max_uses": 2, "until": 900, "pins": js({"to": "ana"})}
+    journal: list[Any] = [
+        f.Began("root", 5, "run_3", "1.2", stored=True, at=1_700_000_000_000),
+        said("go"),
+        f.Defined("Root", "digest", {"send": "12345678"}),
+        replied(1, "c1", "c2", "c3"),
+        asked("c1", "q1", due=50, at=5),
+        approved("c1", "q1", at=60),
+        f.Granted("g1", "root", "send", "approve", "ana", definition="fp", at=60, **terms),
+        f.Approved("c2", "grant:g1", why="given by ana", at=61),
+        asked("c3", "q2", until=80, at=62),
+        f.Started("c1", at=63),
+        f.Left("c1", 1, at=64),
+        f.Started("c1", 2, at=65),
+        f.Left("c1", 2, "probe", at=66),
+        f.Started("c1", 3, at=67),
+        asked("c1", "q3", "doubt", at=70),
+        f.Witnessed("c1", 2, js("late"), at=75),
+        f.Refused("c3", "deadline", "q2", why="nobody decided in time", at=81),
+        f.Told("c3", "It was not approved."),
+    ]
+    return Saved(SCHEMA, "1.2", journal)
+
+
+GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
@@ -227,6 +255,14 @@ def test_the_golden_run_is_what_it_was() -> None:
         {"role": "user", "content": "in short"},
         {"type": "function_call", "name": "send", "arguments": "{}", "call_id": "call_c7"},
     ]
+
+
+def test_the_golden_run_of_a_store_is_what_it_was() -> None:
+    run = replay(decode(STORED.read_bytes()).journal)
+    assert (status(run), run.uses) == ("working", {"g1": 1})
+    assert [state.question.id for _, state in questions(run) if state.question] == ["q3"]
+    doubt = run.calls["c1"]
+    assert (doubt.attempt, doubt.retries, [late.attempt for late in doubt.witnessed]) == (3, 2, [2])
 
 
 # -- round trips -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from assent.core.replay import fold_all
 from assent.core.run import Run
 from assent.errors import IllegalFact
 from tests.core.support import approved, asked, began, finished, js, replied, said, snapshot
-from tests.core.test_codec import golden, golden_later
+from tests.core.test_codec import golden, golden_later, golden_stored
 
 
 def outcome(fold_them: Any, journal: list[Any]) -> tuple[Any, str | None]:
@@ -47,6 +47,8 @@ def changed(chance: Random, id: str, facts: list[Any]) -> list[Any]:
         (1, {"args": js({"n": 1}), "fills": js({"m": 2}), "digest": "of what was shown"}),
         (1, {"asked": "q1"}),
         (1, {"tool": "another"}),
+        (1, {"by": "grant:g1"}),
+        (1, {"by": "grant:g1", "at": 9}),
         (2, {"attempt": chance.randrange(3)}),
         (3, {"asked": "q1"}),
         (3, {"error": "ValueError", "note": "cut"}),
@@ -66,6 +68,8 @@ def crowded(chance: Random, id: str, facts: list[Any]) -> list[Any]:
             [f.Cancelled("ana")],
             [f.Closed("enough")],
             [f.Limited(chance.randrange(1, 6))],
+            [f.Granted(f"g{id}", "root", "send", "approve", "ana")],
+            [f.Revoked("g1", "ana")],
             [f.Defined("root", finishing=chance.random() < 0.5)],
         ]
     )
@@ -99,7 +103,8 @@ def test_turns_that_are_plain_or_almost(part: int) -> None:
             options["guards"] = ("g1",)
         if chance.random() < 0.1:
             options["live"] = True
-        journal = [began(**options), said("go")]
+        grant = f.Granted("g1", "root", "send", "approve", "ana", max_uses=chance.choice([None, 1, 2]), until=8)
+        journal = [began(**options), said("go"), *([grant] if chance.random() < 0.5 else [])]
         for number in range(chance.randrange(1, 8)):
             journal += turn(chance, number)
         whole = outcome(fold_all, journal)
@@ -108,7 +113,7 @@ def test_turns_that_are_plain_or_almost(part: int) -> None:
     assert min(ended.values()) > 20
 
 
-@pytest.mark.parametrize("saved", [golden(), golden_later()], ids=["first", "later"])
+@pytest.mark.parametrize("saved", [golden(), golden_later(), golden_stored()], ids=["first", "later", "stored"])
 def test_golden_journals(saved: Any) -> None:
     journal = decode(encode(saved)).journal
     assert outcome(fold_all, journal) == outcome(one_by_one, journal)

@@ -93,6 +93,7 @@ def stages() -> list[Stage]:
                 Stage(kind, "ASKED", "doubt", (*running, doubt), doubt, 1),
                 Stage(kind, "ASKED", "input", (*running, body), body, 1),
                 Stage(kind, "READY", "doubt_run_it", (*running, doubt, approved("c1", "q2")), None, 1),
+                Stage(kind, "READY", "left", (*running, f.Left("c1", 1)), None, 1),
                 Stage(kind, "READY", "answered", (*running, body, answered("c1", "q2")), None, 1),
                 Stage(kind, "REFUSED", "doubt_give_up", (*running, doubt, refused("c1", "q2")), None, 1),
                 Stage(kind, "REFUSED", "unanswered", (*running, body, refused("c1", "q2")), None, 1),
@@ -145,6 +146,7 @@ def fitting(kind: type[f.Fact], stage: Stage) -> Any:
         f.Answered: lambda: answered("c1", open or ""),
         f.Redefined: lambda: f.Redefined("c1", "fp", "ana"),
         f.Started: lambda: f.Started("c1", stage.attempt + 1),
+        f.Left: lambda: f.Left("c1", stage.attempt),
         f.Stepped: lambda: f.Stepped("c1", "s", js(1)),
         f.Finished: lambda: finished("c1", asked=open),
         f.Witnessed: lambda: f.Witnessed("c1", stage.attempt, js("late")),
@@ -313,6 +315,14 @@ def test_a_start_with_another_number_than_the_one_due_is_refused(stage: Stage, p
     run = at_stage(stage, path)
     for attempt in {-1, 0, 1, 2, 3, 4} - {stage.attempt + 1}:
         assert not legal(run, f.Started("c1", attempt, path=path))
+
+
+@every_stage
+@everywhere
+def test_only_the_attempt_under_way_can_have_come_to_nothing(stage: Stage, path: Path) -> None:
+    run = at_stage(stage, path)
+    for attempt in {-1, 0, 1, 2, 3, 4} - {stage.attempt}:
+        assert not legal(run, f.Left("c1", attempt, path=path))
 
 
 @every_stage

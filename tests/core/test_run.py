@@ -8,7 +8,7 @@ import pytest
 
 from assent.core import facts as f
 from assent.core.fold import check, fold
-from assent.core.run import Run, deadline, owed, questions, status
+from assent.core.run import Run, deadline, overdue, owed, questions, status
 from assent.core.transcript import transcript
 from assent.errors import IllegalFact
 from tests.core.support import (
@@ -1110,6 +1110,18 @@ def test_a_question_that_does_not_allow_a_rejection_still_runs_out_of_time() -> 
 
 def test_a_question_allows_an_answer_at_least() -> None:
     assert not legal(play(began(), said(), replied(1, "c1")), asked("c1", "q1", allowed=()))
+
+
+def test_silence_comes_to_a_rejection_of_every_question_whose_time_is_up() -> None:
+    run = play(began(), said(), replied(1, "c1", "c2", "c3", "p4:agent"), asked("c1", "q1", until=100))
+    more(run, asked("c2", "q2"), asked("c3", "q3", until=300, due=50), approved("p4"), branch("p4"))
+    more(run, *under(("p4",), [said(), replied(1, "d1"), asked("d1", "q4", until=99, allowed=("approve",))]))
+    assert overdue(run, 99) == []
+    assert [fact.asked for fact in overdue(run, 100)] == ["q4"]
+    late = overdue(run, 101)
+    assert [(fact.asked, fact.by, fact.path) for fact in late] == [("q1", "deadline", ()), ("q4", "deadline", ("p4",))]
+    more(run, *late)
+    assert overdue(run, 101) == []
 
 
 def test_the_deadline_is_the_next_one_of_all_open_questions() -> None:

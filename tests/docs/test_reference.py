@@ -16,7 +16,9 @@ import griffe
 import pytest
 
 import assent
+import assent.engines
 import assent.errors
+import assent.store
 import assent.testing
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,6 +27,8 @@ ERRORS = ROOT / "docs" / "reference" / "errors.md"
 SOURCE = Path(assent.__file__).parent.parent
 
 NAMES = [f"assent.{name}" for name in assent.__all__]
+NAMES += [f"assent.engines.{name}" for name in assent.engines.__all__]
+NAMES += [f"assent.store.{name}" for name in assent.store.__all__]
 NAMES += [f"assent.testing.{name}" for name in assent.testing.__all__]
 
 

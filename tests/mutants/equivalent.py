@@ -59,6 +59,8 @@ EQUIVALENT: dict[str, str] = {
         "before the beginning nothing was said"
     ),
     "run.deadline: 's.question and s.question.until is not None' without 's.question'": NARROWING,
+    "run.overdue: 'state.question is not None and state.question.until is not None and at > state.question.until' "
+    "without 'state.question is not None'": NARROWING,
     # the gate
     "gate.read_arguments: 'not given.strip() and not tool.required' without 'not tool.required'": (
         "blank arguments that may not be blank do not fit either way; only the words differ"
@@ -75,8 +77,6 @@ EQUIVALENT: dict[str, str] = {
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
     "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(agent)' without "
     "'driver.audience.wants(agent)'": SHORT_CUT,
-    "door.enter: 'isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff' without "
-    "'isinstance(tool, Handoff)'": "only a handoff ends so",
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"

@@ -145,7 +145,14 @@ PROPERTY = "property"
 JUDGES: dict[str, dict[str, Callable[[], None]]] = {
     CORE: {"salvo": fire, PROPERTY: tests("property/test_core.py"), "table": tests("core")},
     RUNTIME: {
-        "gate and door": tests("unit/test_gate.py", "unit/test_door.py", "unit/test_checks.py"),
+        "gate and door": tests(
+            "unit/test_gate.py",
+            "unit/test_door.py",
+            "unit/test_checks.py",
+            "unit/test_grant_terms.py",
+            "unit/test_deadlines.py",
+            "unit/test_doubt.py",
+        ),
         "unit": tests(
             "unit/test_handoffs.py",
             "unit/test_agent_tools.py",

@@ -163,13 +163,25 @@ def _asked(ledger: Ledger, place: Place, line: Line, fact: f.Asked) -> bool:
 def _approved(ledger: Ledger, place: Place, line: Line, fact: f.Approved) -> bool:
     if line.question is not None:
         return _answers(line, fact, "edit" if fact.args or fact.tool is not None else "approve")
-    return unjudged(line) and fact.asked is None and fact.tool is None
+    return unjudged(line) and fact.asked is None and fact.tool is None and _granted(ledger, fact)
 
 
 def _refused(ledger: Ledger, place: Place, line: Line, fact: f.Refused) -> bool:
     if line.question is not None:
         return _answers(line, fact, "reject")
-    return (unjudged(line) or ready(line)) and fact.asked is None
+    return (unjudged(line) or ready(line)) and fact.asked is None and _granted(ledger, fact)
+
+
+def _granted(ledger: Ledger, fact: Any) -> bool:
+    """Whether a grant, if it was one, may still decide: it was not taken back, is not used up, and has not ended."""
+    if not fact.by.startswith("grant:"):
+        return True
+    id = fact.by.removeprefix("grant:")
+    grant = ledger.grants.get(id)
+    if grant is None:
+        return id not in ledger.revoked
+    enough = grant.max_uses is None or ledger.uses.get(id, 0) < grant.max_uses
+    return enough and (grant.until is None or fact.at <= grant.until)
 
 
 def _answered(ledger: Ledger, place: Place, line: Line, fact: f.Answered) -> bool:
@@ -209,6 +221,7 @@ OF_A_CALL: dict[type[f.Fact], Callable[[Ledger, Place, Line, Any], bool]] = {
     f.Answered: _answered,
     f.Redefined: lambda ledger, place, line, fact: unjudged(line) or open_question(line) or ready(line),
     f.Started: _started,
+    f.Left: lambda ledger, place, line, fact: in_body(line) and fact.attempt == len(line.starts),
     f.Stepped: lambda ledger, place, line, fact: in_body(line),
     f.Finished: _finished,
     f.Witnessed: lambda ledger, place, line, fact: fact.attempt in line.starts,

@@ -33,6 +33,8 @@ class Line:
     running: bool = False
     question: f.Asked | None = None
     starts: list[int] = field(default_factory=list)
+    in_vain: int = 0
+    late: list[f.Witnessed] = field(default_factory=list)
     outcome: Any = None
     done: bool = False
     edited: bool = False
@@ -84,6 +86,8 @@ class Ledger:
         self.asked: list[str] = []
         self.decided: set[str] = set()
         self.grants: dict[str, f.Granted] = {}
+        self.revoked: set[str] = set()
+        self.uses: dict[str, int] = {}
         self.cancelled = False
 
     # -- reading -----------------------------------------------------------------------------------
@@ -242,9 +246,24 @@ class Ledger:
     def _granted(self, fact: f.Granted, place: Place, line: None) -> None:
         assert not fact.path and fact.id and fact.id not in self.grants
         self.grants[fact.id] = fact
+        self.revoked.discard(fact.id)
+        self.uses.pop(fact.id, None)
 
     def _revoked(self, fact: f.Revoked, place: Place, line: None) -> None:
         del self.grants[fact.grant]
+        self.revoked.add(fact.grant)
+
+    def _by_grant(self, fact: f.Approved | f.Refused) -> None:
+        """What a grant decides is within its terms, and counted."""
+        if fact.asked is not None or not fact.by.startswith("grant:"):
+            return
+        id = fact.by.removeprefix("grant:")
+        assert id not in self.revoked, "a grant that was taken back decides nothing"
+        self.uses[id] = self.uses.get(id, 0) + 1
+        grant = self.grants.get(id)
+        if grant is not None:
+            assert grant.max_uses is None or self.uses[id] <= grant.max_uses, "a grant is used as often as it says"
+            assert grant.until is None or fact.at <= grant.until, "a grant ends when it says"
 
     def _limited(self, fact: f.Limited, place: Place, line: None) -> None:
         place.max_turns = fact.max_turns
@@ -299,6 +318,9 @@ class Ledger:
         assert line.outcome is None and not line.running
         assert question is None or question.kind == "approval" or (question.kind == "doubt" and not edit)
         self._answers(fact, line, "edit" if edit else "approve")
+        self._by_grant(fact)
+        if question is not None:
+            line.in_vain = 0
         line.judged = line.may_run = True
         line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         if fact.tool is not None:
@@ -311,6 +333,7 @@ class Ledger:
     def _refused(self, fact: f.Refused, place: Place, line: Line) -> None:
         assert not line.running, "what is running is not refused"
         self._answers(fact, line, "reject")
+        self._by_grant(fact)
         line.judged, line.may_run = True, False
         assert line.outcome is None, "a call has one outcome"
         line.outcome = fact
@@ -329,6 +352,7 @@ class Ledger:
         line.answers.append((line.question, fact))
         self._answers(fact, line, "respond")
         line.may_run = True  # as it was when the body asked
+        line.in_vain = 0
 
     def _redefined(self, fact: f.Redefined, place: Place, line: Line) -> None:
         assert line.outcome is None and not line.running
@@ -343,6 +367,11 @@ class Ledger:
             self._alone(place, line)
         line.starts.append(fact.attempt)
         line.running = True
+
+    def _left(self, fact: f.Left, place: Place, line: Line) -> None:
+        assert line.running and line.branch is None and line.starts[-1] == fact.attempt
+        line.running = False
+        line.in_vain += 1
 
     @staticmethod
     def _alone(place: Place, line: Line) -> None:
@@ -364,6 +393,9 @@ class Ledger:
 
     def _witnessed(self, fact: f.Witnessed, place: Place, line: Line) -> None:
         assert fact.attempt in line.starts
+        above = [self.places[fact.path[:depth]].lines[hop] for depth, hop in enumerate(fact.path)]
+        if not line.done and not self.over(fact.path) and not any(each.done for each in above):
+            line.late.append(fact)
 
     def _handedoff(self, fact: f.HandedOff, place: Place, line: Line) -> None:
         assert line.call.kind == "handoff" and line.running

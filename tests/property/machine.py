@@ -139,8 +139,16 @@ class Machine(Journalled):
                 self.question(chance, path, call, "approval"),
                 f.Guarded("tool_input", "g", call=call, path=path),
                 *(self.refusal_by_grant(chance, path, call, grant) for grant in list(self.run.grants)[-1:]),
+                *(self.by_grant(chance, path, call, grant) for grant in [*self.run.grants, *self.run.revoked][-3:]),
             ]
-        self.put(chance.choice(options))
+        fact = chance.choice(options)
+        if "grant:" in getattr(fact, "by", ""):
+            self.offer(fact)  # which may be used up
+        else:
+            self.put(fact)
+
+    def by_grant(self, chance: Random, path: Path, call: str, grant: str) -> f.Approved:
+        return f.Approved(call, f"grant:{grant}", at=self.tick(), path=path)
 
     def refusal_by_grant(self, chance: Random, path: Path, call: str, grant: str) -> f.Refused:
         """With the grant's words, or its own; or by somebody who only bears a grant's name."""
@@ -187,6 +195,7 @@ class Machine(Journalled):
             self.question(chance, path, call, "doubt"),
             self.question(chance, path, call, "input"),
             f.Stepped(call, chance.choice(["a", "b", ""]), js(1), path=path),
+            f.Left(call, state.attempt, chance.choice(["runtime", "probe"]), path=path),
             f.Guarded("tool_output", "g", call=call, path=path),
             f.Witnessed(call, state.attempt, js("late"), path=path),
         ]
@@ -330,10 +339,16 @@ class Machine(Journalled):
             f.Saved(len(self.run.at(path).entries), path=path),
             f.Guarded("output", "g", path=path),
             f.Granted(self.new_id("g"), "agent", "t", "approve", "ana"),
+            f.Granted(self.new_id("g"), "agent", "t", "approve", "ana", **self.terms(chance)),
+            f.Granted(self.new_id("g"), "agent", "t", "approve", "ana", **self.terms(chance)),
             f.Granted(self.new_id("g"), "agent", "t", chance.choice(["approve", "reject"]), "ana", None, "no"),
             *(f.Revoked(grant, "ana") for grant in self.run.grants),
         ]
         self.put(chance.choice(options))
+
+    def terms(self, chance: Random) -> dict[str, Any]:
+        until = chance.choice([None, None, self.now + chance.randint(-1, 20)])
+        return {"max_uses": chance.choice([None, 1, 1, 2]), "until": until, "pins": chance.choice(ARGS[:3])}
 
     def cancel(self, chance: Random) -> None:
         if self.run.cancelled is None and maybe(chance, 2):
@@ -447,7 +462,7 @@ class Machine(Journalled):
             f.Defined: lambda: f.Defined("eve", finishing=maybe(chance, 2), **where),
             f.Concluded: lambda: f.Concluded(args, source, chance.choice([None, call, call]), **where),
             f.Continued: lambda: f.Continued(**where),
-            f.Granted: lambda: f.Granted(grant, "agent", "t", "approve", "eve", **where),
+            f.Granted: lambda: f.Granted(grant, "agent", "t", "approve", "eve", **self.terms(chance), **where),
             f.Revoked: lambda: f.Revoked(grant, "eve", **where),
             f.Limited: lambda: f.Limited(number, **where),
             f.Cancelled: lambda: f.Cancelled("eve", **where),
@@ -457,6 +472,7 @@ class Machine(Journalled):
             f.Told: lambda: f.Told(call, "", **where),
             f.Redefined: lambda: f.Redefined(call, "", "eve", **where),
             f.Started: lambda: f.Started(call, attempt, **where),
+            f.Left: lambda: f.Left(call, attempt - chance.choice([0, 1, 1]), **where),
             f.Stepped: lambda: f.Stepped(call, "", args or js(0), **where),
             f.Witnessed: lambda: f.Witnessed(call, chance.choice([0, 1, attempt]), args or js(0), **where),
             f.HandedOff: lambda: f.HandedOff(call, "eve", chance.choice([f.NOTHING, js([])]), **where),
@@ -464,11 +480,12 @@ class Machine(Journalled):
         if kind in make:
             return make[kind]()
         question = self.asked_id(chance, call, where["path"])
+        who = chance.choice(["eve", "eve", f"grant:{grant}", *(f"grant:{old}" for old in list(self.run.revoked)[-1:])])
         if kind is f.Approved:
             args = chance.choice([f.NOTHING, args])
-            return f.Approved(call, "eve", question, args, chance.choice([None, None, "u"]), **where)
+            return f.Approved(call, who, question, args, chance.choice([None, None, "u"]), **where)
         if kind is f.Refused:
-            return f.Refused(call, "eve", question, **where)
+            return f.Refused(call, who, question, **where)
         if kind is f.Finished:
             return f.Finished(call, args or js(0), "eve", question, **where)
         assert kind is f.Answered, f"the client does not know {kind.__name__}"

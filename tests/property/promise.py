@@ -133,6 +133,10 @@ class Account:
         for depth in range(len(path) + 1):
             assert not self.spots[path[:depth]].awaited, "nothing starts before the input guardrails are in"
 
+    def _left(self, number: int, fact: f.Left) -> None:
+        assert fact.by == "runtime", "no tool here says how it ended"
+        self.lines[fact.path, fact.call].starts.pop()  # the body was not entered after all
+
     def _handedoff(self, number: int, fact: f.HandedOff) -> None:
         spot, line = self.spots[fact.path], self.lines[fact.path, fact.call]
         spot.handed[line.turn] += 1

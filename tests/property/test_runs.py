@@ -112,7 +112,11 @@ def everything(ending: Ending) -> Iterator[str]:
 
 
 EXPECTED = {
-    *(kind.__name__ for kind in FACTS if kind not in (f.Continued, f.Revoked, f.Redefined, f.Limited, f.Witnessed)),
+    *(
+        kind.__name__
+        for kind in FACTS
+        if kind not in (f.Continued, f.Revoked, f.Redefined, f.Limited, f.Left, f.Witnessed)
+    ),
     *("ends done", "ends closed", "ends exhausted", "depth 0", "depth 1", "depth 2", "depth 3"),
     *("input passes", "input trips", "output passes", "output trips"),
     *(f"tool_{where} {what}" for where in ("input", "output") for what in ("passes", "held back", "trips")),

@@ -15,7 +15,7 @@ from assent.core import codec
 from assent.core import facts as f
 from assent.core.fold import check, fold
 from assent.core.rules import NEXT
-from assent.core.run import CallState, Run, Status, Turn, deadline, owed, questions, status
+from assent.core.run import CallState, Run, Status, Turn, deadline, overdue, owed, questions, status
 from assent.core.transcript import news, output_text, transcript
 from assent.errors import IllegalFact
 from tests.core.support import Path, asked, finished, js, snapshot
@@ -156,7 +156,8 @@ class Journalled(RuleBasedStateMachine):
                 return [f.Began("child", 1, path=(*path, call))]
             return [f.Started(call, state.attempt + 1, path=path)]
         if type(effect) is f.Settle:
-            return [asked(call, "fresh", "doubt", path=path), finished(call, path=path)]
+            left = f.Left(call, state.attempt, path=path)
+            return [asked(call, "fresh", "doubt", path=path), finished(call, path=path), left]
         return [f.Told(call, "no", path=path)] if type(effect) is f.Tell else [finished(call, path=path)]
 
     def the_status_is_what_it_says(self) -> None:
@@ -189,10 +190,16 @@ class Journalled(RuleBasedStateMachine):
         assert set(self.run.decided) == self.ledger.decided
         ends = [state.question.until for _, state in questions(self.run) if state.question.until is not None]
         assert deadline(self.run) == (min(ends) if ends else None)
+        for at in {self.now, *ends}:
+            open_ones = [s.question for _, s in questions(self.run)]
+            late = [question.id for question in open_ones if question.until is not None and question.until < at]
+            assert [fact.asked for fact in overdue(self.run, at)] == late, "silence comes to a rejection"
+            assert not any(refuses(self.run, fact) for fact in overdue(self.run, at))
 
     def the_run_holds_what_was_recorded(self) -> None:
         assert self.run.seq == len(self.journal)
         assert self.run.grants == self.ledger.grants
+        assert (self.run.uses, set(self.run.revoked)) == (self.ledger.uses, self.ledger.revoked)
         assert self.run.marks == {d.digest: d.tools for d in self.journal if type(d) is f.Defined and d.tools}
         assert (self.run.cancelled is not None) == self.ledger.cancelled
         for path, place in self.ledger.places.items():
@@ -238,6 +245,7 @@ class Journalled(RuleBasedStateMachine):
         assert set(state.allowed()) == set(fit)
         assert (state.edited, state.fingerprint) == (line.edited, line.fingerprint)
         assert (list(state.answers), list(state.steps)) == (line.answers, line.steps)
+        assert (state.retries, list(state.witnessed)) == (line.in_vain, line.late)
         if type(line.outcome) is f.Finished and state.call.kind not in ("hook", "output"):
             told = "[A person changed this call" in (output_text(state) or "")
             assert told == line.edited, "the model is told what ran instead of what it proposed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
@@ -11,6 +11,9 @@ from pydantic import TypeAdapter
 from ..core.digest import canonical, plain, worded
 from ..core.facts import NOTHING
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from jsonschema import FormatChecker
 
 
 def schema_of(schema: Any) -> Raw:
@@ -35,15 +38,17 @@ def typed(schema: Any, value: Any) -> Any:
     return value if schema is None or isinstance(schema, dict) else TypeAdapter(schema).validate_python(value)
 
 
-def problem_with(value: Any, schema: Raw) -> str | None:
-    """What is wrong with an answer; None if it fits."""
+def problem_with(value: Any, schema: Raw, formats: FormatChecker | None = None) -> str | None:
+    """What is wrong with an answer; None if it fits. `formats` checks them, if not as the standard says."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
     from referencing import Registry
 
     # An empty registry: a schema may point into itself, and never makes us fetch anything.
     validator = Draft202012Validator(
-        msgspec.json.decode(schema), registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
+        msgspec.json.decode(schema),
+        registry=Registry(),
+        format_checker=formats or Draft202012Validator.FORMAT_CHECKER,
     )
     try:
         error = best_match(validator.iter_errors(value))

@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.digest import canonical
+from ..core.rules import verdict_of
 from ..core.run import CallState, Run
 from ..errors import AlreadyDecided, DigestMismatch, InvalidDecision, NotPending, QuestionNotFound
-from ..tools.tool import Tool
 from .answer import problem_with
 from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
 from .question import action_digest, new_id
+from .terms import GrantTerms, terms_from
 
 Verdict = f.Approved | f.Refused | f.Finished | f.Answered
 _NAMES: dict[type, f.Verdict] = {Approve: "approve", Edit: "edit", Reject: "reject", Respond: "respond"}
+FOR_ALWAYS = GrantTerms()
+_PAST: dict[f.Verdict, str] = {"approve": "approved", "edit": "edited", "reject": "rejected", "respond": "answered"}
+
+
+class Definition(Protocol):
+    """What a decision needs to know of a tool: of one that is at hand, or of one as it was when it was asked about."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> f.CallKind: ...
+    @property
+    def server(self) -> str | None: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the defaults filled in; nothing is coerced."""
+
+    def bind(self, args: dict[str, Any]) -> Any:
+        """See that the arguments fit, or raise `InvalidArguments`."""
+
+    def takes(self, name: str) -> bool:
+        """Whether there can be an argument of this name."""
+
+
+ToolOf = Callable[[CallState, str], Definition]
+"""The tool of this name that a call's decision may be about, or an error that says why there is none."""
 
 
 def find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ...], CallState, f.Asked]:
@@ -43,7 +74,7 @@ def settle(
     by: str,
     at: int,
     digest: str | None,
-    tool_of: Callable[[CallState, str], Tool],
+    tool_of: ToolOf,
 ) -> Verdict | None:
     """The fact that records a decision; None if just this was decided before."""
     decision = decision_from(given)
@@ -51,7 +82,7 @@ def settle(
     path, state, asked = find(root, question_id, digest)
     earlier = root.decided.get(question_id)
     if earlier is not None:
-        _same_again(question_id, decision, earlier, state, tool_of)
+        _same_again(root, question_id, decision, earlier, state, tool_of)
         return None
     if any(root.at(path[:n]).closed is not None for n in range(len(path) + 1)):
         raise NotPending(f"Question {question_id} is not open any more: the run, or the agent it is of, has failed.")
@@ -81,7 +112,39 @@ def settle(
     return f.Finished(state.call.id, value, by, asked.id, at=at, path=path)
 
 
-def edited(tool: Tool, decision: Edit) -> dict[str, Any]:
+def decided(
+    root: Run,
+    question_id: str,
+    given: Decision | dict[str, Any],
+    *,
+    by: str,
+    at: int,
+    digest: str | None,
+    tool_of: ToolOf,
+    terms: GrantTerms | dict[str, Any] | bool | None = None,
+) -> list[f.AnyFact]:
+    """The facts that record a decision, with `terms` that of its grant too; none if all this was recorded before."""
+    decision = decision_from(given)
+    limits = terms_from(terms, decision)
+    fact = settle(root, question_id, decision, by=by, at=at, digest=digest, tool_of=tool_of)
+    facts: list[f.AnyFact] = [fact] if fact is not None else []
+    if limits is None or (fact is None and limits != FOR_ALWAYS):
+        return facts  # a grant with terms came with the first of two decisions that are the same
+    _, state, asked = find(root, question_id, None)
+    if asked.kind != "approval":
+        raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
+    if type(decision) is Edit and decision.tool not in (None, state.call.tool):
+        raise InvalidDecision("An edit that chooses another tool is for one call; it cannot be for always.")
+    message = decision.message if type(decision) is Reject else None
+    verdict = "reject" if type(decision) is Reject else "approve"
+    grant = granted(state, tool_of(state, state.tool), verdict, by, message, at, limits)
+    known = any(replace(grant, id=each.id, by=each.by, at=each.at) == each for each in root.grants.values())
+    if not known or limits != FOR_ALWAYS:  # one that is counted, or ends, is one more
+        facts.append(grant)
+    return facts
+
+
+def edited(tool: Definition, decision: Edit) -> dict[str, Any]:
     """A person's arguments, canonical, or `InvalidArguments`."""
     args = tool.canonical(decision.arguments)
     tool.bind(args)
@@ -96,19 +159,43 @@ def responded(asked: f.Asked, decision: Decision) -> Raw:
     return Raw(canonical(value))
 
 
-def granted(state: CallState, tool: Tool, verdict: Any, by: str, message: str | None, at: int) -> f.Granted:
-    """The fact that a decision holds for later calls too."""
+def granted(
+    state: CallState,
+    tool: Definition,
+    verdict: Any,
+    by: str,
+    message: str | None,
+    at: int,
+    terms: GrantTerms | None = None,
+) -> f.Granted:
+    """The fact that a decision holds for later calls too, within these terms."""
+    terms = terms or FOR_ALWAYS
+    for name in terms.pins or ():
+        if not tool.takes(name):
+            raise InvalidDecision(f"Tool {tool.name!r} has no parameter {name!r:.80} that a grant could pin.")
     return f.Granted(
-        new_id("g"), state.turn.agent, tool.name, verdict, by, tool.server, message, tool.fingerprint, at=at
+        new_id("g"),
+        state.turn.agent,
+        tool.name,
+        verdict,
+        by,
+        tool.server,
+        message,
+        tool.fingerprint,
+        terms.max_uses,
+        terms.until(at),
+        terms.pinned(),
+        at=at,
     )
 
 
 def _same_again(
+    root: Run,
     question_id: str,
     decision: Decision,
     earlier: f.CallFact,
     state: CallState,
-    tool_of: Callable[[CallState, str], Tool],
+    tool_of: ToolOf,
 ) -> None:
     replaced = earlier if type(earlier) is f.Asked else None
     if type(earlier) is f.Approved and state.approval is None:
@@ -116,14 +203,15 @@ def _same_again(
     if replaced is not None:
         raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
     if not _same(decision, earlier, state, tool_of):
-        by = getattr(earlier, "by", "")
-        what = {f.Approved: "approved", f.Refused: "rejected"}.get(type(earlier), "answered")
-        if type(earlier) is f.Approved and earlier.args:
-            what = "edited"
-        raise AlreadyDecided(f"Question {question_id} was {what} by {by} already.")
+        by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
+        at = (root.began.at if root.began is not None else 0) + earlier.at
+        when = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)).isoformat(" ", "seconds")
+        raise AlreadyDecided(
+            f"Question {question_id} was {_PAST[verdict]} by {by} already, at {when}.", by=by, verdict=verdict, at=at
+        )
 
 
-def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: Callable[[CallState, str], Tool]) -> bool:
+def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf) -> bool:
     """Whether the decision says what is recorded already; notes and names do not count."""
     if type(earlier) is f.Refused:
         return type(decision) is Reject and decision.message == earlier.message

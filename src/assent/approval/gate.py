@@ -18,10 +18,11 @@ from ..agent import Agent
 from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, parse_object, text, worded
-from ..core.run import CallState, Run
+from ..core.run import CallState, Run, spent
 from ..errors import InvalidArguments
 from ..tools.tool import Tool, qualified
-from .question import CANNOT_RUN, action_digest, every_call, fills, fitting, item_of, new_id
+from .deadline import Deadline, deadline_from
+from .question import action_digest, allowed_of, every_call, fills, item_of, new_id
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -38,6 +39,8 @@ class Case(Struct, frozen=True):
     agent: Agent[Any]
     ctx: RunContextWrapper[Any]
     at: int
+    deadline: Deadline | None = None
+    """How long a person is waited for, unless the tool says."""
 
 
 class Arguments(Struct, frozen=True):
@@ -86,16 +89,20 @@ async def judge(case: Case) -> Judgement:
         return f.Refused(call.id, "runtime", message=words, why="another handoff was taken", path=case.path)
     if tool is None or args is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
-    grant = grant_for(case.root, case.state.turn.agent, tool)
+    grant = grant_for(case.root, case.state.turn.agent, tool, args.value, case.at)
     if grant is not None and grant.verdict == "reject":
-        return f.Refused(call.id, f"grant:{grant.id}", why=f"given by {grant.by}", path=case.path)
+        return f.Refused(
+            call.id, f"grant:{grant.id}", why=f"given by {grant.by}", at=_time(case, grant), path=case.path
+        )
     if tool.needs_approval is False:
         if args.problem is not None:
             return f.Refused(call.id, "runtime", why=args.problem, path=case.path)
         return f.Approved(call.id, "rule", args=args.args, path=case.path)  # the door fills in the defaults
     if args.problem is None and grant is not None:
-        why = f"given by {grant.by}"
-        return f.Approved(call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, path=case.path)
+        why, at = f"given by {grant.by}", _time(case, grant)
+        return f.Approved(
+            call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, at=at, path=case.path
+        )
     why_ask = await _why_ask(case, tool, args)
     if why_ask is None:
         by = f"rule:{qualified(tool.needs_approval)}"
@@ -103,16 +110,54 @@ async def judge(case: Case) -> Judgement:
     return await _ask(case, tool, args, why_ask)
 
 
-def grant_for(root: Run, agent: str, tool: Tool) -> f.Granted | None:
-    """The grant that covers a call of this tool; a rejection goes before any approval."""
+def _time(case: Case, grant: f.Granted) -> int:
+    """The time for a verdict by a grant; one that holds for ever needs none."""
+    return case.at if has_terms(grant) else 0
+
+
+def has_terms(grant: f.Granted) -> bool:
+    """Whether a grant does not hold for every call, for ever."""
+    return grant.max_uses is not None or grant.until is not None or bool(grant.pins)
+
+
+def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = None, at: int = 0) -> f.Granted | None:
+    """The grant that covers a call of this tool with these arguments at this time.
+
+    A rejection goes before any approval, and an approval that is not counted before one that is.
+    """
     found = None
     for grant in root.grants.values():
-        if grant.tool == tool.name and grant.agent == agent and grant.server == tool.server:
-            if grant.verdict == "reject":
-                return grant
-            if grant.definition in (None, tool.fingerprint):  # a changed tool is not what was approved for always
-                found = found or grant
+        if grant.tool != tool.name or grant.agent != agent or grant.server != tool.server:
+            continue
+        if (grant.pins and not pinned(grant.pins, args)) or spent(root, grant, at) is not None:
+            continue
+        if grant.verdict == "reject":
+            return grant
+        if grant.definition not in (None, tool.fingerprint):
+            continue  # a changed tool is not what was approved for always
+        if found is None or (found.max_uses is not None and grant.max_uses is None):
+            found = grant
     return found
+
+
+def pinned(pins: Raw, args: dict[str, Any] | None) -> bool:
+    """Whether the arguments have what is pinned."""
+    wanted = parse_object(bytes(pins).decode())
+    return args is not None and all(name in args and same(args[name], value) for name, value in wanted.items())
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are one: 1 and 1.0 are, and 1 and true are not."""
+    kinds = {type(one), type(other)}
+    if kinds <= {int, float}:
+        return bool(one == other)
+    if len(kinds) > 1:
+        return False
+    if kinds == {dict}:
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if kinds == {list}:
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
 
 
 async def _why_ask(case: Case, tool: Tool, args: Arguments) -> str | None:
@@ -147,18 +192,46 @@ def _unless_stopped(error: BaseException) -> None:
 
 async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
     shown: Any = {"raw": case.state.proposal.arguments} if args.value is None else args.value
+    limit = deadline_of(tool, case.deadline)
+    prompt = f.NOTHING
+    if tool.describe is not None:
+        prompt, why = await _described(case, tool, shown, why)
     asked = f.Asked(
         case.state.call.id,
         new_id("q"),
         "" if why == every_call(tool.name) else why,
         action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown),
-        allowed=fitting(case.state, "approval", CANNOT_RUN) if args.problem is not None else None,
+        allowed=allowed_of(case.state, tool.allowed, can_run=args.problem is None),
         args=args.args,
+        prompt=prompt,
         fills=args.fills,
+        until=limit.until(case.at) if limit is not None else None,
+        due=limit.due(case.at) if limit is not None else None,
         at=case.at,
         path=case.path,
     )
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
+
+
+async def _described(case: Case, tool: Tool, shown: dict[str, Any], why: str) -> tuple[Raw, str]:
+    """What the tool says of a call, as JSON, and why a person is asked: there it is told if the description fails."""
+    name = qualified(tool.describe)
+    try:
+        args = parse_object(canonical(shown).decode())  # a copy
+        words = tool.describe(case.ctx, args, case.state.proposal.call_id or "")  # type: ignore[misc]
+        words = await words if inspect.isawaitable(words) else words
+        if type(words) is str:
+            return Raw(canonical(text(words)[0])), why
+        problem = f"the description {name} gave {described(words)}, which is not text"
+    except (Exception, asyncio.CancelledError) as error:
+        _unless_stopped(error)
+        problem = f"the description {name} failed with {worded(error)}"
+    return f.NOTHING, f"{why} ({problem})"
+
+
+def deadline_of(tool: Tool, default: Deadline | None) -> Deadline | None:
+    """How long a question about a call of this tool waits: the tool's own say goes first."""
+    return deadline_from(tool.name, tool.deadline) or default
 
 
 async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Asked) -> Judgement:

@@ -9,7 +9,7 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, parse_object
 from ..core.facts import decode
 from ..core.run import CallState, Run
-from ..item import ToolApprovalItem
+from ..item import Evidence, ToolApprovalItem
 
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 """What is left to say about arguments that cannot run."""
@@ -18,6 +18,16 @@ CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 def fitting(state: CallState, kind: f.QuestionKind, verdicts: tuple[f.Verdict, ...]) -> tuple[f.Verdict, ...]:
     """Those of the verdicts that can fit a question of this kind about this call."""
     return tuple(verdict for verdict in verdicts if verdict in state.answers_to(kind))
+
+
+def allowed_of(
+    state: CallState, policy: tuple[f.Verdict, ...] | None, *, can_run: bool
+) -> tuple[f.Verdict, ...] | None:
+    """The decisions that fit a call, by its tool's policy; None for all that can."""
+    if policy is None:
+        return None if can_run else fitting(state, "approval", CANNOT_RUN)
+    left = tuple(verdict for verdict in policy if can_run or verdict in CANNOT_RUN)
+    return fitting(state, "approval", left) or ("reject",)  # there is always a way out
 
 
 def new_id(prefix: str) -> str:
@@ -110,4 +120,7 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         question=decode(asked.prompt) if asked.prompt else None,
         schema=decode(asked.schema) if asked.schema else None,
         at=began + asked.at,
+        until=None if asked.until is None else began + asked.until,
+        due=None if asked.due is None else began + asked.due,
+        evidence=tuple(Evidence(each.attempt, decode(each.output), began + each.at) for each in state.witnessed),
     )

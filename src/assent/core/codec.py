@@ -57,6 +57,8 @@ class Saved(Struct, omit_defaults=True):
     context_kind: str | None = None
     signature: Signature | None = None
     tracing: Traced | None = None
+    stored: int = 0
+    """How many of the facts are in the store that the run lives in."""
 
 
 class _Head(Struct):

@@ -98,6 +98,12 @@ class Began(Fact, frozen=True):
     conversation: dict[str, str] | None = None
     session: str | None = None
     """The session the run's talk is kept in, if it is."""
+    stored: bool = False
+    """Whether the run lives in a store: then it goes on there, and nowhere else."""
+    thread: str | None = None
+    """The conversation that the run is a part of,"""
+    follows: str | None = None
+    """and the run before it there: what was said in that one, and before it, is heard in this one too."""
 
     @property
     def call(self) -> str | None:
@@ -195,6 +201,12 @@ class Granted(Fact, frozen=True):
     message: str | None = None
     definition: str | None = None
     """The tool's fingerprint: what is approved for always is the tool as it is."""
+    max_uses: int | None = None
+    """How many calls it lets pass."""
+    until: int | None = None
+    """Until when it holds."""
+    pins: Raw = NOTHING
+    """The arguments that a call must have: a JSON object, compared with the canonical arguments."""
 
 
 class Revoked(Fact, frozen=True):
@@ -256,6 +268,8 @@ class Asked(Fact, frozen=True):
     until: int | None = None
     replaces: str | None = None
     fills: Raw = NOTHING
+    due: int | None = None
+    """When it is overdue. It goes on waiting; after `until` it does not."""
 
 
 class Approved(Fact, frozen=True):
@@ -312,6 +326,15 @@ class Started(Fact, frozen=True):
 
     call: str
     attempt: int = 1
+
+
+class Left(Fact, frozen=True):
+    """This attempt came to nothing, and the call is taken through the door again. Either the body was not entered,
+    or it had no effect, or it may be entered twice: `by` says who says so."""
+
+    call: str
+    attempt: int
+    by: str = "runtime"
 
 
 class Stepped(Fact, frozen=True):
@@ -371,7 +394,18 @@ RunFact = (
     | Closed
 )
 CallFact = (
-    Asked | Approved | Refused | Told | Answered | Redefined | Started | Stepped | Finished | Witnessed | HandedOff
+    Asked
+    | Approved
+    | Refused
+    | Told
+    | Answered
+    | Redefined
+    | Started
+    | Left
+    | Stepped
+    | Finished
+    | Witnessed
+    | HandedOff
 )
 AnyFact = RunFact | CallFact
 

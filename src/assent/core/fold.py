@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..errors import IllegalFact
 from . import facts as f
 from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase, verdict_of
-from .run import ENDED, CallState, Run, Turn, held, may_hand_off, status
+from .run import ENDED, CallState, Run, Turn, held, may_hand_off, spent, status
 
 
 def check(run: Run, fact: f.AnyFact) -> None:
@@ -84,14 +84,28 @@ def _verdict(root: Run, state: CallState, fact: Any) -> None:
         raise _illegal(root, fact, f"{verdict!r} does not answer this question")
 
 
+def _by_grant(root: Run, fact: f.Approved | f.Refused, commit: bool) -> None:
+    """A verdict of a grant: of one that was not taken back, and within its terms. What it decides is counted."""
+    id = fact.by[6:]
+    grant = root.grants.get(id)
+    problem = f"grant {id!r} was revoked" if id in root.revoked else grant and spent(root, grant, fact.at)
+    if problem:
+        raise _illegal(root, fact, problem)
+    if commit:
+        root.uses[id] = root.uses.get(id, 0) + 1
+
+
 def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: bool) -> None:
     if fact.asked is not None or state.phase is ASKED:
         _verdict(root, state, fact)
     elif fact.tool is not None:
         raise _illegal(root, fact, "only a person may choose another tool")
+    elif fact.by.startswith("grant:"):
+        _by_grant(root, fact, commit)
     if commit:
         if fact.asked is not None:
             root.decided[fact.asked] = fact
+            state.retries = 0
             state.edited = state.edited or bool(fact.args or fact.tool)
         if fact.args:
             state.args = fact.args
@@ -108,6 +122,8 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
 def _refused(root: Run, run: Run, state: CallState, fact: f.Refused, commit: bool) -> None:
     if fact.asked is not None or state.phase is ASKED:
         _verdict(root, state, fact)
+    elif fact.by.startswith("grant:"):
+        _by_grant(root, fact, commit)
     if commit:
         if fact.asked is not None:
             root.decided[fact.asked] = fact
@@ -152,6 +168,7 @@ def _answered(root: Run, run: Run, state: CallState, fact: f.Answered, commit: b
     if commit:
         root.decided[fact.asked] = fact
         state.answers = (*state.answers, (question, fact))
+        state.retries = 0
 
 
 def _redefined(root: Run, run: Run, state: CallState, fact: f.Redefined, commit: bool) -> None:
@@ -169,6 +186,13 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
         _released(root, run, state, fact)
     if commit:
         state.attempt = fact.attempt
+
+
+def _left(root: Run, run: Run, state: CallState, fact: f.Left, commit: bool) -> None:
+    if fact.attempt != state.attempt:
+        raise _illegal(root, fact, f"attempt {state.attempt} is under way, not {fact.attempt}")
+    if commit:
+        state.retries += 1
 
 
 def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
@@ -211,9 +235,17 @@ def _finished(root: Run, run: Run, state: CallState, fact: f.Finished, commit: b
 
 
 def _witnessed(root: Run, run: Run, state: CallState, fact: f.Witnessed, commit: bool) -> None:
-    """Evidence changes nothing; it is in the journal."""
+    """Evidence changes nothing. Whoever is asked about the call is shown it."""
     if not 1 <= fact.attempt <= state.attempt:
         raise _illegal(root, fact, f"there was no attempt {fact.attempt}")
+    if commit and _is_open(root, fact):  # what is done is shared with forks of the run
+        state.witnessed = (*state.witnessed, fact)
+
+
+def _is_open(root: Run, fact: f.Witnessed) -> bool:
+    """Whether the call, and all that it is under, is open."""
+    runs = [root.at(fact.path[:depth]) for depth in range(len(fact.path) + 1)]
+    return all(run.closed is None and call in run.open for run, call in zip(runs, (*fact.path, fact.call), strict=True))
 
 
 def _handed_off(root: Run, run: Run, state: CallState, fact: f.HandedOff, commit: bool) -> None:
@@ -367,6 +399,8 @@ def _granted(root: Run, run: Run, state: None, fact: f.Granted, commit: bool) ->
         raise _illegal(root, fact, f"the grant id {fact.id!r} is used already")
     if commit:
         run.grants[fact.id] = fact
+        for past in (run.revoked, run.uses):  # of another that had this id
+            past.pop(fact.id, None)
 
 
 def _of_root(root: Run, fact: f.AnyFact) -> None:
@@ -380,6 +414,7 @@ def _revoked(root: Run, run: Run, state: None, fact: f.Revoked, commit: bool) ->
         raise _illegal(root, fact, f"there is no grant {fact.grant!r}")
     if commit:
         del run.grants[fact.grant]
+        run.revoked[fact.grant] = fact
 
 
 def _limited(root: Run, run: Run, state: None, fact: f.Limited, commit: bool) -> None:
@@ -442,6 +477,7 @@ _BY_FACT: dict[type[f.Fact], Step] = {
     f.Answered: _answered,
     f.Redefined: _redefined,
     f.Started: _started,
+    f.Left: _left,
     f.Stepped: _stepped,
     f.Finished: _finished,
     f.Witnessed: _witnessed,

@@ -46,6 +46,7 @@ def _plain(reply: f.Replied, approved: Any, started: Any, finished: Any) -> bool
         and not (reply.path or approved.path or started.path or finished.path)
         and approved.asked is None
         and approved.tool is None
+        and not approved.by.startswith("grant:")  # which has terms, and is counted
         and started.attempt == 1
         and finished.asked is None
     )

@@ -62,6 +62,7 @@ ROWS = (
     Row(RUNNING, f.Finished, DONE, "the body ended, well or not"),
     Row(RUNNING, f.HandedOff, DONE, "the other agent has taken over"),
     Row(RUNNING, f.Asked, ASKED, "the body asks, or nobody knows how it ended"),
+    Row(RUNNING, f.Left, READY, "the body was not entered after all, or may be entered again"),
     Row(RUNNING, f.Started, RUNNING, "another attempt, of a tool that may be run again"),
     Row(DELEGATED, f.Finished, DONE, "the branch has ended"),
     Row(REFUSED, f.Told, DONE, "the words for the model are settled"),

@@ -58,8 +58,12 @@ class CallState(Struct, eq=False):
     edited: bool = False
     """Whether a person changed what runs."""
     attempt: int = 0
+    retries: int = 0
+    """How many attempts in a row came to nothing, since a person last had a say in it."""
     answers: tuple[tuple[f.Asked, f.Answered], ...] = ()
     steps: tuple[f.Stepped, ...] = ()
+    witnessed: tuple[f.Witnessed, ...] = ()
+    """What came too late to count, while the call was open."""
     outcome: Outcome | None = None
     words: str | None = None
     """What whoever refused wants the model to be told."""
@@ -160,6 +164,10 @@ class Run(Struct, eq=False):
     """What settled each question. Only in the run itself."""
     grants: dict[str, f.Granted] = {}
     """Who decided for later calls too. Only in the run itself."""
+    uses: dict[str, int] = {}
+    """How many calls each grant has decided. Only in the run itself."""
+    revoked: dict[str, f.Revoked] = {}
+    """The grants that were taken back. Only in the run itself."""
     marks: dict[str, dict[str, str]] = {}
     """The marks of the tools of each definition, by its digest. Only in the run itself."""
     talk: Any = None
@@ -221,6 +229,8 @@ class Run(Struct, eq=False):
             asked=self.asked.copy(),
             decided=self.decided.copy(),
             grants=self.grants.copy(),
+            uses=self.uses.copy(),
+            revoked=self.revoked.copy(),
             marks=self.marks.copy(),
             used=replace(self.used),
             talk=None,
@@ -254,6 +264,15 @@ def may_hand_off(run: Run, state: CallState) -> bool:
         return False
     rest = (s for s in run.open.values() if s is not state)
     return all(s.call.kind == "handoff" and s.phase is READY for s in rest)
+
+
+def spent(run: Run, grant: f.Granted, at: int) -> str | None:
+    """Why a grant decides no more calls at this time; None if it does."""
+    if grant.max_uses is not None and run.uses.get(grant.id, 0) >= grant.max_uses:
+        return f"grant {grant.id!r} is used up"
+    if grant.until is not None and at > grant.until:
+        return f"grant {grant.id!r} has expired"
+    return None
 
 
 def owed(run: Run, mine: Container[tuple[tuple[str, ...], str | None]] = ()) -> list[f.AnyEffect]:
@@ -349,3 +368,12 @@ def deadline(run: Run) -> int | None:
     return min(
         (s.question.until for _, s in questions(run) if s.question and s.question.until is not None), default=None
     )
+
+
+def overdue(run: Run, at: int) -> list[f.Refused]:
+    """What silence comes to, at this time, for the questions whose deadline has passed: a rejection."""
+    return [
+        f.Refused(state.call.id, "deadline", state.question.id, why="nobody decided in time", at=at, path=path)
+        for path, state in questions(run)
+        if state.question is not None and state.question.until is not None and at > state.question.until
+    ]

@@ -79,7 +79,7 @@ def turn_items(turn: Turn) -> list[Item]:
     outputs = [(state, output_text(state)) for state in turn.calls]
     if turn.left:
         waiting = {state.call.item for state, text in outputs if text is None}
-        items = _left(items, waiting)
+        items = without(items, waiting)
     return items + [output_item(state, text) for state, text in outputs if text is not None]
 
 
@@ -91,7 +91,7 @@ def _of_output(state: CallState) -> str | None:
     return state.told
 
 
-def _left(items: list[Item], out: set[int]) -> list[Item]:
+def without(items: list[Item], out: set[int]) -> list[Item]:
     """The items but for these, and but for the thoughts that led to nothing else: no provider takes them alone."""
     kept: list[Item] = []
     thoughts: list[Item] = []
@@ -163,4 +163,6 @@ def reply_refusal(reply: f.Replied) -> str | None:
 
 
 def _messages(reply: f.Replied) -> list[Item]:
-    return [item for item in decode(reply.items) if item.get("type", "message") == "message"]
+    """What the model said; what code around it said besides is not the model's."""
+    items = decode(reply.items)
+    return [i for i in items if i.get("type", "message") == "message" and i.get("role", "assistant") == "assistant"]

@@ -6,8 +6,10 @@ import asyncio
 import atexit
 import contextvars
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
+from contextlib import aclosing, suppress
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ..errors import Conflict
@@ -66,6 +68,44 @@ def _in_thread(work: Coroutine[Any, Any, R]) -> R:
     return done.result()
 
 
+def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
+    """What an async generator gives, blocking, anywhere. It goes on in a thread of its own, also while nobody reads;
+    whoever stops reading stops it, and waits until it has come to its end."""
+    queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
+    context = contextvars.copy_context()
+
+    async def pump() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.set_result((asyncio.get_running_loop(), task))
+        async with aclosing(things):
+            async for thing in things:
+                queue.put((thing,))
+
+    def go() -> None:
+        end: BaseException | None = None
+        try:
+            context.run(asyncio.run, pump())
+        except BaseException as error:
+            end = error
+        queue.put(end)
+
+    thread = threading.Thread(target=go, name="assent-stream", daemon=True)
+    thread.start()
+    try:
+        while isinstance(each := queue.get(), tuple):
+            yield each[0]
+        if each is not None:
+            raise each
+    finally:
+        if thread.is_alive():
+            loop, task = begun.result()
+            with suppress(RuntimeError):  # it has just come to its end
+                loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+
+
 class Home:
     """The loop, and its thread, that a run's journal belongs to."""
 
@@ -84,6 +124,10 @@ class Home:
         async def work() -> None:
             act()
 
+        self.wait_for(work)
+
+    def wait_for(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have this done on the loop and wait for it, from another thread; `Conflict` if the loop runs no more."""
         if self.loop.is_running():
             done = asyncio.run_coroutine_threadsafe(work(), self.loop)
             while not wait([done], STOPPED).done and self.loop.is_running():

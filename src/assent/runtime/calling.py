@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
+from ..approval.gate import deadline_of
 from ..context import ToolContext
 from ..core import facts as f
 from ..core.run import CallState
@@ -22,6 +24,7 @@ def context_of(
 ) -> tuple[Body, ToolContext[Any]]:
     """What a body, and the guardrails around it, get to know of the call."""
     body = kind(driver.journal, path, state, args, driver.home)
+    body.driver, body.deadline = ref(driver), deadline_of(tool, driver.config.question_deadline)
     agent = driver.cast.of(state).agent
     return body, ToolContext(driver.ctx.context, driver.control, body, agent, tool.name, provider_id(state))
 

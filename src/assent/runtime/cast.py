@@ -17,7 +17,7 @@ from ..core import facts as f
 from ..core.run import CallState
 from ..errors import DefinitionChanged, InvalidArguments, InvalidOutput
 from ..handoff import Handoff
-from ..output import AgentOutputSchema
+from ..output import WRAPPER, AgentOutputSchema
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .definition import definition
@@ -159,6 +159,18 @@ class OutputTool(Tool):
 
     schema: AgentOutputSchema | None
     kind: f.CallKind = "output"
+
+    @property
+    def shape(self) -> dict[str, Any] | None:
+        """The schema of what a person may put in the output's place."""
+        given = self.schema.json_schema if self.schema is not None else None
+        if self.schema is None or given is None:
+            return None
+        definitions = given.get("$defs", {})
+        plain = {key: value for key, value in given.items() if key != "$defs"}
+        output = plain["properties"][WRAPPER] if self.schema.is_wrapped else plain
+        shape = {"type": "object", "properties": {"output": output}, "required": ["output"]}
+        return shape | ({"$defs": definitions} if definitions else {})
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments as they are."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper
 from ..core.facts import Release
 from ..core.transcript import Item
@@ -20,6 +21,19 @@ from ..models.model import Model, ModelSettings
 from .tracing import Tracing, room
 
 DEFAULT_MAX_TURNS = 10
+OnChange = Literal["refuse", "ask", "accept"]
+CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("release", ("each", "batch")),
+    ("tool_not_found", ("tell", "raise")),
+    ("on_change", ("refuse", "ask", "accept")),
+)
+CALLABLES = (
+    "tool_error_formatter",
+    "session_input_callback",
+    "handoff_input_filter",
+    "context_serializer",
+    "context_deserializer",
+)
 
 
 class ToolErrorFormatterArgs(Struct, frozen=True):
@@ -66,17 +80,34 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """How many of the session's latest items a run hears; None for all."""
     session_input_callback: SessionInput | None = None
     """Makes one list of the session's items and the new ones: what the run hears. The new ones are kept."""
+    deadline: Deadline | float | None = None
+    """How long a person is waited for, to approve a call or to answer what a body asks, where the tool does not say:
+    a `Deadline`, or the seconds after which the call is rejected. None for as long as it takes."""
     cancel_grace: float = 5.0
     """Seconds that bodies may take to end when a stream is cancelled at once; what does not is in doubt."""
     tracing: Tracing | None = None
     """Where the run's spans go; None for nowhere. On resume an omitted one keeps the state's, if that has it."""
+    on_change: OnChange = "ask"
+    """What becomes of an open call whose tool has changed, for a run that lives in a store: "ask" puts it to a person
+    again, "refuse" raises `DefinitionChanged`, "accept" goes on with the tool as it is now."""
+    lease: float = 30.0
+    """Seconds after which a run that lives in a store may be taken over, if its process does not say that it lives."""
+    context_serializer: Callable[[Any], Any] | None = None
+    """Makes JSON of a context, for a run that lives in a store,"""
+    context_deserializer: Callable[[Any], Any] | None = None
+    """and a context of that JSON."""
     clock: Callable[[], float] = time.time
-    """Seconds since 1970, for the times in the journal."""
+    """Seconds since 1970, for the times in the journal; a run that lives in a store goes by the store's clock."""
+
+    @property
+    def question_deadline(self) -> Deadline | None:
+        """How long a question waits unless its tool says otherwise."""
+        return self.deadline  # type: ignore[return-value]  # `__post_init__` has made one of seconds
 
     def __post_init__(self) -> None:
         for option, kind in (("input_guardrails", InputGuardrail), ("output_guardrails", OutputGuardrail)):
             force_setattr(self, option, tuple(checked("RunConfig", option, kind, getattr(self, option))))
-        for option, choices in (("release", ("each", "batch")), ("tool_not_found", ("tell", "raise"))):
+        for option, choices in CHOICES:
             if getattr(self, option) not in choices:
                 named = " or ".join(f'"{each}"' for each in choices)
                 raise InvalidDefinition(f"RunConfig: {option} must be {named}, got {getattr(self, option)!r:.80}.")
@@ -85,7 +116,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             if limit is not None and (type(limit) is not int or limit < 1):
                 raise InvalidDefinition(f"RunConfig: {option} must be at least 1, got {limit!r:.80}.")
         self._check_kinds()
-        for option in ("tool_error_formatter", "session_input_callback", "handoff_input_filter"):
+        force_setattr(self, "deadline", deadline_from("RunConfig", self.deadline))
+        for option in CALLABLES:
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {value!r:.80}.")
@@ -95,6 +127,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             )
         if type(self.cancel_grace) not in (int, float) or not 0 <= self.cancel_grace < math.inf:
             raise InvalidDefinition(f"RunConfig: cancel_grace must be seconds, got {self.cancel_grace!r:.80}.")
+        if type(self.lease) not in (int, float) or not 0.1 <= self.lease < math.inf:
+            raise InvalidDefinition(f"RunConfig: lease must be seconds, at least 0.1, got {self.lease!r:.80}.")
         if self.tracing is not None:
             _check_tracing(self.tracing)
 

@@ -64,7 +64,7 @@ class RunControl:
                 }
                 return verdicts.pop() if len(verdicts) == 1 else None
         tool = self.cast.seat(here.agent).tools.get(tool_name)
-        grant = grant_for(root, here.agent, tool) if tool is not None else None
+        grant = grant_for(root, here.agent, tool, at=self.journal.now()) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
 
 

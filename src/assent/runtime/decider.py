@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec.structs import replace
-
-from ..approval.decide import find, granted, settle
-from ..approval.decision import Decision, Reject, decision_from
-from ..core import facts as f
+from ..approval.decide import decided
+from ..approval.decision import Decision
+from ..approval.terms import GrantTerms
 from ..core.run import CallState
 from ..errors import DefinitionChanged, InvalidDecision
 from ..tools.tool import Tool
@@ -33,8 +31,12 @@ def record(
     by: str,
     digest: str | None,
     lasting: Always = None,
+    terms: GrantTerms | dict[str, Any] | bool | None = None,
 ) -> None:
-    """Check a decision and record it, with its grant if it has one; or raise, and record nothing."""
+    """Check a decision and record it, with its grant if it has one; or raise, and record nothing.
+
+    With `lasting` or `terms` it holds for later calls too: for all of them, or within the terms.
+    """
 
     def tool_of(state: CallState, name: str) -> Tool:
         tool = cast.of(state).tool(state.call.kind, name)
@@ -46,21 +48,7 @@ def record(
             raise InvalidDecision(f"{name!r} is not of the kind that was proposed ({state.call.kind}); choose another.")
         return tool
 
-    now, run = journal.now(), journal.run
-    fact = settle(run, question_id, given, by=by, at=now, digest=digest, tool_of=tool_of)
-    facts: list[f.AnyFact] = [fact] if fact is not None else []
-    if lasting is not None:
-        _, state, asked = find(run, question_id, None)
-        if asked.kind != "approval":
-            raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
-        decision = decision_from(given)
-        message = decision.message if type(decision) is Reject else None
-        grant = granted(state, tool_of(state, state.tool), lasting, by, message, now)
-        if not any(_same(grant, each) for each in run.grants.values()):
-            facts.append(grant)
-    journal.append(facts)
-
-
-def _same(one: f.Granted, other: f.Granted) -> bool:
-    """Whether two grants say the same, whoever gave them."""
-    return replace(one, id=other.id, by=other.by, at=other.at) == other
+    if lasting is not None and terms is None:
+        terms = True
+    now = journal.now()
+    journal.append(decided(journal.run, question_id, given, by=by, at=now, digest=digest, tool_of=tool_of, terms=terms))

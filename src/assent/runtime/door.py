@@ -8,18 +8,25 @@ Nothing else in Assent calls `Tool.invoke`. An agent call has no body: its door 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
+from ..approval.decide import edited
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.gate import Case, judge, read_arguments
 from ..approval.question import action_digest, effective
 from ..context import ToolContext
 from ..core import facts as f
-from ..core.digest import BadJSON, worded
+from ..core.digest import BadJSON, canonical, plain, worded
 from ..core.run import CallState
-from ..errors import DefinitionChanged, DigestMismatch, InvalidArguments, TripwireTriggered
+from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
 from ..handoff import Handoff
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
-from .asking import Body
+from .asking import HERE, Body
 from .branch import open_branch
 from .calling import context_of, record_failure
 from .definition import resolve
@@ -29,9 +36,12 @@ from .model_call import enabled
 from .value import output_json
 
 if TYPE_CHECKING:
+    from ..agent import Agent
     from .driver import Driver
 
 Path = tuple[str, ...]
+INSTEAD = "assent:instead"
+"""The name of the step that says what code around a body has run in its place."""
 
 
 async def enter(driver: Driver, path: Path, state: CallState) -> None:
@@ -58,8 +68,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
             return
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    hooked = not isinstance(tool, Handoff) and driver.audience.wants(agent)
-    if hooked:
+    if not isinstance(tool, Handoff) and driver.audience.wants(agent):
         await driver.audience.tell(driver.ctx, "tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
@@ -68,13 +77,33 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         return
     body, ctx = context_of(driver, path, state, tool, args)
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
+    if journal.flush is not None and not await _written(driver, path, state, journal.flush):
+        return
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    if isinstance(tool, Handoff) and type(state.outcome) is f.HandedOff:
-        await driver.audience.tell(driver.ctx, "handoff", agent, tool.agent)
-    if hooked and given is not None:
+    await _tell_end(driver, state, tool, agent, given)
+
+
+async def _tell_end(driver: Driver, state: CallState, tool: Tool, agent: Agent[Any], given: tuple[Any] | None) -> None:
+    if isinstance(tool, Handoff):
+        if type(state.outcome) is f.HandedOff:
+            await driver.audience.tell(driver.ctx, "handoff", agent, tool.agent)
+    elif given is not None and driver.audience.wants(agent):
         await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given[0])
+
+
+async def _written(driver: Driver, path: Path, state: CallState, flush: Callable[[], Awaitable[None]]) -> bool:
+    """Have the intent in the store; whether the body may be entered then. If not, the run knows that it was not."""
+    journal, attempt, enters = driver.journal, state.attempt, False
+    try:
+        await flush()
+        enters = not driver.stopped(path)  # meanwhile
+        return enters
+    finally:
+        if not enters:
+            with suppress(IllegalFact):  # what others wrote may have closed the branch
+                journal.add(f.Left(state.call.id, attempt, at=journal.now(), path=path))
 
 
 def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
@@ -91,6 +120,7 @@ async def _entered(
 ) -> tuple[Any] | None:
     """Enter the body and record how it ended; what it gave, unless it asks."""
     journal, call = driver.journal, state.call.id
+    HERE.set(body)  # a body has a task of its own, and so have the variables of its context
     try:
         value = await tool.invoke(ctx, bound)
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
@@ -151,3 +181,83 @@ async def _failed(
             raise error  # the run is being stopped: how the body ended is not known
         error = RuntimeError(f"the tool was cancelled from within ({worded(error)})")
     return await record_failure(driver, path, state, tool, ctx, error)
+
+
+# -- code around a body ----------------------------------------------------------------------------
+
+
+class NotRun(Exception):
+    """A call that code around a body made in its place did not run; the text says why."""
+
+
+async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
+    """Enter the body of the call that is under way, for the code around it: what runs is what the door let in."""
+    return await tool.invoke(ctx, bound)
+
+
+async def run_instead(
+    ctx: ToolContext[Any], tool: Tool, given: dict[str, Any], decide: Callable[[f.Asked, dict[str, Any]], Decision]
+) -> Any:
+    """Run another tool, or the same with other arguments, in the place of the call that is under way.
+
+    It is judged like any other call: by its own rule, with its canonical arguments. If a person must be asked, `decide`
+    does so, through the body. It has its own guardrails, and is in the journal before it is entered.
+    """
+    body: Body = ctx._asking  # type: ignore[assignment]
+    driver = body.driver() if body.driver is not None else None
+    assert driver is not None, "a body that was entered has one"
+    path, state = body.path, body._state
+    if tool.kind != "tool":
+        raise NotRun(f"{tool.name!r} cannot run in the place of another call.")
+    args = await _judged(driver, ctx, body, tool, given, decide)
+    bound = tool.bind(args)
+    if tool.tool_input_guardrails:
+        refused = await guard_call(driver, path, state, tool, args)
+        if refused is not None:
+            raise NotRun(refused.message or "A guardrail stopped this call.")
+    if driver.stopped(path):
+        raise Conflict("The run was stopped before the tool could be entered.")
+    journal, ran = driver.journal, Raw(canonical({"tool": tool.name, "arguments": args}))
+    journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
+    if journal.flush is not None:
+        await journal.flush()
+    inside = ToolContext(ctx.context, driver.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
+    value = await tool.invoke(inside, bound)
+    if tool.tool_output_guardrails:
+        value, _ = await guard_result(driver, path, state, tool, args, value)
+    return value
+
+
+async def _judged(
+    driver: Driver,
+    ctx: ToolContext[Any],
+    body: Body,
+    tool: Tool,
+    given: dict[str, Any],
+    decide: Callable[[f.Asked, dict[str, Any]], Decision],
+) -> dict[str, Any]:
+    """The arguments that may run, or `NotRun`, or the answer of a person in the tool's place."""
+    read = read_arguments(tool, canonical(plain(given)).decode())
+    now = driver.journal.now()
+    verdict = await judge(Case(driver.journal.run, body.path, body._state, tool, read, ctx.agent, driver.ctx, now))
+    if type(verdict) is f.Refused:
+        raise NotRun(verdict.message or f"The call did not run: {verdict.why}.")
+    if type(verdict) is not f.Asked:
+        return read.value or {}
+    decision = decide(verdict, read.value or {})
+    if type(decision) is Edit:
+        return edited(tool, decision)
+    if type(decision) is Respond:
+        raise Answered(decision.output)
+    if type(decision) is not Approve or read.problem is not None:
+        words = decision.message if type(decision) is Reject else None
+        raise NotRun(words or "The call was not approved and did not run.")
+    return read.value or {}
+
+
+class Answered(Exception):
+    """A person has answered in the place of such a call."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__("A person has answered in the tool's place.")
+        self.value = value

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
-from ..approval.gate import read_arguments
-from ..approval.question import CANNOT_RUN, action_digest, arguments_text, fitting, new_id
+from ..approval.gate import deadline_of, read_arguments
+from ..approval.question import action_digest, allowed_of, arguments_text, fitting, new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
@@ -84,10 +84,11 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
     )
     if kind == "approval" and tool is not None and args is not None:
-        allowed = None if args.problem is None else fitting(state, kind, CANNOT_RUN)
+        allowed = allowed_of(state, tool.allowed, can_run=args.problem is None)
         what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
         value = {"raw": state.proposal.arguments} if args.value is None else args.value
         shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
+    until, due = _limits(old, tool, journal.now())
     return f.Asked(
         state.call.id,
         new_id("q"),
@@ -98,10 +99,20 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         Raw(canonical(args.value)) if args is not None and args.value is not None and kind == "approval" else f.NOTHING,
         old.prompt if old is not None else f.NOTHING,
         old.schema if old is not None else f.NOTHING,
+        until,
+        due=due,
         replaces=old.id if old is not None else None,
         at=journal.now(),
         path=path,
     )
+
+
+def _limits(old: f.Asked | None, tool: Tool | None, at: int) -> tuple[int | None, int | None]:
+    """How long a new question waits: as long as the one that it replaces, whatever has changed; or as the tool says."""
+    if old is not None:
+        return old.until, old.due
+    limit = deadline_of(tool, None) if tool is not None else None
+    return (limit.until(at), limit.due(at)) if limit is not None else (None, None)
 
 
 def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:

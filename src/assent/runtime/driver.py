@@ -15,9 +15,18 @@ from ..approval.gate import Arguments
 from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import text as clean_text
-from ..core.run import CallState, Run, owed, status
+from ..core.run import CallState, Run, overdue, owed, status
 from ..core.transcript import Item
-from ..errors import Conflict, IllegalFact, NotFound, SessionFailed, TripwireTriggered, UsageError
+from ..errors import (
+    Conflict,
+    IllegalFact,
+    NotFound,
+    Overtaken,
+    SessionFailed,
+    StoreFailed,
+    TripwireTriggered,
+    UsageError,
+)
 from ..hooks import RunHooks
 from ..sessions.session import Session
 from ..tools.delegation import AgentTool
@@ -31,14 +40,16 @@ from .config import RunConfig
 from .control import RunControl
 from .definition import resolve
 from .door import enter
+from .doubt import settle
 from .guarding import guard_input, input_guardrails, tripwire
 from .history import keep, patience
 from .journal import Journal
-from .judging import judge_all, judge_one, settle, tell
+from .judging import judge_all, judge_one, tell
 from .model_call import Offer, ask_model
 from .view import Outputs, View
 
 if TYPE_CHECKING:
+    from .keeper import Keeper
     from .observe import Observer
     from .state import RunState
 
@@ -67,6 +78,12 @@ class Driver:
         self.config = config
         self.audience = Audience(hooks)
         self.session = session
+        self.keeper: Keeper | None = None
+        """Writes the run to its store, if it lives in one."""
+        self.before: list[Run] = []
+        """The runs that this one follows, the oldest first,"""
+        self.past: list[Item] = []
+        """and what was said in them."""
         self.kept: int | None = None
         """How many items of the run are in the session."""
         self.writing: asyncio.Task[None] | None = None
@@ -117,9 +134,12 @@ class Driver:
             if self.stop == "immediate":  # before it had begun
                 await self._wind_down()
                 return
-            await self._drive(self.task)
-            if self.session is not None:
-                await keep(self, self.session)
+            while True:
+                await self._drive(self.task)
+                if self.session is not None:
+                    await keep(self, self.session)
+                if self.keeper is None or await self.keeper.finish():
+                    break
         except asyncio.CancelledError:
             if self.stop != "immediate" or self.task is None:
                 raise
@@ -147,12 +167,19 @@ class Driver:
         for fact in self.unseen if audience.streams else ():
             audience.heard(self, fact)
 
-    async def _drive(self, task: asyncio.Task[Any]) -> None:
-        busy = self.busy
+    def _take_up(self) -> None:
+        """What time has decided, and what a guardrail has stopped, before this drive."""
+        late = overdue(self.journal.run, self.journal.now())
+        if late:
+            self.journal.append(late)
         for path in [(), *(path for path, _ in open_branches(self.journal.run))]:
             cut_off = tripwire(self, path)
             if cut_off is not None:
                 self.fail(path, cut_off)
+
+    async def _drive(self, task: asyncio.Task[Any]) -> None:
+        busy = self.busy
+        self._take_up()
         while True:
             if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
                 raise asyncio.CancelledError
@@ -169,6 +196,8 @@ class Driver:
                 await self._wait()
             elif len(todo) == 1 and not busy and not self.gentle:
                 effect = todo[0]
+                if self.keeper is not None and type(effect) is f.AskModel:
+                    self.keeper.kick()  # meanwhile
                 work = PERFORM[type(effect)](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
@@ -230,7 +259,11 @@ class Driver:
         return guardrail is None or not guardrail.run_in_parallel  # which one is missing, nobody knows
 
     async def _wait(self) -> None:
-        done, _ = await asyncio.wait(self.busy.values(), return_when=asyncio.FIRST_COMPLETED)
+        events: list[asyncio.Future[None]] = list(self.busy.values())
+        if self.keeper is not None:
+            self.keeper.kick()
+            events.append(self.keeper.hear())
+        done, _ = await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         for key in [key for key, task in self.busy.items() if task in done]:
             task = self.busy.pop(key)
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
@@ -245,7 +278,9 @@ class Driver:
 
         What fails in a branch is the outcome of its call, unless it is a fault of the program, or of its use.
         """
-        fault = isinstance(error, UsageError | Conflict | NotFound) or any(
+        if isinstance(error, IllegalFact) and self.keeper is not None and self.keeper.joined:
+            error = Overtaken(f"Others have changed run {self.journal.run.id!r} meanwhile: {error}")
+        fault = isinstance(error, UsageError | Conflict | NotFound | StoreFailed) or any(
             error is each for each in self.audience.faults
         )
         if not isinstance(error, Exception) or fault:
@@ -344,6 +379,20 @@ class Driver:
         state = self.run_at(path).calls.get(call or "")
         return state is not None and state.attempt > 0
 
+    def watch(self) -> None:
+        """Have the guardrails look at what was said since they did."""
+        run = self.journal.run
+        if run.began is not None and run.unheard and not run.guards and run.watched < run.said:
+            guards = tuple(input_guardrails(self.cast.seat(run.began.agent), self.config, ())) or run.armed
+            if guards:  # today's, or else those that the run knows: none is left out because it was not given again
+                self.journal.add(f.Awaited(guards, at=self.journal.now()))
+
+    def restart(self) -> None:
+        """Forget how a drive ended: what is in the journal has changed."""
+        self.kept = None
+        for kept in (self.broken, self.tripped, self.errors, self.read, self.offers, self.dropped):
+            kept.clear()
+
     # -- what others need to know ----------------------------------------------------------------
 
     @property
@@ -390,7 +439,7 @@ PERFORM: dict[type[f.Effect], Callable[[Driver, Any], Coroutine[Any, Any, None]]
 }
 """How each effect is paid."""
 
-_LONG = (f.AskModel, f.Execute, f.Guard, f.Conclude, f.Return)
+_LONG = (f.AskModel, f.Execute, f.Guard, f.Conclude, f.Return, f.Settle)
 """What may take its time, and is begun rather than done."""
 
 

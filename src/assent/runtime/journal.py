@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from ..core import facts as f
 from ..core.codec import replay
@@ -16,13 +17,15 @@ from ..errors import IllegalFact
 class Journal:
     """Facts, and the run they are. `append` adds all of what it is given, or nothing."""
 
-    __slots__ = ("clock", "facts", "listeners", "run")
+    __slots__ = ("clock", "facts", "flush", "listeners", "run")
 
     def __init__(self, facts: list[AnyFact], run: Run, clock: Callable[[], float]) -> None:
         self.facts = facts
         self.run = run
         self.clock = clock
         self.listeners: tuple[Callable[[AnyFact], None], ...] = ()
+        self.flush: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """Makes what is in the journal durable, where the run lives in a store."""
 
     def now(self) -> int:
         """The time for a fact: milliseconds since the run began, or since 1970 for the fact that begins it."""

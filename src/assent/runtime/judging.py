@@ -1,4 +1,4 @@
-"""Taking calls before the gate, and wording what comes of a refusal or a doubt."""
+"""Taking calls before the gate, and wording what comes of a refusal."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ..approval.gate import Case, Judgement, judge, read_arguments
-from ..approval.question import new_id
 from ..core import facts as f
-from ..core.digest import digest
 from ..core.digest import text as clean_text
 from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..errors import ToolNotFound
 from .config import RunConfig, ToolErrorFormatterArgs
 from .definition import resolve
+from .doubt import settle as settle
 from .guarding import guard_call
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ async def judge_one(driver: Driver, effect: f.Judge) -> None:
 async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
     """Let the gate judge these calls, all at once, and record its verdicts together."""
     try:
+        if len(effects) > 1 and any(grant.max_uses is not None for grant in driver.journal.run.grants.values()):
+            for effect in effects:  # what one call uses up of a grant, the next does not have
+                await judge_one(driver, effect)
+            return
         cases = [_case(driver, effect) for effect in effects]
         if len(cases) > 1 and any(takes_time(case, driver.config) for case in cases):
             verdicts = await all_of(_verdict(driver, case) for case in cases)  # rules may take their time
@@ -62,6 +67,7 @@ async def _verdict(driver: Driver, case: Case) -> Judgement | None:
             return None
         if refused is not None:
             return refused
+        case = replace(case, at=driver.journal.now())  # guardrails may take their time, and a grant may end
     return await judge(case)
 
 
@@ -71,7 +77,8 @@ def _case(driver: Driver, effect: f.Judge) -> Case:
     seat = driver.cast.of(state)
     tool = resolve(state, seat.tool(state.call.kind, state.tool))
     args = read_arguments(tool, state.proposal.arguments) if tool is not None else None
-    return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, driver.journal.now())
+    now, limit = driver.journal.now(), driver.config.question_deadline
+    return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, now, limit)
 
 
 def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
@@ -81,18 +88,6 @@ def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
     elif type(fact) is f.Refused and fact.why == "tool_not_found" and driver.config.tool_not_found == "raise":
         name = case.state.tool
         raise ToolNotFound(f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have.")
-
-
-async def settle(driver: Driver, effect: f.Settle) -> None:
-    """Nobody here knows how this call ended, so a person is asked; never is it run again unasked."""
-    state = driver.state_of(effect)
-    why = (
-        f"{state.tool} was started and how it ended is not known. Respond with its result if it happened, "
-        "approve to run it (again), reject to give it up."
-    )
-    shown = {"run": driver.journal.run.id, "path": list(effect.path), "call": state.call.id, "doubt": state.attempt}
-    asked = f.Asked(state.call.id, new_id("q"), why, digest(shown), "doubt", at=driver.journal.now(), path=effect.path)
-    driver.journal.add(asked)
 
 
 async def tell(driver: Driver, effect: f.Tell) -> None:

@@ -6,7 +6,7 @@ Deltas are shown as they pass and are never facts; half a stream leaves no trace
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,11 +16,12 @@ from ..agent import Agent, schema_of, toolbox_of
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
-from ..core.run import Run, Turn
+from ..core.run import Entry, Run, Turn
 from ..core.transcript import Item, news, transcript
 from ..errors import ModelFailed, UnreadableState, UsageError
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
 from ..tools.tool import Tool
+from .asking import HERE, Hook
 from .cast import Seat
 from .definition import definition, same_definition
 from .history import keep
@@ -57,7 +58,11 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     hooked = driver.audience.wants(agent)
     if run.definition is None and hooked:
         await driver.audience.tell(driver.ctx, "agent_start", agent)
-    model = _model(driver, agent)
+    model, hook = _model(driver, agent), None
+    within = getattr(model, "within", None)
+    if within is not None:  # a model with hooks around it, which want to know the run that they are in
+        hook = Hook(driver.journal, path)
+        model = within(driver, hook)
     offer = await _offer(driver, run, seat, path)
     told = agent.instructions
     if callable(told):
@@ -69,10 +74,32 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
             driver.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
         )
     work = _reply(driver, model, request, path)
-    reply = await (work if driver.observer is None else driver.observer.reply(path, agent, model, request, work))
+    work = work if driver.observer is None else driver.observer.reply(path, agent, model, request, work)
+    reply = await (work if hook is None else _unless_asked(driver, hook, work))
+    if reply is None:
+        return  # a person is asked first, and then the model
     driver.journal.add(_replied(driver, run, reply, effect, offer))
     if hooked:
         await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
+
+
+async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
+    """The reply; None if the code around the model asks a person, which is recorded."""
+    reply: ModelResponse | None = None
+    before = HERE.set(hook)
+    try:
+        reply = await work
+    except BaseException:
+        if (hook.pending is None and hook.mismatch is None) or driver.stopping():
+            raise
+    finally:
+        HERE.reset(before)
+    if hook.mismatch is not None:
+        raise hook.mismatch
+    if hook.pending is not None:  # whatever the hook did with `Paused`, it asked and has no answer
+        driver.journal.append(hook.pending)
+        return None
+    return reply
 
 
 def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Offer) -> ModelRequest:
@@ -83,7 +110,10 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
             settings = replace(settings, tool_choice=None)
     kept = run.began.conversation if run.began is not None else None
     if not kept:
-        return ModelRequest(told, _heard(run, transcript), offer.specs, offer.output, settings)
+        heard = _heard(run, transcript)
+        if driver.past and run is driver.journal.run and not any(_filtered(entry) for entry in run.entries):
+            heard = [*driver.past, *heard]
+        return ModelRequest(told, heard, offer.specs, offer.output, settings)
     replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
     reply, conversation = next(replies, None), kept.get("id")
     chain = reply.id if reply is not None and conversation is None else None
@@ -92,6 +122,11 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
         chain = kept.get("previous")
     heard = _heard(run, news if known else transcript)
     return ModelRequest(told, heard, offer.specs, offer.output, settings, chain, conversation)
+
+
+def _filtered(entry: Entry) -> bool:
+    """Whether what comes before this was chosen for the agent that took over."""
+    return type(entry) is f.HandedOff and bool(entry.history)
 
 
 def _heard(run: Run, hear: Callable[[Run], list[Item]]) -> list[Item]:
@@ -166,9 +201,10 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
 def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Offer) -> f.Replied:
     calls: list[f.Call] = []
     number = len(run.calls)
+    answered = _answered(reply.output)
     for index, item in enumerate(reply.output):
         name = called(item)
-        if name is not None:
+        if name is not None and item.get("call_id") not in answered:
             tool = offer.names.get(name)
             number += 1
             id, name = f"c{number}", clean_text(name)[0]
@@ -176,7 +212,7 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
     items, note = output_json(reply.output)
     return f.Replied(
         items,
-        None if effect.saw == run.said else effect.saw,
+        None if effect.saw == run.said and driver.keeper is None else effect.saw,
         tuple(calls),
         reply.usage.numbers(),
         clean_text(reply.response_id)[0] if reply.response_id else None,
@@ -184,6 +220,12 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
         at=driver.journal.now(),
         path=effect.path,
     )
+
+
+def _answered(items: list[Item]) -> set[str]:
+    """The calls of a reply that have their outputs in it: a hook has given them, and nothing runs."""
+    given = (each["call_id"] for each in items if type(each) is dict and each.get("type") == "function_call_output")
+    return {call for call in given if call}
 
 
 def called(item: Any) -> str | None:

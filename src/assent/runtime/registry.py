@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from typing_extensions import TypeIs
 
 from ..agent import Agent
 from ..core import codec
@@ -20,6 +21,9 @@ from .definition import same_definition
 from .drift import OnChange, asked_as_gone
 from .signature import SigningKey, verify
 from .state import RunState
+
+if TYPE_CHECKING:
+    from ..store.record import Stored
 
 
 class AgentRegistry:
@@ -59,22 +63,30 @@ class AgentRegistry:
         """The versions of an agent, the newest last."""
         return list(self._versions(name))
 
-    def route(self, run: str | bytes | dict[str, Any] | RunState[Any]) -> Agent[Any]:
+    def route(self, run: str | bytes | dict[str, Any] | RunState[Any] | Stored) -> Agent[Any]:
         """The version of its agent that a saved run was made with; the newest one if several are equal.
 
         If none is, the newest whose tools fit the calls that are open, with a warning; if none does,
         `DefinitionChanged`. A run that has not reached its model yet is for the newest. A state that
-        is loaded already is for the version that it was loaded with.
+        is loaded already is for the version that it was loaded with. A run of a store is given as
+        `store.load(run_id)` gives it.
 
         No signature is looked at; `load` does that.
         """
-        if not isinstance(run, RunState):
-            saved = codec.decode(_text(run))
-            return self._choose(saved.journal, codec.replay(saved.journal), "refuse")
-        root = run._cast.root
-        if any(agent is root for agent in self._agents.get(root.name, {}).values()):
-            return root
-        return self._choose(run._journal.facts, run._journal.run, "refuse")
+        if isinstance(run, RunState):
+            root = run._cast.root
+            if any(agent is root for agent in self._agents.get(root.name, {}).values()):
+                return root
+            return self._choose(run._journal.facts, run._journal.run, "refuse", _warn)
+        journal = run.facts if _is_stored(run) else codec.decode(_text(run)).journal
+        return self._choose(journal, codec.replay(journal), "refuse", _warn)
+
+    def route_stored(self, stored: Stored, on_change: OnChange, tell: Callable[[str], None]) -> Agent[Any]:
+        """`route`, for whoever goes on with the run by itself, and tells what it was told in its own way."""
+        versions = self._versions(stored.record.agent)
+        if len(versions) == 1:  # there is no choice; whether it fits is seen when the run is taken up
+            return self.get(stored.record.agent)
+        return self._choose(stored.facts, codec.replay(stored.facts), on_change, tell)
 
     async def load(
         self,
@@ -94,7 +106,7 @@ class AgentRegistry:
         if keys is not None:
             verify(text, keys)
         journal = codec.decode(text).journal
-        agent = self._choose(journal, codec.replay(journal), on_change)
+        agent = self._choose(journal, codec.replay(journal), on_change, _warn)
         return await RunState.from_string(agent, text, on_change=on_change, **options)
 
     def _versions(self, name: str) -> dict[str, Agent[Any]]:
@@ -104,7 +116,9 @@ class AgentRegistry:
             raise AgentNotFound(f"The registry has no agent {name!r:.80}; {there}.")
         return versions
 
-    def _choose(self, journal: list[f.AnyFact], run: Run, on_change: OnChange) -> Agent[Any]:
+    def _choose(
+        self, journal: list[f.AnyFact], run: Run, on_change: OnChange, tell: Callable[[str], None]
+    ) -> Agent[Any]:
         name = run.began.agent if run.began else ""
         versions = self._versions(name)
         newest = self.get(name)
@@ -124,15 +138,24 @@ class AgentRegistry:
             else:
                 fitting.append(version)
         if fitting:
-            warnings.warn(
+            tell(
                 f"No version of agent {name!r} is defined as it was when this run was made; it goes on with "
-                f"{fitting[0]!r}, the newest whose tools fit its open calls.",
-                stacklevel=3,
+                f"{fitting[0]!r}, the newest whose tools fit its open calls."
             )
             return versions[fitting[0]]
         if on_change == "refuse":
             raise _unfit(newest, misfits[0], versions)
         return newest
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)
+
+
+def _is_stored(run: Any) -> TypeIs[Stored]:
+    from ..store.record import Stored
+
+    return isinstance(run, Stored)
 
 
 def _text(data: str | bytes | dict[str, Any]) -> str | bytes:

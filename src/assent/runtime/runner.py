@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.json import decode
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from ..errors import (
     ContextMissing,
     InvalidInput,
     MaxTurnsExceeded,
+    Overtaken,
     RunFinished,
     SessionFailed,
     SessionMissing,
@@ -37,9 +38,13 @@ from .history import checked_session, heard, unsaved
 from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
-from .state import RunState, begun_by, left_by
+from .state import RunState, begun_by, left_by, state_of
 from .tracing import observed
 from .value import input_json
+
+if TYPE_CHECKING:
+    from ..store.record import Lease, Stored
+    from ..store.store import Store
 
 
 class Runner:
@@ -49,7 +54,7 @@ class Runner:
     async def run(
         cls,
         starting_agent: Agent[Any],
-        input: str | list[Item] | RunState[Any],
+        input: str | list[Item] | RunState[Any] | Stored,
         *,
         context: Any = None,
         max_turns: int | None = None,
@@ -59,6 +64,7 @@ class Runner:
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
         session: Session | None = None,
+        store: Store | None = None,
     ) -> RunResult:
         """Run an agent until it is done or waits for a person.
 
@@ -76,8 +82,10 @@ class Runner:
             auto_previous_response_id: The provider keeps the talk from the first reply on.
             conversation_id: The provider keeps the talk under this id.
             session: Where the talk is kept over runs; a run begun with one is resumed with it.
+            store: Where the run lives. It is written there as it goes; decide with `store.decide(...)`, and go on
+                with `Runner.run(agent, await store.load(run_id), store=store)`, or let a `Worker` do so.
         """
-        order = _order(previous_response_id, auto_previous_response_id, conversation_id, session)
+        order = _order(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         driver, begin = _prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
         await _drive(driver, begin)
         return RunResult(driver)
@@ -86,7 +94,7 @@ class Runner:
     def run_sync(
         cls,
         starting_agent: Agent[Any],
-        input: str | list[Item] | RunState[Any],
+        input: str | list[Item] | RunState[Any] | Stored,
         *,
         context: Any = None,
         max_turns: int | None = None,
@@ -96,6 +104,7 @@ class Runner:
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
         session: Session | None = None,
+        store: Store | None = None,
     ) -> RunResult:
         """`run`, blocking. Works inside a running event loop too."""
         return block(
@@ -110,6 +119,7 @@ class Runner:
                 auto_previous_response_id=auto_previous_response_id,
                 conversation_id=conversation_id,
                 session=session,
+                store=store,
             )
         )
 
@@ -117,7 +127,7 @@ class Runner:
     def run_streamed(
         cls,
         starting_agent: Agent[Any],
-        input: str | list[Item] | RunState[Any],
+        input: str | list[Item] | RunState[Any] | Stored,
         *,
         context: Any = None,
         max_turns: int | None = None,
@@ -127,13 +137,14 @@ class Runner:
         auto_previous_response_id: bool = False,
         conversation_id: str | None = None,
         session: Session | None = None,
+        store: Store | None = None,
     ) -> RunResultStreaming:
         """`run`, at once: read `stream_events()` of the result. Needs a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             raise UsageError("run_streamed needs a running event loop; call it in an async function.") from None
-        order = _order(previous_response_id, auto_previous_response_id, conversation_id, session)
+        order = _order(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         driver, begin = _prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
         result = RunResultStreaming(driver)
         result._start(_drive(driver, begin))
@@ -145,14 +156,27 @@ class Order(NamedTuple):
 
     session: Session | None = None
     conversation: dict[str, str] | None = None
+    store: Store | None = None
+    part: Part | None = None
+
+
+class Part(NamedTuple):
+    """Which part of a thread a new run is: its own id, and the run before it."""
+
+    thread: str
+    run: str
+    follows: str | None
 
 
 NOWHERE = Order()
+RESTARTS = 20
+"""How often a drive begins again because others have changed the run's course."""
 
 
-def _order(previous: str | None, auto: bool, conversation: str | None, session: Any) -> Order:
-    if previous is None and conversation is None and session is None and auto is False:
+def _order(previous: str | None, auto: bool, conversation: str | None, session: Any, store: Any) -> Order:
+    if previous is None and conversation is None and session is None and auto is False and store is None:
         return NOWHERE
+    _check_store(store)
     for name, value in (("previous_response_id", previous), ("conversation_id", conversation)):
         if value is not None and not (type(value) is str and value and holds(value)):
             raise UsageError(f"{name} is the provider's id, a text, got {value!r:.80}.")
@@ -164,12 +188,20 @@ def _order(previous: str | None, auto: bool, conversation: str | None, session: 
     session, managed = checked_session(session), bool(conversation or previous or auto)
     if session is not None and managed:
         raise UsageError("Give a session or the provider's conversation: a talk is kept in one place.")
-    return Order(session, kept if managed else None)
+    return Order(session, kept if managed else None, store)
+
+
+def _check_store(store: Any) -> None:
+    if store is not None:
+        from ..store.store import Store
+
+        if not isinstance(store, Store):
+            raise UsageError(f"store must be a Store, such as SQLiteStore(path), got {store!r:.80}.")
 
 
 def _prepare(
     agent: Agent[Any],
-    input: str | list[Item] | RunState[Any],
+    input: str | list[Item] | RunState[Any] | Stored,
     context: Any,
     max_turns: int | None,
     config: RunConfig | None,
@@ -186,26 +218,31 @@ def _prepare(
     config = config or DEFAULT
     if not isinstance(config, RunConfig):
         raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
-    if isinstance(input, RunState):
-        return _resume(agent, input, context, max_turns, config, hooks, order), None
     if not isinstance(input, str | list):
-        raise InvalidInput(f"Input is text, a list of items (dicts), or a RunState to resume; got {input!r:.80}.")
+        state = _state(agent, input, context, config)
+        driver = _resume(agent, state, context, max_turns, config, hooks, order)
+        return driver, driver.keeper.begin if driver.keeper is not None else None
     if isinstance(input, str) and input.startswith('{"schema":') and '"journal":[' in input:
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
     said = input_json(input)
-    journal = Journal([], Run(), config.clock)
+    journal = Journal([], Run(), config.clock if order.store is None else order.store.clock)
     driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)
+    if order.store is not None:
+        _keep(driver, order.store, 0)
     guarded = agent.input_guardrails or config.input_guardrails
     guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if guarded else ()
     began = f.Began(
         agent.name,
         max_turns or DEFAULT_MAX_TURNS,
-        new_id("run"),
+        new_id("run") if order.part is None else order.part.run,
         __version__,
         config.release,
         tuple(guards),
         conversation=order.conversation,
         session=order.session.session_id if order.session is not None else None,
+        stored=order.store is not None,
+        thread=order.part.thread if order.part is not None else None,
+        follows=order.part.follows if order.part is not None else None,
         at=journal.now(),
     )
     driver.observer = observed(driver, began)
@@ -213,12 +250,36 @@ def _prepare(
         began = replace(began, trace=driver.observer.trace)
     if order.session is None:
         journal.append([began, f.Said(said)])
-        return driver, None
-    return driver, functools.partial(_begin, journal, began, order.session, decode(said), config)
+        return driver, driver.keeper.begin if driver.keeper is not None else None
+    return driver, functools.partial(_begin, driver, began, order.session, decode(said))
 
 
-async def _begin(journal: Journal, began: f.Began, session: Session, input: Any, config: RunConfig) -> None:
-    journal.append([began, *await heard(session, input, config)])
+async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -> None:
+    driver.journal.append([began, *await heard(session, input, driver.config)])
+    if driver.keeper is not None:
+        await driver.keeper.begin()
+
+
+def _keep(driver: Driver, store: Store, known: int, lease: Lease | None = None, worker: str | None = None) -> None:
+    """Have the run written to its store, which has this many of its facts."""
+    from .keeper import Keeper
+
+    worker = lease.worker if lease is not None else worker or new_id("w")
+    driver.keeper = Keeper(driver, store, worker, driver.config.lease, known=known, lease=lease)
+
+
+def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
+    """The run to go on with, from somebody's hands or from a store."""
+    if isinstance(input, RunState):
+        return input
+    from ..store.record import Stored
+
+    if not isinstance(input, Stored):
+        raise InvalidInput(
+            f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
+            f"got {input!r:.80}."
+        )
+    return state_of(agent, input, context, config)
 
 
 def _resume(
@@ -229,6 +290,7 @@ def _resume(
     config: RunConfig,
     hooks: RunHooks[Any] | None,
     order: Order,
+    lease: Lease | None = None,
 ) -> Driver:
     if state._spent:
         raise StateSpent()
@@ -240,13 +302,19 @@ def _resume(
             "The run's context was left out when it was saved; give one: Runner.run(..., context=...)."
         )
     _same_order(began, order)
-    _can_go_on(run, max_turns, order)
+    if began.stored and order.store is None:
+        raise UsageError("This run lives in a store; give it: Runner.run(..., store=...).")
+    if order.store is not None and not began.stored:
+        raise UsageError("This run was begun without a store and goes on without one; give the store to a new run.")
+    _can_go_on(state, max_turns, order)
     if config.tracing is None and state._tracing is not None:
         config = replace(config, tracing=state._tracing)
     journal = state._journal
-    journal.clock = config.clock
+    journal.clock = config.clock if order.store is None else order.store.clock
     cast = state._cast if state._cast.root is agent else Cast(agent)
     driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
+    if order.store is not None:
+        _keep(driver, order.store, state._stored, lease, state._worker)
     driver.observer = observed(driver, began, resumed=True)
     state._spent = True
     driver.unseen = list(made_outside(journal.facts[state._heard :]))
@@ -255,18 +323,17 @@ def _resume(
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
         journal.add(f.Limited(max_turns, at=journal.now()))
-    if run.unheard and not run.guards and run.watched < run.said:
-        guards = tuple(input_guardrails(cast.seat(began.agent), config, ())) or run.armed
-        if guards:  # today's, or else those that the run knows: none is left out because it was not given again
-            journal.add(f.Awaited(guards, at=journal.now()))
+    driver.watch()
     return driver
 
 
-def _can_go_on(run: Run, max_turns: int | None, order: Order) -> None:
+def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order) -> None:
     """A run that has nothing left to do is not taken up."""
+    run = state._journal.run
     now = status(run)
     late = order.session is not None and unsaved(run)  # it is over, and its session does not know
-    if now in ("done", "closed", "idle") and not (now == "done" and late):
+    unwritten = order.store is not None and len(state._journal.facts) > state._stored  # nor does its store
+    if now in ("done", "closed", "idle") and not (unwritten or (now == "done" and late)):
         if run.closed is not None:
             raise RunFinished(f"The run was closed and cannot go on: {run.closed.why} Begin a new one.")
         raise RunFinished(f"The run is {now}; it has nothing left to do. Give it new input with state.add_input(...).")
@@ -308,18 +375,58 @@ async def _drive(driver: Driver, begin: Any) -> None:
     await (work if driver.observer is None else driver.observer.drive(work))
 
 
+async def _through(driver: Driver) -> None:
+    """Drive to the end; where others have changed the run's course meanwhile, go on with theirs."""
+    keeper = driver.keeper
+    if keeper is None:
+        await driver.drive()
+        return
+    for tries in range(RESTARTS + 1):
+        try:
+            await driver.drive()
+            break
+        except Overtaken:
+            if keeper.lease is None or driver.stop is not None or tries == RESTARTS:
+                raise
+            await keeper.again()
+            driver.restart()
+    await keeper.close()
+
+
+async def go_on(
+    agent: Agent[Any],
+    stored: Stored,
+    store: Store,
+    lease: Lease,
+    *,
+    context: Any = None,
+    config: RunConfig = DEFAULT,
+    hooks: RunHooks[Any] | None = None,
+    session: Session | None = None,
+) -> RunResult:
+    """Drive a run that a worker has claimed."""
+    state = state_of(agent, stored, context, config)
+    order = Order(session, None, store)
+    driver = _resume(agent, state, context, None, config, hooks, order, lease)
+    assert driver.keeper is not None
+    await _drive(driver, driver.keeper.begin)
+    return RunResult(driver)
+
+
 async def _driven(driver: Driver, begin: Any) -> None:
     """Drive, and let no exception leave without the run as it is now."""
     try:
         if begin is not None:
             await _load(driver, begin)
-        await driver.drive()
+        await _through(driver)
         run = driver.journal.run
         if not run.open and status(run) == "exhausted":
             raise MaxTurnsExceeded(
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )
     except BaseException as error:
+        if driver.keeper is not None:
+            await driver.keeper.close()
         state = left_by(driver) if driver.journal.run.began is not None else None
         try:
             object.__setattr__(error, "state", state)  # a frozen exception gets it too

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
+from ..approval.terms import GrantTerms
 from ..core import codec
 from ..core import facts as f
 from ..core.run import Run, status
@@ -39,6 +40,8 @@ from .value import input_json
 from .view import Outputs, View
 
 if TYPE_CHECKING:
+    from ..store.record import Stored
+    from .config import RunConfig
     from .driver import Driver
 
 T = TypeVar("T", default=Any)
@@ -54,6 +57,12 @@ class Grant(Struct, frozen=True):
     by: str
     at: int
     message: str | None = None
+    max_uses: int | None = None
+    used: int = 0
+    until: int | None = None
+    """When it ends, in milliseconds since 1970; None if it does not."""
+    pins: dict[str, Any] | None = None
+    """The arguments that a call must have."""
 
 
 class Peek(Struct, frozen=True):
@@ -85,6 +94,10 @@ class RunState(Generic[T]):
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
         self._spent = False
+        self._stored = 0
+        """How many of its facts are in a store, if it lives in one,"""
+        self._worker: str | None = None
+        """and who holds it there, if it could not be given back."""
         self._heard = 0
         """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
         self._untold: list[f.AnyFact] = []
@@ -125,9 +138,22 @@ class RunState(Generic[T]):
 
     def grants(self) -> list[Grant]:
         """The decisions that hold for later calls too."""
+        run, began = self._journal.run, self._view().began
         return [
-            Grant(g.id, g.agent, g.tool, g.verdict, g.by, self._view().began + g.at, g.message)
-            for g in self._journal.run.grants.values()
+            Grant(
+                id=each.id,
+                agent=each.agent,
+                tool=each.tool,
+                verdict=each.verdict,
+                by=each.by,
+                at=began + each.at,
+                message=each.message,
+                max_uses=each.max_uses,
+                used=run.uses.get(each.id, 0),
+                until=None if each.until is None else began + each.until,
+                pins=msgspec.json.decode(each.pins) if each.pins else None,
+            )
+            for each in run.grants.values()
         ]
 
     def _view(self) -> View:
@@ -161,19 +187,32 @@ class RunState(Generic[T]):
         self._decide(_item(item).id, Respond(output), by, item.digest)
 
     def decide(
-        self, question_id: str, decision: Decision | dict[str, Any], by: str = "local", digest: str | None = None
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        by: str = "local",
+        digest: str | None = None,
+        grant: GrantTerms | dict[str, Any] | bool | None = None,
     ) -> None:
         """Record a decision on an open question: an object, or its JSON form.
 
-        With `digest` the decision is refused unless the question still shows what it is of.
+        With `digest` the decision is refused unless the question still shows what it is of. With
+        `grant` an approval or a rejection holds for later calls of the tool too: for all of them, or
+        within the terms.
         """
-        self._decide(question_id, decision, by, digest)
+        self._decide(question_id, decision, by, digest, terms=grant)
 
     def _decide(
-        self, question_id: str, decision: Decision | dict[str, Any], by: str, digest: str | None, lasting: Always = None
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        by: str,
+        digest: str | None,
+        lasting: Always = None,
+        terms: Any = None,
     ) -> None:
         self._usable()
-        record(self._journal, self._cast, question_id, decision, by, digest, lasting)
+        record(self._journal, self._cast, question_id, decision, by, digest, lasting, terms)
 
     def revoke(self, grant_id: str, by: str = "local") -> None:
         """Take a grant back: later calls are judged without it."""
@@ -237,7 +276,9 @@ class RunState(Generic[T]):
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
-        saved = codec.Saved(codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced)
+        saved = codec.Saved(
+            codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced, stored=self._stored
+        )
         if key is not None:
             sign(saved, key)
         return codec.encode(saved).decode()
@@ -297,6 +338,7 @@ class RunState(Generic[T]):
         traced = tracing.load(saved.tracing)
         state = cls(Journal(saved.journal, run, time.time), Cast(agent), context, tracing=traced)
         begun_by(agent, run)
+        state._stored = saved.stored
         state.changes += fit(state._journal, state._cast, on_change)
         if state.changes:
             warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(state.changes)}.", stacklevel=2)
@@ -332,13 +374,34 @@ def begun_by(agent: Agent[Any], run: Run) -> f.Began:
     return run.began
 
 
+def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig) -> RunState[Any]:
+    """A run of a store in this process's hands. What has changed since a question was asked makes a new one."""
+    run = codec.replay(stored.facts)
+    begun_by(agent, run)
+    saved = stored.context
+    context = saved_context.load(
+        Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
+    )
+    state = RunState(Journal(list(stored.facts), run, config.clock), Cast(agent), context)
+    state._stored = len(stored.facts)
+    state.changes += fit(state._journal, state._cast, config.on_change)
+    return state
+
+
 def left_by(driver: Driver) -> RunState[Any]:
     """The run as a drive has left it: one state for one pause, whoever asks, or it could be resumed twice."""
     if driver.left is None:
         journal, outputs = driver.journal.fork(), dict(driver.outputs)
+        keeper = driver.keeper
+        if keeper is not None and keeper.unwritten:  # those that are stored come first, as they do in the store
+            waiting = {id(fact) for fact in keeper.unwritten}
+            journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + keeper.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
         driver.control.taken = True
         state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
+        if keeper is not None:
+            state._stored = keeper.seq
+            state._worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
     return driver.left
 
 

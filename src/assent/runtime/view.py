@@ -86,7 +86,7 @@ class View:
         """What a call gave; None while it has no outcome."""
         text = output_text(state)
         end = state.outcome
-        if text is None or end is None or state.call.kind == "output":
+        if text is None or end is None or state.call.kind in ("output", "hook"):
             return None
         agent, raw = self.agent(state.turn), output_item(state, text)
         if type(end) is f.HandedOff:

@@ -46,6 +46,16 @@ class AgentTool(Tool):
         # Which agent is asked is part of what is approved, whatever the tool is called.
         object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
+    @property
+    def leads_to(self) -> str:
+        """The name of the agent that works on a call."""
+        return self.agent.name
+
+    @property
+    def shape(self) -> dict[str, Any] | None:
+        """The schema with all its defaults, if the arguments are of a type of the user's."""
+        return None if self.parameters is None else self.parameters.loose
+
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's defaults filled in; nothing is coerced."""
         return args if self.parameters is None else self.parameters.canonical(args)

@@ -11,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from ..approval.deadline import Deadline
 from ..context import RunContextWrapper, ToolContext
 from ..errors import InvalidDefinition
 from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from .probe import Probe
 from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
 
 if TYPE_CHECKING:
@@ -56,6 +58,11 @@ class FunctionTool(Tool):
     schema: FunctionSchema
     awaits: bool
 
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The schema with all its defaults."""
+        return self.schema.loose
+
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's defaults filled in; nothing is coerced."""
         return self.schema.canonical(args)
@@ -92,6 +99,9 @@ def function_tool(
     on_approval: Approver | None = ...,
     failure_error_function: FailureText | None = ...,
     timeout: float | None = ...,
+    deadline: Deadline | float | None = ...,
+    idempotent: bool = ...,
+    probe: Probe | None = ...,
     version: str | None = ...,
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ...,
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ...,
@@ -109,6 +119,9 @@ def function_tool(
     on_approval: Approver | None = None,
     failure_error_function: FailureText | None = default_tool_error_function,
     timeout: float | None = None,
+    deadline: Deadline | float | None = None,
+    idempotent: bool = False,
+    probe: Probe | None = None,
     version: str | None = None,
     tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
@@ -131,6 +144,12 @@ def function_tool(
         on_approval: Code that decides in the person's place; see the guide on approvals.
         failure_error_function: What the model is told of an exception; None raises it to you.
         timeout: Seconds that the body may take; for async functions only.
+        deadline: How long a question about a call waits: a `Deadline`, or the seconds after which the call is
+            rejected.
+        idempotent: Whether a call may run again, unasked, when nobody knows how it ended. The idempotency key is
+            the same.
+        probe: Finds out how such a call ended: a function of context and canonical arguments that gives
+            `Happened(output)`, `NotHappened()`, or None if it cannot tell; then a person is asked.
         version: A mark of your own, part of the tool's fingerprint.
         tool_input_guardrails: Look at the arguments before the body is entered.
         tool_output_guardrails: Look at what the body gave before anyone else does.
@@ -167,6 +186,9 @@ def function_tool(
             failure_error_function=failure_error_function,
             strict_json_schema=strict_mode,
             defaults=schema.defaults,
+            deadline=deadline,
+            idempotent=idempotent,
+            probe=probe,
             version=version,
             tool_input_guardrails=tool_input_guardrails,
             tool_output_guardrails=tool_output_guardrails,

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 
-from ..core.digest import described
+from ..core.digest import described, plain
 from ..errors import InvalidArguments, InvalidDefinition
 from .defaults import Plan, Planning, filled
 from .docstring import parse
@@ -44,6 +44,8 @@ class FunctionSchema:
     """Whether the function's first parameter is the run's context, which no model ever sees."""
     required: frozenset[str]
     """The parameters without a default in the function; a strict schema requires the others too."""
+    loose: Json = field(repr=False, compare=False)
+    """The schema before it is made strict: with the defaults at every depth."""
     _plan: Plan | None = field(repr=False, compare=False)
     _defaults: Json = field(repr=False, compare=False)
     _validate: Callable[[bytes], BaseModel] = field(repr=False, compare=False)
@@ -93,6 +95,7 @@ def function_schema(
         json_schema=Tightening(name, loose).top() if strict else loose,
         takes_context=signature.context is not None,
         required=frozenset(each.name for each in parameters if model.model_fields[each.field].is_required()),
+        loose=loose,
         _plan=plan if plan.matters() else None,
         _defaults=plan.defaults,
         _validate=model.__pydantic_validator__.validate_json,
@@ -107,6 +110,8 @@ class TypeSchema:
     json_schema: Json
     required: frozenset[str]
     defaults: Json
+    loose: Json = field(repr=False, compare=False)
+    """The schema before it is made strict: with the defaults at every depth."""
     _plan: Plan | None = field(repr=False, compare=False)
     _validate: Callable[[bytes], Any] = field(repr=False, compare=False)
 
@@ -140,6 +145,7 @@ def type_schema(name: str, kind: Any) -> TypeSchema:
         json_schema=Tightening(name, loose).top(),
         required=frozenset(loose.get("required", ())),
         defaults=plan.defaults,
+        loose=loose,
         _plan=plan if plan.matters() else None,
         _validate=adapter.validate_json,
     )
@@ -273,6 +279,7 @@ class Generator(GenerateJsonSchema):
         """Filling in a default must not change what the function gets: a secret's is `**********` in JSON."""
         default = schema.get("default")
         try:
+            plain(encoded)
             value = self._validator(schema["schema"]).validate_json(to_json(encoded))
             shown = tuple(encoded) if type(default) is tuple else encoded
             return bool(value == default or shown == default)

@@ -12,19 +12,24 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper, ToolContext
-from ..core.digest import digest, holds, worded
-from ..core.facts import CallKind
+from ..core.digest import canonical, digest, holds, worded
+from ..core.facts import CallKind, Verdict
 from ..errors import InvalidDefinition
 from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
 from ..item import ToolApprovalItem
 from ..models.model import ToolSpec
+from .probe import Probe
 
 Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Awaitable[bool]]
 """Whether a call needs a person: always, never, or as a function of context, arguments and call id."""
 
 Approver = Callable[[RunContextWrapper[Any], ToolApprovalItem], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
 """Code that decides in a person's place: `{"approve": bool, "reason": str}`."""
+
+Describe = Callable[[RunContextWrapper[Any], dict[str, Any], str], str | Awaitable[str]]
+"""Words a call for whoever decides on it: a function of context, arguments and call id."""
 
 Enabled = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
 FailureText = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
@@ -45,6 +50,10 @@ class Tool:
     required: frozenset[str] = frozenset()
     """The parameters that have no default; without any, blank arguments mean none."""
     needs_approval: Rule = False
+    allowed: tuple[Verdict, ...] | None = None
+    """Which decisions a person may make on a call; None for all that fit."""
+    describe: Describe | None = None
+    """Words what a person is shown of a call."""
     on_approval: Approver | None = None
     is_enabled: Enabled = True
     timeout: float | None = None
@@ -52,6 +61,12 @@ class Tool:
     strict_json_schema: bool = True
     defaults: dict[str, Any] = field(default_factory=dict)
     """The parameters' defaults, where the schema does not say them."""
+    deadline: Deadline | float | None = None
+    """How long a question about a call waits; None for what the run says."""
+    idempotent: bool = False
+    """Whether a call may run again when nobody knows how it ended."""
+    probe: Probe | None = None
+    """Finds out how a call ended that nobody saw end."""
     version: str | None = None
     server: str | None = None
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
@@ -65,22 +80,51 @@ class Tool:
 
     def __post_init__(self) -> None:
         self._check()
-        parts = {
-            "name": self.name,
-            "description": self.description,
-            "schema": self.params_json_schema,
-            "defaults": self.defaults,
-            "server": self.server,
-            "version": self.version,
-            "rule": self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval),
-        }
-        object.__setattr__(self, "fingerprint", digest(parts)[:32])
+        object.__setattr__(self, "fingerprint", digest(self._parts())[:32])
         kinds: list[type[Any]] = [ToolInputGuardrail, ToolOutputGuardrail]
         for option, kind in zip(("tool_input_guardrails", "tool_output_guardrails"), kinds, strict=True):
             guards = checked(f"Tool {self.name!r}", option, kind, getattr(self, option))
             object.__setattr__(self, option, tuple(guards))
         spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema)
         object.__setattr__(self, "spec", spec)
+
+    def _parts(self) -> dict[str, Any]:
+        """What the fingerprint is of."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "schema": self.params_json_schema,
+            "defaults": self.defaults,
+            "server": self.server,
+            "version": self.version,
+            "rule": self._rule(),
+        }
+
+    def _rule(self) -> bool | str:
+        """Who is asked, and how: part of what is agreed to."""
+        rule = self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval)
+        if self.allowed is None and self.describe is None:
+            return rule
+        told = qualified(self.describe) if self.describe is not None else ""
+        return f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
+
+    @property
+    def leads_to(self) -> str | None:
+        """The name of the agent that a call goes to, if the tool is another agent."""
+        return None
+
+    @property
+    def shape(self) -> dict[str, Any] | None:
+        """The schema with all its defaults, where the one that models are shown does not say them."""
+        return None
+
+    def frozen(self) -> bytes:
+        """The definition as JSON, to be kept with a question: `FrozenTool.read` reads it where the tool is not."""
+        return canonical({**self._parts(), "kind": self.kind, "agent": self.leads_to, "shape": self.shape})
+
+    def takes(self, name: str) -> bool:
+        """Whether there can be an argument of this name."""
+        return takes(self.params_json_schema, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -94,7 +138,7 @@ class Tool:
             value = getattr(self, option)
             if type(value) is not bool and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be {kinds}, got {value!r:.80}.")
-        for option in ("on_approval", "failure_error_function"):
+        for option in ("on_approval", "failure_error_function", "probe", "describe"):
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
@@ -102,6 +146,9 @@ class Tool:
             raise InvalidDefinition(
                 f"Tool {self.name!r}: timeout must be seconds above zero, got {self.timeout!r:.80}."
             )
+        if type(self.idempotent) is not bool:
+            raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {self.idempotent!r:.80}.")
+        object.__setattr__(self, "deadline", deadline_from(f"Tool {self.name!r}", self.deadline))
         if self.version is not None and type(self.version) is not str:
             raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {self.version!r:.80}.")
 
@@ -116,6 +163,11 @@ class Tool:
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Enter the body. Only the door may."""
         raise NotImplementedError
+
+
+def takes(schema: Mapping[str, Any], name: str) -> bool:
+    """Whether arguments by this schema can have this one."""
+    return name in schema.get("properties", ()) or bool(schema.get("additionalProperties"))
 
 
 def qualified(function: Any) -> str:

@@ -20,6 +20,8 @@ class Parameters(Struct, frozen=True, eq=False):
     defaults: Json = {}
     fill: Callable[[Json], Json] | None = None
     validate: Callable[[Json], Any] | None = None
+    loose: Json | None = None
+    """The schema before it is made strict: with the defaults at every depth."""
 
     def canonical(self, args: Json) -> Json:
         """The arguments with the type's defaults filled in; nothing is coerced."""
@@ -43,4 +45,4 @@ def parameters(name: str, kind: Any) -> Parameters:
     from .schema import type_schema  # brings in much of pydantic
 
     schema = type_schema(name, kind)
-    return Parameters(schema.json_schema, schema.required, schema.defaults, schema.canonical, schema.bind)
+    return Parameters(schema.json_schema, schema.required, schema.defaults, schema.canonical, schema.bind, schema.loose)

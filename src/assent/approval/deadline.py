@@ -1,0 +1,48 @@
+"""How long a question waits, and what it comes to if nobody answers. Silence never approves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ..core.digest import described
+from ..errors import InvalidDefinition
+
+
+class Deadline(Struct, frozen=True):
+    """How long a question waits for a person.
+
+    With `silence="reject"` the call is rejected when the time is up. With `silence="wait"` the question is overdue
+    from then on, which whoever lists questions can see, and goes on waiting.
+    """
+
+    seconds: float
+    silence: Literal["reject", "wait"] = "reject"
+
+    def __post_init__(self) -> None:
+        if type(self.seconds) not in (int, float) or not 0 < self.seconds < math.inf:
+            raise InvalidDefinition(f"A deadline is a number of seconds above zero, got {described(self.seconds)}.")
+        if self.silence not in ("reject", "wait"):
+            raise InvalidDefinition(f'Silence can come to "reject" or "wait", got {described(self.silence)}.')
+
+    def until(self, at: int) -> int | None:
+        """When a question that is asked at this time is rejected, if it is."""
+        return self._end(at) if self.silence == "reject" else None
+
+    def due(self, at: int) -> int | None:
+        """When a question that is asked at this time is overdue, if it goes on waiting."""
+        return self._end(at) if self.silence == "wait" else None
+
+    def _end(self, at: int) -> int:
+        return at + math.ceil(self.seconds * 1000)
+
+
+def deadline_from(whose: str, given: Any) -> Deadline | None:
+    """A deadline as it was given: itself, or the seconds after which the call is rejected."""
+    if given is None or isinstance(given, Deadline):
+        return given
+    if type(given) not in (int, float):
+        raise InvalidDefinition(f"{whose}: deadline must be a Deadline or seconds, got {described(given)}.")
+    return Deadline(given)

@@ -1,0 +1,56 @@
+"""How far a decision that holds for later calls goes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..core.digest import BadJSON, canonical, described, plain
+from ..core.facts import NOTHING
+from ..errors import InvalidDecision
+from .decision import Approve, Decision, Edit, Reject
+
+
+class GrantTerms(Struct, frozen=True, forbid_unknown_fields=True):
+    """The limits of a grant: how many calls, for how long, with which arguments. None is no limit."""
+
+    max_uses: int | None = None
+    expires_in: float | None = None
+    """Seconds from the decision on."""
+    pins: dict[str, Any] | None = None
+    """Arguments that a call must have, by name; others are free."""
+
+    def until(self, at: int) -> int | None:
+        """When a grant that is given at this time ends."""
+        return None if self.expires_in is None else at + int(self.expires_in * 1000)
+
+    def pinned(self) -> Raw:
+        """The pins as canonical JSON."""
+        return NOTHING if not self.pins else Raw(canonical(self.pins))
+
+
+def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
+    """The terms of the grant that comes with a decision; None if none does."""
+    if grant is None or grant is False:
+        return None
+    if type(decision) not in (Approve, Edit, Reject):
+        raise InvalidDecision(
+            f"A {type(decision).__name__} is for one call; only an approval or a rejection can hold on."
+        )
+    if grant is True:
+        return GrantTerms()
+    try:
+        terms = msgspec.convert(msgspec.to_builtins(grant), GrantTerms)
+        pins = plain(terms.pins) if terms.pins is not None else None
+    except (msgspec.ValidationError, BadJSON, TypeError, UnicodeEncodeError) as error:
+        raise InvalidDecision(
+            f"These are not the terms of a grant: {error}. Give True, or GrantTerms(max_uses, expires_in, pins)."
+        ) from None
+    if terms.max_uses is not None and terms.max_uses < 1:
+        raise InvalidDecision(f"max_uses is a whole number of at least 1, got {described(terms.max_uses)}.")
+    if terms.expires_in is not None and not (0 < terms.expires_in < math.inf):
+        raise InvalidDecision(f"expires_in is a number of seconds above zero, got {described(terms.expires_in)}.")
+    return GrantTerms(terms.max_uses, terms.expires_in, pins)

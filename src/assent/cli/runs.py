@@ -1,0 +1,108 @@
+"""`assent runs`: look at runs, and let go of them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from msgspec.json import encode
+
+from ..store.open import open_store
+from ..store.record import Entry, RunRecord
+from .write import confirmed, put, put_json, put_table, say, when
+
+HEAD = ("RUN", "AGENT", "STATUS", "QUESTIONS", "FACTS", "BEGAN (UTC)", "CHANGED (UTC)", "NOTE")
+LONGEST = 200
+"""How much of a fact is shown on its line; `--json` gives all of it."""
+LEFT_OUT = ("fact", "at", "call", "by", "path")
+
+
+async def listed(options: Namespace) -> int:
+    """A page of runs."""
+    async with open_store(options.url, create=False) as store:
+        page = await store.runs(agent=options.agent, status=options.status, limit=options.limit, after=options.after)
+    if options.json:
+        put_json(page)
+        return 0
+    put_table([HEAD, *map(_row, page.items)])
+    if page.next is not None:
+        say(f"There are more: --after '{page.next}'")
+    return 0
+
+
+def _row(run: RunRecord) -> tuple[str, ...]:
+    return (
+        run.id,
+        run.agent,
+        run.status,
+        str(run.waiting),
+        str(run.seq),
+        when(run.began),
+        when(run.changed),
+        _note(run),
+    )
+
+
+def _note(run: RunRecord) -> str:
+    """What else is to be said of a run."""
+    if run.erased is not None:
+        return f"erased {when(run.erased)}"
+    if run.worker is not None:
+        return f"driven by {run.worker}"
+    return f"failed {run.failures} times: {run.error or ''}"[:LONGEST] if run.failures else ""
+
+
+async def show(options: Namespace) -> int:
+    """A run, line by line."""
+    async with open_store(options.url, create=False) as store:
+        record = (await store.read(options.run, 2**31 - 1)).record
+        history = await store.history(options.run)
+    if options.json:
+        put_json({"run": record, "history": history})
+        return 0
+    put_table([HEAD, _row(record)])
+    put()
+    put_table([("#", "AT (UTC)", "FACT", "CALL", "BY", "WHAT"), *map(_line, history)])
+    return 0
+
+
+def _line(entry: Entry) -> tuple[str, ...]:
+    fact = entry.fact
+    call = "/".join([*fact.get("path", ()), *([fact["call"]] if isinstance(fact.get("call"), str) else [])])
+    return str(entry.seq), when(entry.at), str(fact.get("fact", "")), call, str(fact.get("by", "")), _what(fact)
+
+
+def _what(fact: dict[str, Any]) -> str:
+    rest = {name: value for name, value in fact.items() if name not in LEFT_OUT}
+    text = encode(rest).decode() if rest else ""
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+async def erase(options: Namespace) -> int:
+    """Erase what was said in a run."""
+    async with open_store(options.url, create=False) as store:
+        await store.erase(options.run)
+    put(f"Erased what was said in {options.run}.")
+    return 0
+
+
+async def retry(options: Namespace) -> int:
+    """Take a run and give it back: it is due now, and its failures are forgotten."""
+    async with open_store(options.url, create=False) as store:
+        seq = (await store.read(options.run, 2**31 - 1)).record.seq
+        lease = await store.take(options.run, "assent runs retry", seq=seq, hold=10)
+        await store.release(lease, again_in=0)
+    put(f"Workers look at {options.run} again.")
+    return 0
+
+
+async def purge(options: Namespace) -> int:
+    """Delete runs."""
+    which = f"runs that are {' or '.join(options.status)} and have not changed for {options.older_than / 86400:g} days"
+    if not options.yes and not confirmed(f"Delete all {which}, for good?"):
+        say("Nothing was deleted.")
+        return 1
+    async with open_store(options.url, create=False) as store:
+        count = await store.purge(unchanged_for=options.older_than, statuses=options.status)
+    put(f"Deleted {count} {'run' if count == 1 else 'runs'}.")
+    return 0

@@ -1,0 +1,45 @@
+"""What is typed, as values."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, get_args
+
+from ..core.digest import BadJSON, parse
+from ..core.run import Status
+
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def duration(text: str) -> float:
+    """Seconds: `90d`, `12h`, `30m`, `45s`, `1.5`."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is no time; write 90d, 12h, 30m or 45s")
+    return float(found[1]) * SECONDS[found[2]]
+
+
+def statuses(text: str) -> tuple[str, ...]:
+    """`done,closed`."""
+    known, given = get_args(Status), tuple(text.split(","))
+    for each in given:
+        if each not in known:
+            raise argparse.ArgumentTypeError(f"{each!r:.40} is no status; there are {', '.join(known)}")
+    return given
+
+
+def json_value(text: str) -> tuple[Any]:
+    """Any JSON, in a tuple: null is a value too."""
+    try:
+        return (parse(text),)
+    except BadJSON as error:
+        raise argparse.ArgumentTypeError(f"this is not JSON: {error}") from None
+
+
+def json_object(text: str) -> tuple[Any]:
+    """A JSON object."""
+    [value] = json_value(text)
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError('this is not a JSON object, such as {"amount": 5}')
+    return (value,)

@@ -1,0 +1,159 @@
+"""One run in a worker's hands: from its lease to its next pause, its end, or its failure."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ..agent import Agent
+from ..core.facts import AnyFact, Began
+from ..core.run import status
+from ..errors import MaxTurnsExceeded, RunFinished
+from ..hooks import RunHooks
+from ..runtime.config import RunConfig
+from ..runtime.driver import Driver
+from ..runtime.keeper import Keeper
+from ..runtime.registry import AgentRegistry
+from ..runtime.runner import Order, _resume, _through
+from ..runtime.saved_context import LEFT_OUT
+from ..runtime.state import state_of
+from ..sessions.session import Session
+from ..store.record import Lease, RunRecord, SavedContext, Stored
+from ..store.store import Store
+
+log = logging.getLogger("assent")
+
+NOT_SAVED = SavedContext(kind=LEFT_OUT)
+
+
+class Halted(Exception):
+    """The worker stops: nothing new is begun, and whoever claims the run next goes on."""
+
+
+class Plan:
+    """How a worker drives any run: what it was given for all of them."""
+
+    def __init__(
+        self,
+        store: Store,
+        agents: AgentRegistry,
+        config: RunConfig,
+        hooks: RunHooks[Any] | None,
+        context: Any,
+        sessions: Callable[[str], Session | Awaitable[Session]] | None,
+    ) -> None:
+        self.store = store
+        self.agents = agents
+        self.config = config
+        self.hooks = hooks
+        self.context = context
+        self.sessions = sessions
+
+    async def driver(self, stored: Stored, lease: Lease) -> Driver:
+        """What drives this run, with the version of its agent that it was made with."""
+        agent = self._agent(stored)
+        own = stored.context.json is None  # nothing was saved with the run, so ours is used, and is not saved either
+        context = await _given(self.context, stored.record) if own else None
+        state = state_of(agent, stored, context, self.config)
+        order = Order(await self._session(stored), None, self.store)
+        driver = _resume(agent, state, context, None, self.config, self.hooks, order, lease)
+        keeper_of(driver).saved = NOT_SAVED if context is not None else stored.context
+        driver.gentle = True
+        return driver
+
+    def _agent(self, stored: Stored) -> Agent[Any]:
+        run = stored.record.id
+
+        def tell(text: str) -> None:
+            log.warning("Run %s: %s", run, text)
+
+        return self.agents.route_stored(stored, self.config.on_change, tell)
+
+    async def _session(self, stored: Stored) -> Session | None:
+        began = stored.facts[0] if stored.facts else None
+        if not isinstance(began, Began) or began.session is None or self.sessions is None:
+            return None  # and the run says that it needs one, if it does
+        session = self.sessions(began.session)
+        return await session if inspect.isawaitable(session) else session
+
+
+async def _given(context: Any, record: RunRecord) -> Any:
+    """The worker's context for a run: an object, or what a function makes of the run's record."""
+    made = context(record) if callable(context) else context
+    return await made if inspect.isawaitable(made) else made
+
+
+class Drive:
+    """One drive of one run. Whatever it comes to, the lease is then given back, or is another's."""
+
+    def __init__(self, plan: Plan, lease: Lease) -> None:
+        self.plan = plan
+        self.lease = lease
+        self.record: RunRecord | None = None
+        """The run as it was found."""
+        self.known = 0
+        """How many of its facts the drive knows of."""
+        self.joined = False
+        """Whether others have recorded something since the drive began, as far as it knows."""
+        self.halted = False
+        self._driver: Driver | None = None
+
+    async def run(self) -> None:
+        """Take the run up and drive it. What this raises is why it could not go on, and the lease still holds."""
+        stored = await self.plan.store.read(self.lease.run)
+        self.record, self.known = stored.record, len(stored.facts)
+        if stored.record.status not in ("working", "waiting"):  # one that was cancelled is resumed by a person
+            raise RunFinished(f"The run is {stored.record.status}; there is nothing to do in it.")
+        driver = self._driver = await self.plan.driver(stored, self.lease)
+        if self.halted:
+            raise Halted
+        work = self._through(driver)
+        await (work if driver.observer is None else driver.observer.drive(work))
+
+    async def _through(self, driver: Driver) -> None:
+        keeper = keeper_of(driver)
+
+        def heard(fact: AnyFact) -> None:
+            self.joined = self.joined or keeper.merging
+
+        driver.journal.listen(heard)
+        try:
+            await keeper.begin()
+            await _through(driver)
+        except BaseException:
+            await self._put_down(keeper)
+            raise
+        finally:
+            self.known = keeper.seq
+        run = driver.journal.run
+        if status(run) == "exhausted":
+            raise MaxTurnsExceeded(
+                f"The run used up its {run.max_turns} turns; go on with Runner.run(..., max_turns=...) and the store."
+            )
+
+    async def _put_down(self, keeper: Keeper) -> None:
+        """Write what was done. The lease is left to the worker: it says when the run is looked at again."""
+        try:
+            await keeper.flush()
+        except Exception as error:
+            log.warning("What run %s did last could not be written: %s", self.lease.run, error)
+        keeper.lease = None
+        await keeper.close()
+
+    def halt(self) -> None:
+        """Begin nothing more. What bodies have begun they may end; the model is not waited for."""
+        self.halted = True
+        if self._driver is not None:
+            self._driver.fail((), Halted())
+
+    def over(self) -> bool:
+        """Whether the run has nothing left for a worker to do, as far as the drive knows."""
+        return self._driver is not None and status(self._driver.journal.run) not in ("working", "waiting")
+
+
+def keeper_of(driver: Driver) -> Keeper:
+    """Who writes the run: there always is one for a run of a store."""
+    assert driver.keeper is not None
+    return driver.keeper

@@ -1,0 +1,386 @@
+"""The worker: goes on with runs of a store that are owed something. As many as you like may share one store."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..agent import Agent
+from ..approval.decision import checked_name
+from ..approval.question import new_id
+from ..core.digest import text as clean_text
+from ..errors import (
+    AgentNotFound,
+    AssentError,
+    Conflict,
+    ContextMissing,
+    DefinitionChanged,
+    LeaseLost,
+    MaxTurnsExceeded,
+    NotFound,
+    Overtaken,
+    RunBusy,
+    RunFinished,
+    SessionMissing,
+    StoreFailed,
+    UnreadableState,
+    UsageError,
+)
+from ..hooks import RunHooks
+from ..runtime.config import DEFAULT, RunConfig
+from ..runtime.registry import AgentRegistry
+from ..sessions.session import Session
+from ..store.record import Lease, RunRecord
+from ..store.store import Store
+from .backoff import delay
+from .drive import Drive, Halted, Plan
+from .signals import handled
+
+log = logging.getLogger("assent")
+
+NO_FAILURE = (LeaseLost, Overtaken, RunBusy)
+"""Somebody else was quicker: look again."""
+HOPELESS = (
+    AgentNotFound,
+    ContextMissing,
+    DefinitionChanged,
+    MaxTurnsExceeded,
+    RunFinished,
+    SessionMissing,
+    UnreadableState,
+)
+"""Trying again would come to the same, until somebody does something."""
+NEVER = 100 * 365 * 86400.0
+"""In how many seconds a run that is left alone is looked at again; whatever is appended to it comes before that."""
+LONGEST_ERROR = 2000
+
+OnError = Callable[[RunRecord, BaseException], Any]
+
+
+class Worker:
+    """Goes on with the runs of a store, many at once, until it is stopped.
+
+    A run is claimed when it is owed something: it was decided on, somebody said something, a deadline has passed,
+    or the process that drove it is gone. It is driven to its next pause or its end, with the version of its agent
+    that it was made with. A drive that fails is tried again, later each time.
+
+    Args:
+        store: Where the runs live.
+        agents: An `AgentRegistry`, an agent, or several; runs of others are left to other workers.
+        concurrency: How many runs are driven at once.
+        lease: Seconds after which another worker may take a run over, if this one is gone. It says often enough
+            that it lives.
+        poll: Seconds after which the store is looked at again, if it has not said that there is something to do:
+            deadlines and runs whose worker is gone are found so.
+        drain: Seconds that runs may take to come to their next pause when the worker is stopped.
+        max_failures: How often in a row a run may fail before it is left alone, until something is appended to it.
+        name: What the store calls the worker; made up if not given. No two may have the same.
+        run_config: Settings of the runs.
+        hooks: Told of what happens in all of them.
+        context: For runs that have no context of their own, or whose context was not saved: an object, or a
+            function of the `RunRecord` that makes one. It is not saved.
+        sessions: Gives the session of an id, for runs that were begun with one.
+        on_error: Called with the `RunRecord` and the exception of each drive that failed.
+        random: Spreads attempts over time; a function that gives a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agents: AgentRegistry | Agent[Any] | Iterable[Agent[Any]],
+        *,
+        concurrency: int = 10,
+        lease: float = 30.0,
+        poll: float = 5.0,
+        drain: float = 20.0,
+        max_failures: int = 20,
+        name: str | None = None,
+        run_config: RunConfig | None = None,
+        hooks: RunHooks[Any] | None = None,
+        context: Any = None,
+        sessions: Callable[[str], Session | Awaitable[Session]] | None = None,
+        on_error: OnError | None = None,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        if not isinstance(store, Store):
+            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {store!r:.80}.")
+        _check_numbers(concurrency, max_failures, poll, drain)
+        _check_objects(run_config, hooks, sessions, on_error)
+        self.name = checked_name(name) if name is not None else f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
+        self.store = store
+        self.agents = registry_of(agents)
+        config = replace(run_config or DEFAULT, lease=lease)
+        self._plan = Plan(store, self.agents, config, hooks, context, sessions)
+        self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
+        self._max_failures, self._on_error, self._random = max_failures, on_error, random
+        self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
+        """What is driven now, by the run's id."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_asked = self._now_asked = False
+        self._stopping: asyncio.Future[None]
+        self._at_once: asyncio.Future[None]
+        self._away = 0
+        """How often in a row the store could not be reached."""
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.name} of {', '.join(map(repr, self.agents.names()))}: {len(self._drives)} runs>"
+
+    # -- what users do -----------------------------------------------------------------------------
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Go on with runs until `stop` is called, or SIGTERM or SIGINT comes; then come to an end in order.
+
+        With `signals=False`, and outside of the main thread, signals are left alone: for a program that has its own.
+        """
+        with self._begun(), handled(self._signalled) if signals else nullcontext():
+            try:
+                await self._serve()
+                await self._drain()
+            finally:
+                await self._cut_off()
+
+    async def run_until_idle(self) -> int:
+        """Go on with runs until none is owed anything; how many drives that took. For tests, and for cron."""
+        count = 0
+        with self._begun():
+            try:
+                while not self._stopping.done():
+                    count += await self._fill()
+                    if not self._drives:
+                        break
+                    await self._any_of(self._tasks())
+                await self._drain()
+            finally:
+                await self._cut_off()
+        return count
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Claim nothing more and let `run` come to its end; from any thread.
+
+        Runs have `drain` seconds to come to their next pause. After that nothing new is begun in them, and tool
+        bodies have `RunConfig(cancel_grace=...)` seconds to end; what became of one that did not is in doubt. With
+        `at_once` no time is given. Each run is there for the next worker.
+        """
+        self._stop_asked, self._now_asked = True, self._now_asked or at_once
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its loop is closed
+                self._loop.call_soon_threadsafe(self._pass_on)
+
+    # -- starting and stopping ---------------------------------------------------------------------
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        if self._loop is not None:
+            raise UsageError("This worker runs already; make another one to have two.")
+        self._loop = asyncio.get_running_loop()
+        self._stopping, self._at_once = self._loop.create_future(), self._loop.create_future()
+        self._pass_on()
+        try:
+            yield
+        finally:
+            self._loop = None
+            self._stop_asked = self._now_asked = False
+
+    def _pass_on(self) -> None:
+        for asked, future in ((self._stop_asked, self._stopping), (self._now_asked, self._at_once)):
+            if asked and not future.done():
+                future.set_result(None)
+
+    def _signalled(self) -> None:
+        self.stop(at_once=self._stop_asked)
+
+    async def _drain(self) -> None:
+        """Let what is under way come to its next pause, or else to a halt."""
+        await self._ended(self._drain_for)
+        for drive, _ in self._drives.values():
+            drive.halt()
+        await self._ended(self._plan.config.cancel_grace)
+
+    async def _ended(self, seconds: float) -> None:
+        """Wait for the drives, so long at most, and not at all when there is no time."""
+        if self._drives and not self._at_once.done():
+            ended: asyncio.Future[Any] = asyncio.gather(*self._tasks(), return_exceptions=True)
+            await asyncio.wait([ended, self._at_once], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _cut_off(self) -> None:
+        while tasks := self._tasks():
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [task for _, task in self._drives.values()]
+
+    # -- claiming ----------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        """Claim what there is, and wait until there is something."""
+        news: asyncio.Future[None] | None = None
+        try:
+            while not self._stopping.done():
+                try:
+                    if news is None or news.done():
+                        if news is not None:
+                            news.result()
+                        news = asyncio.ensure_future(self.store.wait(self._poll))
+                        await asyncio.sleep(0)  # it listens before we look, so that nothing is missed between
+                    await self._fill()
+                except StoreFailed as error:
+                    news = None if news is not None and news.done() else news
+                    await self._wait_for_store(error)
+                    continue
+                self._away = 0
+                await self._any_of(self._tasks() if len(self._drives) >= self._concurrency else [news])
+        finally:
+            if news is not None:
+                news.cancel()
+                await asyncio.wait([news])
+                with suppress(asyncio.CancelledError):
+                    news.exception()
+
+    async def _any_of(self, futures: Sequence[asyncio.Future[Any]]) -> None:
+        await asyncio.wait([*futures, self._stopping], return_when=asyncio.FIRST_COMPLETED)
+
+    async def _fill(self) -> int:
+        """Claim as many runs as there is room for, and begin to drive them; how many there were."""
+        free = self._concurrency - len(self._drives)
+        leases = await self._claim(free) if free > 0 else []
+        for lease in leases:
+            drive = Drive(self._plan, lease)
+            self._drives[lease.run] = drive, asyncio.create_task(self._drive(drive))
+        return len(leases)
+
+    async def _claim(self, limit: int) -> list[Lease]:
+        names, hold = self.agents.names(), self._plan.config.lease
+        claiming = asyncio.ensure_future(self.store.claim(self.name, agents=names, hold=hold, limit=limit))
+        try:
+            leases = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            with suppress(StoreFailed):
+                for lease in await claiming:
+                    await self._give_back(lease)
+            raise
+        mine = [] if self._stopping.done() else [lease for lease in leases if lease.run not in self._drives]
+        for lease in leases:
+            if lease not in mine:  # we stop; or our lease ran out, and the drive that had it does not know it yet
+                await self._give_back(lease, None if self._stopping.done() else self._poll)
+        return mine
+
+    async def _wait_for_store(self, error: StoreFailed) -> None:
+        seconds = delay(self._away, self._random())
+        self._away += 1
+        log.warning("The store cannot be reached; trying again in %.1f seconds: %s", seconds, error)
+        await asyncio.wait([self._stopping], timeout=seconds)
+
+    # -- driving -----------------------------------------------------------------------------------
+
+    async def _drive(self, drive: Drive) -> None:
+        try:
+            await drive.run()
+        except (Halted, *NO_FAILURE) as error:
+            log.info("Run %s is left for now: %s", drive.lease.run, str(error) or "the worker stops")
+            await self._give_back(drive.lease)
+        except Exception as error:
+            await self._failed(drive, error)
+        except BaseException:
+            await self._give_back(drive.lease)
+            raise
+        finally:
+            del self._drives[drive.lease.run]
+
+    async def _give_back(self, lease: Lease, again_in: float | None = None, error: str | None = None) -> None:
+        try:
+            await self.store.release(lease, again_in=again_in, error=error)
+        except StoreFailed as away:
+            log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
+
+    async def _failed(self, drive: Drive, error: Exception) -> None:
+        """Say so, and see to when the run is looked at again, if at all."""
+        run = drive.lease.run
+        record = drive.record or await self._record(run)
+        failures = record.failures + 1 if record is not None else 1
+        alone = isinstance(error, HOPELESS) or drive.over() or failures >= self._max_failures
+        seconds = NEVER if alone else delay(failures - 1, self._random())
+        then = "it is left alone until something new is recorded" if alone else f"again in {seconds:.1f} seconds"
+        trace = None if isinstance(error, AssentError) else error
+        log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, worded(error), exc_info=trace)
+        await self._give_back(drive.lease, seconds, worded(error))
+        if alone and not drive.over():
+            await self._look_once_more(drive)
+        if self._on_error is not None and record is not None:
+            await self._tell(record, error)
+
+    async def _record(self, run: str) -> RunRecord | None:
+        """What a list of runs shows of a run that cannot be read."""
+        with suppress(StoreFailed, NotFound, UnreadableState):
+            return (await self.store.read(run, 2**31 - 1)).record
+        return None
+
+    async def _look_once_more(self, drive: Drive) -> None:
+        """What was recorded while the drive failed is something new, too."""
+        run = drive.lease.run
+        with suppress(StoreFailed, NotFound, Conflict, UnreadableState):
+            stored = await self.store.read(run, drive.known)
+            if (stored.facts or drive.joined) and stored.record.status in ("working", "waiting"):
+                lease = await self.store.take(run, self.name, seq=stored.record.seq, hold=self._plan.config.lease)
+                await self._give_back(lease, 0.0)
+
+    async def _tell(self, record: RunRecord, error: Exception) -> None:
+        assert self._on_error is not None
+        try:
+            told = self._on_error(record, error)
+            if inspect.isawaitable(told):
+                await told
+        except Exception:
+            log.warning("on_error failed", exc_info=True)
+
+
+def registry_of(agents: Any) -> AgentRegistry:
+    """A registry of an agent, or of several; a registry is one."""
+    if isinstance(agents, AgentRegistry):
+        registry = agents
+    else:
+        registry = AgentRegistry()
+        single = isinstance(agents, Agent)
+        if not single and not isinstance(agents, Iterable):
+            raise UsageError(f"agents is an AgentRegistry, an Agent, or a list of agents, got {agents!r:.80}.")
+        for agent in [agents] if single else agents:
+            registry.add(agent, version="1")
+    if not registry.names():
+        raise UsageError("A worker needs at least one agent; add it to the registry first.")
+    return registry
+
+
+def worded(error: BaseException) -> str:
+    """An error as one line that any store can keep."""
+    text = clean_text(f"{type(error).__name__}: {error}")[0].replace("\0", "")
+    return " ".join(text.split())[:LONGEST_ERROR]
+
+
+def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -> None:
+    for option, count in (("concurrency", concurrency), ("max_failures", max_failures)):
+        if type(count) is not int or count < 1:
+            raise UsageError(f"{option} is a whole number of at least 1, got {count!r:.80}.")
+    for option, seconds in (("poll", poll), ("drain", drain)):
+        if type(seconds) not in (int, float) or not 0 <= seconds < math.inf or (option == "poll" and not seconds):
+            raise UsageError(f"{option} is a number of seconds, got {seconds!r:.80}.")
+
+
+def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:
+    if config is not None and not isinstance(config, RunConfig):
+        raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
+    if hooks is not None and not isinstance(hooks, RunHooks):
+        raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}.")
+    for option, function in (("sessions", sessions), ("on_error", on_error)):
+        if function is not None and not callable(function):
+            raise UsageError(f"{option} must be a function, got {function!r:.80}.")

@@ -1,0 +1,127 @@
+"""Calls in doubt: started, and nobody here knows how they ended.
+
+The tool's probe may know; a tool that is idempotent may run again, some times; else a person says. A call is never
+run again on a guess, and never for ever: what takes down every worker that tries it is put to a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..approval.question import effective, new_id
+from ..core import facts as f
+from ..core.digest import described, digest, worded
+from ..core.rules import RUNNING
+from ..core.run import CallState
+from ..errors import DefinitionChanged, UsageError
+from ..tools.function import in_thread, is_async
+from ..tools.probe import Found, Happened, NotHappened
+from ..tools.tool import Tool, qualified
+from .calling import context_of
+from .guarding import Looking
+from .value import output_json
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+log = logging.getLogger("assent")
+
+ATTEMPTS = 3
+"""How often a call is tried without an outcome before a person is asked."""
+PATIENCE = 30.0
+"""Seconds that a probe may take, where the tool has no `timeout` of its own."""
+
+
+async def settle(driver: Driver, effect: f.Settle) -> None:
+    """Find out how a call ended, or let it run again if it may, or ask."""
+    state = driver.state_of(effect)
+    tool, note = _tool(driver, state)
+    found: Found = None
+    if tool is not None and tool.probe is not None:
+        attempt = state.attempt
+        found, note = await _probed(driver, effect.path, state, tool)
+        state = driver.state_of(effect)
+        if state.phase is not RUNNING or state.attempt != attempt or driver.stopped(effect.path):
+            return  # it was settled, or the run was stopped, meanwhile
+    driver.journal.add(_outcome(driver, effect.path, state, tool, found, note))
+
+
+def _tool(driver: Driver, state: CallState) -> tuple[Tool | None, str]:
+    """The tool that was entered, or why nobody but a person can say how it ended."""
+    try:
+        return driver.tool_for(state), ""
+    except DefinitionChanged:
+        return None, f"{state.tool} has changed since, or is gone."
+
+
+def _outcome(
+    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool | None, found: Found, note: str
+) -> f.AnyFact:
+    call, attempt, now = state.call.id, state.attempt, driver.journal.now()
+    if isinstance(found, Happened):
+        output, replaced = output_json(found.output)
+        driver.outputs[path, call] = found.output
+        return f.Finished(call, output, "probe", note=replaced, at=now, path=path)
+    again = "probe" if found is not None else "idempotent" if tool is not None and tool.idempotent else None
+    if again is not None and state.retries < ATTEMPTS - 1:
+        return f.Left(call, attempt, again, at=now, path=path)
+    if again is not None:
+        note = f"{note} It was tried {state.retries + 1} times, and none came to an end.".strip()
+    shown = {"run": driver.journal.run.id, "path": list(path), "call": call, "doubt": attempt}
+    return f.Asked(call, new_id("q"), _why(state, note), digest(shown), "doubt", at=now, path=path)
+
+
+def _why(state: CallState, note: str) -> str:
+    """Why a person is asked: what is known, and what can be said."""
+    parts = [f"{state.tool} was started, as attempt {state.attempt}, and how it ended is not known.", note]
+    parts += [
+        f"Attempt {late.attempt} gave this, too late to count: {bytes(late.output).decode():.200}"
+        for late in state.witnessed
+    ]
+    parts.append("Respond with its result if it happened, approve to run it (again), reject to give it up.")
+    return " ".join(part for part in parts if part)
+
+
+async def _probed(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
+    """What the probe found, and what to tell a person of it. One that fails, or takes too long, has found nothing."""
+    name, patience = qualified(tool.probe), tool.timeout or PATIENCE
+    limit = asyncio.timeout(patience)
+    try:
+        async with limit:
+            found = await _probe(driver, path, state, tool)
+    except (Exception, asyncio.CancelledError) as error:
+        if driver.stopping():  # the run is, and not the probe by itself
+            raise
+        what = f"took longer than {patience:g} seconds" if limit.expired() else f"failed with {worded(error)}"
+        log.warning("The probe %s of tool %r %s", name, tool.name, what)
+        return None, f"Its probe {name} {what}."
+    if isinstance(found, Happened):
+        return found, ""
+    if isinstance(found, NotHappened):
+        return found, f"Its probe {name} says that it did not happen."
+    if found is None:
+        return None, f"Its probe {name} cannot tell."
+    return None, f"Its probe {name} gave {described(found)}, which is neither Happened, NotHappened nor None."
+
+
+class Probing(Looking):
+    """A call as its probe sees it."""
+
+    __slots__ = ()
+
+    def ask_sync(self, question: Any, schema: Any) -> NoReturn:
+        """Nobody can be asked from here."""
+        raise UsageError("A probe finds out, and can neither ask nor step.")
+
+
+async def _probe(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool) -> Any:
+    assert tool.probe is not None
+    args = tool.canonical(effective(state))
+    _, ctx = context_of(driver, path, state, tool, args, Probing)
+    probe = partial(tool.probe, ctx, args)
+    found = probe() if is_async(probe) else await in_thread(probe)
+    return await found if inspect.isawaitable(found) else found

@@ -1,0 +1,378 @@
+"""The keeper: writes a run's journal to its store as the run goes, and learns what others have written.
+
+Nothing enters a body before the facts that lead there are in the store. What follows from a body is written while the
+run goes on. So a turn costs two writes, however many calls it has, and a dead process leaves nothing that nobody knows
+of: a call is not begun, or done, or in doubt.
+
+Others may write too: decisions, input, a cancellation. Then a write of ours is refused; what they wrote is folded into
+the run, and ours follows it. If it cannot follow (the run was cancelled, and we were about to begin a call), the drive
+stops, and begins again with what is in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec.json import Encoder
+
+from ..core import facts as f
+from ..core.codec import replay
+from ..core.facts import AnyFact
+from ..core.fold import fold
+from ..core.run import Run, owed
+from ..errors import IllegalFact, LeaseLost, Overtaken, RunNotFound, StoreFailed, UnreadableState
+from ..store.projection import Projection
+from ..store.record import Change, Lease, SavedContext
+from . import saved_context
+from .journal import Journal
+from .view import View
+
+if TYPE_CHECKING:
+    from ..store.store import Store
+    from .driver import Driver
+
+log = logging.getLogger("assent")
+_encode = Encoder().encode
+
+TRIES = 20
+"""How often one write is tried while others keep writing to the run."""
+
+
+class Keeper:
+    """One run and its store, for one drive."""
+
+    def __init__(
+        self, driver: Driver, store: Store, worker: str, hold: float, *, known: int, lease: Lease | None
+    ) -> None:
+        self.store = store
+        self.driver = driver
+        self.journal: Journal = driver.journal
+        self.worker = worker
+        self.hold = hold
+        self.lease = lease
+        self.seq = known
+        """How many facts the store has."""
+        self.unwritten: list[AnyFact] = []
+        self.projection = Projection()
+        self.sent: set[str] = set()
+        """The tools whose definitions the store has from us."""
+        self.saved: SavedContext | None = None
+        self.merging = False
+        self.joined = False
+        """Whether others have written something that a drive which is under way may not have reckoned with."""
+        self.writing: asyncio.Task[None] | None = None
+        self.beating: asyncio.Task[None] | None = None
+        self.news: asyncio.Future[None] | None = None
+        """Done when others have written something; for a drive that waits."""
+        self.lost = False
+        self.unwritten += self._recent(known)
+        self.journal.listen(self._heard)
+        self.journal.flush = self.flush
+
+    def _recent(self, known: int) -> list[AnyFact]:
+        """What was decided on a state in somebody's hands, and the store does not have yet."""
+        facts = self.journal.facts[known:]
+        if facts and known:
+            run = replay(self.journal.facts[:known])
+            for fact in facts:
+                fold(run, fact)
+                self.projection.note(run, fact)
+        return facts
+
+    def _heard(self, fact: AnyFact) -> None:
+        if not self.merging:
+            self.unwritten.append(fact)
+            self.projection.note(self.journal.run, fact)
+
+    # -- the lease ---------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Make the run, or take it up; it is ours to drive when this returns."""
+        if self.seq == 0:
+            self.lease = Lease(self.journal.run.id, self.worker, 1)
+            await self.flush()
+        elif self.lease is None:
+            self.lease = await self.store.take(self.journal.run.id, self.worker, seq=self.seq, hold=self.hold)
+        began = self.journal.run.began
+        if began is not None and began.follows is not None:
+            self.driver.before = await past(self.store, began.follows)
+            self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
+        self.beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        """Keep the lease, and look whether others have written something."""
+        while True:
+            await asyncio.sleep(self.hold / 3)
+            try:
+                await self.look()
+            except StoreFailed as error:
+                log.warning("The lease of run %s could not be renewed: %s", self.journal.run.id, error)
+            except Exception as error:
+                self._stop(error)
+                return
+
+    async def look(self) -> None:
+        """Renew the lease and take in what others have written; `LeaseLost` if the run is not ours any more."""
+        assert self.lease is not None
+        if not await self.store.renew([self.lease], hold=self.hold):
+            raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
+        if self.writing is None and (await self.store.read(self.journal.run.id, self.seq)).facts:
+            self.writing = self._task(self._merge())
+            await asyncio.shield(self.writing)
+
+    def _stop(self, error: Exception) -> None:
+        self.lost = self.lost or isinstance(error, LeaseLost)
+        self.driver.fail((), error)
+        self._tell()
+
+    def hear(self) -> asyncio.Future[None]:
+        """Done when others have written something, or the run cannot be written any more."""
+        if self.news is None or self.news.done():
+            self.news = asyncio.get_running_loop().create_future()
+        return self.news
+
+    def _tell(self) -> None:
+        if self.news is not None and not self.news.done():
+            self.news.set_result(None)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def kick(self) -> None:
+        """Begin to write what there is, and go on."""
+        if self.unwritten and self.writing is None and not self.lost:
+            self.writing = self._task(self._write())
+
+    async def flush(self) -> None:
+        """What is in the journal now is in the store when this returns."""
+        wanted = self.unwritten[-1] if self.unwritten else None
+        while wanted is not None and any(fact is wanted for fact in reversed(self.unwritten)):
+            if self.lost:
+                raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
+            if self.writing is None:
+                self.writing = self._task(self._write())
+            await asyncio.shield(self.writing)
+
+    async def finish(self) -> bool:
+        """Write what is left and give the run back; False if others have written something to go on with."""
+        await self.settle()
+        if self.lost:
+            raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
+        self.writing = self._task(self._write(release=True))
+        await asyncio.shield(self.writing)
+        return self.lease is None
+
+    async def close(self) -> None:
+        """Stop, and if the run is still ours write what can be written and give it back."""
+        if self.beating is not None:
+            self.beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.beating
+        await self.settle()
+        if self.lost:
+            await self._bear_witness()
+        if self.lease is None or self.lost:
+            return
+        try:
+            await self._write_last()
+        except Exception as error:
+            log.warning("What run %s did last could not be written: %s", self.journal.run.id, error)
+
+    async def _write_last(self) -> None:
+        """Write what can follow what others have written, and give the run back whatever comes of it."""
+        try:
+            for _ in range(TRIES):
+                self.writing = self._task(self._write(release=True))
+                try:
+                    await asyncio.shield(self.writing)
+                except Overtaken:
+                    await self.again()
+                if self.lease is None or not self.unwritten:
+                    return
+        finally:
+            if self.lease is not None and not self.lost:
+                await self.store.release(self.lease)
+
+    async def settle(self) -> None:
+        """Wait for a write that is under way, however it ends."""
+        while self.writing is not None:
+            await asyncio.wait([self.writing])
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A write has a task of its own: whoever waits for it may be cancelled, and it may not be cut in two."""
+        task = asyncio.create_task(self._written(work))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits for it is told
+        return task
+
+    async def _written(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._stop(error)
+            raise
+        finally:
+            self.writing = None
+
+    async def _write(self, release: bool = False) -> None:
+        for _ in range(TRIES):
+            change = self._change(release)
+            try:
+                await self._append(change)
+            except Overtaken:
+                self._put_back()
+                await self._merge()
+                if release:
+                    return  # there may be something to do
+                continue
+            except Exception:
+                self._put_back()
+                raise
+            self.seq += len(change.facts)
+            del self.unwritten[: len(change.facts)]
+            self.sent |= change.definitions.keys()
+            self.saved = change.context or self.saved
+            if release:
+                self.lease = None
+            return
+        raise Overtaken(f"Run {self.journal.run.id!r} is written to faster than it can be driven.")
+
+    def _change(self, release: bool) -> Change:
+        run, facts = self.journal.run, list(self.unwritten)
+        change = self.projection.change(run, self.seq, facts, self.store.clock())
+        change.lease, change.hold, change.release = self.lease, self.hold, release
+        if change.asked:
+            change.definitions = self._definitions(change)
+        if self.seq == 0 or release:
+            change.context = self._context()
+        return change
+
+    def _definitions(self, change: Change) -> dict[str, bytes]:
+        """The tools of the agents that ask, as they were offered, for whoever decides."""
+        out: dict[str, bytes] = {}
+        for question in change.asked:
+            state = self.driver.run_at(question.path).calls[question.call]
+            seat = self.driver.cast.of(state)
+            for tool in (*seat.tools.values(), *((seat.final,) if seat.final is not None else ())):
+                if tool.fingerprint not in self.sent:
+                    out[tool.fingerprint] = tool.frozen()
+        return out
+
+    def _context(self) -> SavedContext | None:
+        if self.saved is not None and self.saved.kind == saved_context.LEFT_OUT:
+            return None  # and its user was told
+        json, kind = saved_context.save(self.driver.ctx.context, self.driver.config.context_serializer, False)
+        now = SavedContext(bytes(json) if json else None, kind)
+        return now if now != self.saved else None
+
+    def _put_back(self) -> None:
+        """What was not written is still to be: gather anew what it changes."""
+        written = {id(fact) for fact in self.unwritten}
+        base = [fact for fact in self.journal.facts if id(fact) not in written]
+        run = replay(base) if base else type(self.journal.run)()
+        self.projection = Projection()
+        for fact in self.unwritten:
+            fold(run, fact)
+            self.projection.note(run, fact)
+
+    async def _append(self, change: Change) -> None:
+        """Append; where it is not known whether that came to pass, look."""
+        try:
+            await self.store.append(change)
+        except StoreFailed as error:
+            if not error.unknown:
+                raise
+            if not await self._is_there(change):
+                await self.store.append(change)
+
+    async def _is_there(self, change: Change) -> bool:
+        stored = await self.store.read(change.record.id, change.seq)
+        found = stored.facts[: len(change.facts)]
+        if not change.facts:  # it gives the lease back
+            return change.lease is not None and stored.record.worker != change.lease.worker
+        return [_encode(fact) for fact in found] == [_encode(fact) for fact in change.facts]
+
+    # -- what others write ---------------------------------------------------------------------------
+
+    async def _merge(self) -> None:
+        """Take in what others have written; `Overtaken` if what we have not written yet cannot follow it."""
+        stored = await self.store.read(self.journal.run.id)
+        tail = stored.facts[self.seq :]
+        if not tail:
+            return
+        self.merging = True
+        try:
+            ours = replay([*stored.facts, *self.unwritten]) if self.unwritten else None
+            self.journal.append(tail)
+        except (IllegalFact, UnreadableState) as error:
+            raise Overtaken(f"Others have changed run {self.journal.run.id!r} meanwhile: {error}") from None
+        finally:
+            self.merging = False
+        if ours is not None and _course(ours) != _course(self.journal.run):
+            raise Overtaken(f"Others have changed the course of run {self.journal.run.id!r} meanwhile.")
+        self.seq, self.joined = len(stored.facts), True
+        self.driver.watch()
+        self._tell()
+
+    async def again(self) -> None:
+        """Begin again with what is in the store, but for what bodies came to, and what a guardrail stopped: that
+        happened."""
+        await self.settle()
+        stored = await self.store.read(self.journal.run.id)
+        outcomes = [fact for fact in self.unwritten if _happened(fact)]
+        self.journal.facts[:] = stored.facts
+        self.journal.run = replay(stored.facts)
+        self.seq, self.unwritten, self.projection = len(stored.facts), [], Projection()
+        self.joined = False
+        for fact in outcomes:
+            with suppress(IllegalFact):
+                self.journal.add(fact)
+
+    async def _bear_witness(self) -> None:
+        """The run is another's. What our bodies came to is kept as evidence, and counts for nothing."""
+        run = self.journal.run
+        late = [
+            f.Witnessed(fact.call, run.at(fact.path).calls[fact.call].attempt, fact.output, at=fact.at, path=fact.path)
+            for fact in self.unwritten
+            if type(fact) is f.Finished and fact.asked is None and run.at(fact.path).calls[fact.call].attempt
+        ]
+        self.unwritten.clear()
+        if late:
+            with suppress(Exception):
+                await self.store.witness(run.id, late)
+
+
+def _happened(fact: AnyFact) -> bool:
+    """Whether a fact says what came of a body that was to be entered, or what a guardrail has stopped."""
+    if isinstance(fact, f.Guarded):
+        return fact.tripped
+    if isinstance(fact, f.Asked):
+        return fact.kind == "input"
+    return isinstance(fact, f.Finished | f.Stepped | f.HandedOff | f.Left | f.Closed)
+
+
+def _course(run: Run) -> tuple[Any, ...]:
+    """Where a run goes from here. Facts in another order may be as legal, and come to something else: a guardrail
+    that looked before something was said has not seen it."""
+    said = (run.said, run.watched, len(run.unheard), tuple(run.guards), run.armed)
+    return (*said, owed(run), run.cancelled, run.closed, run.concluded, run.uses)
+
+
+async def past(store: Store, run_id: str) -> list[Run]:
+    """A run and those that it follows, the oldest first. What was purged or erased is not known any more, nor is what
+    came before it."""
+    runs: list[Run] = []
+    follows: str | None = run_id
+    while follows is not None:
+        try:
+            stored = await store.read(follows)
+        except RunNotFound:
+            break
+        if stored.record.erased is not None:
+            break
+        run = replay(stored.facts)
+        runs.append(run)
+        follows = run.began.follows if run.began is not None else None
+    return runs[::-1]

@@ -1,0 +1,213 @@
+"""A session in a Postgres database."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import msgspec
+
+from ..core.digest import described
+from ..core.transcript import Item
+from ..errors import SessionFailed, UsageError
+from .sqlite import LARGEST, _decode, _name, _number, _texts
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from uuid import UUID
+
+    from .server import Connection
+
+R = TypeVar("R")
+
+LATEST = "SELECT seq, item FROM assent_session_items WHERE session = %s ORDER BY seq DESC LIMIT %s::bigint"
+ADD = "INSERT INTO assent_session_items (session, item) VALUES (%s, %s)"
+WRITE = (
+    "INSERT INTO assent_session_items (session, run, position, item) VALUES (%s, %s, %s, %s)"
+    " ON CONFLICT (session, run, position) WHERE run IS NOT NULL DO NOTHING"
+)
+STORED = (
+    "SELECT position, item FROM assent_session_items"
+    " WHERE session = %s AND run = %s AND position >= %s AND position < %s"
+)
+REWIND = "DELETE FROM assent_session_items WHERE session = %s AND run = %s AND position >= %s"
+REMOVE = "DELETE FROM assent_session_items WHERE seq = %s"
+CLEAR = "DELETE FROM assent_session_items WHERE session = %s"
+SHOWN = ("service", "host", "hostaddr", "port", "user", "dbname")
+"""What of an address is shown. Its password is not."""
+
+
+class PostgresSession:
+    """A conversation kept in a Postgres database. Needs `pip install "assent[postgres]"`.
+
+    The url is one that libpq knows: `postgresql://user:password@host/database`. Any number of sessions,
+    threads, event loops and processes may use one database at once; sessions of different ids do not see
+    one another. Nothing is opened before the first use, which makes the tables if there are none. A
+    server that is gone, refuses, or keeps a call waiting for a connection or a lock for longer than
+    `timeout` (in seconds) raises `SessionFailed`, which says what to do; the next call makes a new
+    connection.
+    """
+
+    def __init__(self, session_id: str, url: str, *, timeout: float = 10.0) -> None:
+        self.session_id = _name(session_id, "A session's id")
+        """Which conversation this is."""
+        try:
+            from .server import share  # brings psycopg
+        except ImportError as error:
+            raise UsageError(
+                f'PostgresSession needs psycopg, which is not installed ({error}): pip install "assent[postgres]"'
+            ) from error
+        settings = _settings(url)
+        self._where = " ".join(["Postgres", *(f"{name}={settings[name]}" for name in SHOWN if name in settings)])
+        self._timeout = _seconds(timeout)
+        self._closed = False
+        self._tables: UUID | None = None
+        self._key = _key(session_id)
+        self._lock = _lock(self._key)
+        self._line = share(settings, self._lock)
+        self._line.join(self)
+
+    def __repr__(self) -> str:
+        return f"PostgresSession({self.session_id!r}, {self._where!r})"
+
+    async def get_items(self, limit: int | None = None) -> list[Item]:
+        """The latest `limit` items, oldest first; all of them if there is no limit."""
+        count = None if limit is None else min(_number(limit, "A limit"), LARGEST)
+
+        def read(connection: Connection) -> list[Item]:
+            rows = connection.execute(LATEST, (self._key, count)).fetchall()
+            return [self._item(*row) for row in reversed(rows)]
+
+        return await self._do(read)
+
+    async def add_items(self, items: list[Item]) -> None:
+        """Add items at the end, in their order: all of them side by side, or none."""
+        rows = [(self._key, text) for text in _texts(items)]
+        await self._do(lambda connection: connection.cursor().executemany(ADD, rows), lock=self._lock)
+
+    async def write(self, run_id: str, position: int, items: list[Item]) -> None:
+        """Add what a run generated; what is stored of that run at these positions already is not stored again.
+
+        If something else is stored there, the run was taken up from an earlier save and took another
+        course: what is stored of it from `position` on is replaced.
+        """
+        run = _key(_name(run_id, "A run's id"))
+        texts = _texts(items)
+        if _number(position, "A position") > LARGEST - len(texts):
+            raise UsageError(f"There is no position {position}.")
+
+        def change(connection: Connection) -> None:
+            here = (self._key, run, position)
+            stored = connection.execute(STORED, (*here, position + len(texts)))
+            if any(text != texts[at - position] for at, text in stored):
+                connection.execute(REWIND, here)
+            rows = [(*here[:2], position + n, text) for n, text in enumerate(texts)]
+            connection.cursor().executemany(WRITE, rows)
+
+        await self._do(change, lock=self._lock, repeatable=True)
+
+    async def pop_item(self) -> Item | None:
+        """Remove the newest item and give it; None if there is none."""
+
+        def pop(connection: Connection) -> Item | None:
+            row = connection.execute(LATEST, (self._key, 1)).fetchone()
+            if row is None:
+                return None
+            connection.execute(REMOVE, row[:1])
+            return self._item(*row)
+
+        return await self._do(pop, lock=self._lock)
+
+    async def clear_session(self) -> None:
+        """Remove all items of this session."""
+
+        def clear(connection: Connection) -> None:
+            connection.execute(CLEAR, (self._key,))
+
+        await self._do(clear, lock=self._lock)
+
+    def close(self) -> None:
+        """Let go of the server, when what was begun is done. Closing twice is once."""
+        if (closing := self._closing()) is not None:
+            closing.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if (closing := self._closing()) is not None:
+            await asyncio.wrap_future(closing)
+
+    def _closing(self) -> Future[None] | None:
+        if self._closed:
+            return None
+        self._closed = True
+        return self._line.lane.submit(self._leave)
+
+    def _leave(self) -> None:
+        if self._line.leave(self):
+            self._line.disconnect()
+
+    async def _do(self, work: Callable[[Connection], R], *, lock: int | None = None, repeatable: bool = False) -> R:
+        if self._closed:
+            raise SessionFailed(f"Session {self.session_id!r} was closed. Make a new one; its items are still there.")
+        return await asyncio.wrap_future(self._line.lane.submit(lambda: self._done(work, lock, repeatable)))
+
+    def _done(self, work: Callable[[Connection], R], lock: int | None, repeatable: bool) -> R:
+        from .server import FAILURES, Gone, failure
+
+        try:
+            done, self._tables = self._line.use(work, self._timeout, self._tables, lock=lock, repeatable=repeatable)
+            return done
+        except FAILURES as error:
+            if isinstance(error, Gone):
+                self._tables = None  # its user is told, and may go on with what is there
+            raise failure(self.session_id, self._where, error) from error
+
+    def _item(self, seq: int, text: str) -> Item:
+        try:
+            return _decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise SessionFailed(
+                f"Session {self.session_id!r} has an item that is damaged: row {seq} of assent_session_items in "
+                f"{self._where} ({error}). Mend or delete that row, or clear the session."
+            ) from None
+
+
+def _settings(url: Any) -> dict[str, str]:
+    """What the url says. It may hold a password, so no error shows it."""
+    from .server import settings
+
+    if not isinstance(url, str) or not url:
+        raise UsageError(f"A session's url is a text that is not empty, got a {type(url).__name__}.")
+    found = settings(url.replace("postgresql+psycopg:", "postgresql:", 1))  # as SQLAlchemy has it
+    if found is None:
+        raise UsageError("A session's url is one such as postgresql://user:password@host/database; this one is not.")
+    return found
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 2_000_000:
+        raise UsageError(f"A timeout is a number of seconds, more than 0, got {described(value)}.")
+    return value
+
+
+def _key(text: str) -> str:
+    """A text as the tables have it: as it is, or its digest if an index has no room for it or Postgres no NUL."""
+    data = text.encode()
+    if len(data) <= 200 and b"\0" not in data and not text.startswith("sha256:"):
+        return text
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _lock(key: str) -> int:
+    """The number of a session's advisory lock. Two sessions with the same one would merely wait for each other."""
+    return int.from_bytes(hashlib.sha256(f"assent session {key}".encode()).digest()[:8], signed=True)

@@ -1,0 +1,1 @@
+"""The migrations of the SQL stores, for Alembic. They are never changed once they were released."""

@@ -1,0 +1,25 @@
+"""What Alembic executes: the migrations, on the connection that it is given, in the transaction that is open there."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from assent.store.sql.schema import VERSION_TABLE, metadata
+
+
+def run() -> None:
+    """Run the migrations."""
+    connection = context.config.attributes["connection"]
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        version_table=VERSION_TABLE,
+        transactional_ddl=True,
+        render_as_batch=connection.dialect.name == "sqlite",
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+if __name__ == "env_py":  # what Alembic calls it
+    run()

@@ -1,0 +1,141 @@
+"""A store in a Postgres database: for several machines."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from sqlalchemy import func, select
+
+from ..core.digest import described
+from ..errors import StoreFailed, UsageError
+from .sql.bell import Bell
+from .sql.lane import Lane
+from .sql.schema import READY
+from .sql.server import Server
+from .sql.statement import Statement, Transaction
+from .sql.store import SQLStore, Work
+
+R = TypeVar("R")
+
+RETRY = 1.0
+"""After how many seconds a connection that listens and was lost is made anew."""
+GLANCE = 0.5
+"""How many seconds a connection listens before it looks whether the store was closed."""
+
+TELL = Statement(select(func.pg_notify(READY, "")))
+
+
+class PostgresStore(SQLStore):
+    """Runs in a Postgres database, for any number of processes on any number of machines.
+
+    Its clock is the server's, so that all agree on it. The tables must be there: `assent db upgrade`
+    makes them, and so does `upgrade`.
+
+    Args:
+        url: The address: `postgresql://user:password@host/database`.
+        pool_size: How many connections the store has at most; one more listens while somebody waits.
+        clock: The time in seconds since 1970, instead of the server's; for tests.
+        upgrade: Whether to make the tables, or bring them to what this Assent needs, on first use.
+    """
+
+    def __init__(
+        self, url: str, *, pool_size: int = 5, clock: Callable[[], float] | None = None, upgrade: bool = False
+    ) -> None:
+        if type(pool_size) is not int or not 1 <= pool_size <= 1000:
+            raise UsageError(f"A pool_size is a whole number from 1 to 1000, got {described(pool_size)}.")
+        self._server = Server(url, pool_size, upgrades=upgrade)
+        self._clock = clock
+        self._known = set()
+        self._bell = Bell()
+        self._closed = False
+        self._lane = Lane(pool_size, "assent-store")
+        self._ear = Ear(self._server, self._bell)
+        self._let_go = weakref.finalize(self, _let_go, self._lane, self._server, self._ear)
+        self._let_go.atexit = False
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self._server.name}>"
+
+    def clock(self) -> float:
+        """The time on the store's clock, in seconds since 1970. The first time, the server is asked."""
+        return self._server.now() if self._clock is None else self._clock()
+
+    async def upgrade(self) -> None:
+        """Make the tables, or bring them to what this Assent needs; of several that do it at once, one does."""
+        self._check()
+        await self._lane.do(self._server.upgrade)
+
+    async def wait(self, timeout: float) -> None:
+        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        self._check()
+        await self._bell.wait(timeout, self._ear.listen)
+
+    async def close(self) -> None:
+        """Let go of the connections, when what was begun is done. Closing twice is once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._ear.stop()
+        self._bell.ring()
+        await self._lane.do(self._server.close)
+        self._let_go()
+
+    def _tell(self, transaction: Transaction) -> None:
+        transaction.rows(TELL)
+
+    async def _write(self, work: Work[R]) -> R:
+        self._check()
+        return await self._lane.do(lambda: self._server.write(work))
+
+    async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
+        self._check()
+        return await self._lane.do(lambda: self._server.read(work, snapshot=snapshot))
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreFailed(f"The store in {self._server.name} was closed. Make a new one; the runs are still there.")
+
+
+class Ear:
+    """Hears what other processes tell: a connection on a thread, from the first time that somebody waits."""
+
+    def __init__(self, server: Server, bell: Bell) -> None:
+        self._server, self._bell = server, bell
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def listen(self) -> None:
+        """Somebody waits."""
+        with self._lock:
+            if self._thread is None and not self._stopped.is_set():
+                self._thread = threading.Thread(target=self._run, name="assent-store-listen", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Let the thread end, and with it the connection."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                with self._server.connect() as connection:
+                    connection.execute(f"LISTEN {READY}")
+                    self._bell.ring()  # for what was told before anybody listened
+                    self._hear(connection)
+            except Exception:  # whoever claims next is told what is wrong
+                self._stopped.wait(RETRY)
+
+    def _hear(self, connection: psycopg.Connection[Any]) -> None:
+        while not self._stopped.is_set():
+            for _ in connection.notifies(timeout=GLANCE, stop_after=1):
+                self._bell.ring()
+
+
+def _let_go(lane: Lane, server: Server, ear: Ear) -> None:
+    ear.stop()
+    lane.end(server.close)

@@ -1,0 +1,157 @@
+"""What facts change in the records, gathered as they are folded: for a drive, a decision, and for making them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.json import decode
+
+from ..approval.question import item_of
+from ..core import facts as f
+from ..core.facts import AnyFact
+from ..core.rules import ASKED, verdict_of
+from ..core.run import Run, deadline, questions, status
+from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled
+
+
+class Projection:
+    """Changes that are not written yet. Call `note` after each fact is folded."""
+
+    __slots__ = ("asked", "granted", "revoked", "settled", "used")
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.settled: list[Settled] = []
+        self.granted: list[GrantRecord] = []
+        self.used: dict[str, int] = {}
+        self.revoked: list[Revocation] = []
+
+    def note(self, run: Run, fact: AnyFact) -> None:
+        """What this fact, the last that was folded into the run, changes."""
+        kind = type(fact)
+        if kind is f.Asked:
+            self._asked(run, fact)  # type: ignore[arg-type]
+        elif kind is f.Approved or kind is f.Refused or kind is f.Finished or kind is f.Answered:
+            verdict = verdict_of(fact)
+            if verdict is not None:
+                self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact)))  # type: ignore[union-attr, arg-type]
+            elif fact.by.startswith("grant:"):  # type: ignore[union-attr]
+                grant = fact.by[6:]  # type: ignore[union-attr]
+                self.used[grant] = run.uses.get(grant, 0)
+        elif kind is f.Closed:
+            self._closed(run, fact)  # type: ignore[arg-type]
+        elif kind is f.Granted:
+            self._granted(run, fact)  # type: ignore[arg-type]
+        elif kind is f.Revoked:
+            self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))  # type: ignore[union-attr]
+
+    def change(self, run: Run, seq: int, facts: list[AnyFact], now: float) -> Change:
+        """All of it as one change, and nothing is left; the run has these facts now, and had `seq` before.
+
+        `now` is the time on the store's clock, in seconds.
+        """
+        made = Change(
+            record=record_of(run, seq + len(facts), int(now * 1000)),
+            seq=seq,
+            facts=facts,
+            asked=self.asked,
+            settled=self.settled,
+            granted=self.granted,
+            used=self.used,
+            revoked=self.revoked,
+        )
+        self.__init__()  # type: ignore[misc]
+        return made
+
+    def _asked(self, run: Run, fact: f.Asked) -> None:
+        if fact.replaces is not None:
+            self.settled.append(Settled(fact.replaces, "replaced", "runtime", _at(run, fact)))
+        state = run.at(fact.path).calls[fact.call]
+        turn = state.turn
+        agent = turn.definition.agent if turn.definition is not None else turn.agent
+        began = _began(run)
+        item = item_of(agent, began, fact.path, state, fact)
+        self.asked.append(
+            Question(
+                id=fact.id,
+                run=run.id,
+                agent=agent,
+                tool=item.tool_name,
+                kind=fact.kind,
+                digest=fact.digest,
+                arguments=item.arguments,
+                reason=item.reason,
+                allowed=item.allowed,
+                call=fact.call,
+                call_id=item.call_id,
+                path=fact.path,
+                definition=state.fingerprint or state.call.definition,
+                prompt=item.question,
+                schema=item.schema,
+                at=began + fact.at,
+                until=None if fact.until is None else began + fact.until,
+                due=None if fact.due is None else began + fact.due,
+                replaces=fact.replaces,
+            )
+        )
+
+    def _closed(self, run: Run, fact: f.Closed) -> None:
+        """What was open in what is closed is void."""
+        self.settled += [Settled(id, "void", "runtime", _at(run, fact)) for id in _open(run.at(fact.path))]
+
+    def _granted(self, run: Run, grant: f.Granted) -> None:
+        began = _began(run)
+        self.granted.append(
+            GrantRecord(
+                id=grant.id,
+                run=run.id,
+                agent=grant.agent,
+                tool=grant.tool,
+                verdict=grant.verdict,
+                by=grant.by,
+                at=began + grant.at,
+                message=grant.message,
+                server=grant.server,
+                definition=grant.definition,
+                max_uses=grant.max_uses,
+                until=None if grant.until is None else began + grant.until,
+                pins=decode(grant.pins) if grant.pins else None,
+            )
+        )
+
+
+def _began(run: Run) -> int:
+    return run.began.at if run.began is not None else 0
+
+
+def _open(run: Run) -> Iterator[str]:
+    """The questions that are open in a run, or were when it was closed."""
+    for state in run.open.values():
+        if state.phase is ASKED and state.question is not None:
+            yield state.question.id
+        elif state.child is not None and state.child.closed is None:
+            yield from _open(state.child)
+
+
+def _at(run: Run, fact: AnyFact) -> int:
+    return _began(run) + fact.at
+
+
+def record_of(run: Run, seq: int, now: int) -> RunRecord:
+    """A run as far as a list of runs shows it."""
+    state, wake = status(run), None
+    if state == "working":
+        wake = now
+    elif state == "waiting" and (until := deadline(run)) is not None:
+        wake = _began(run) + until + 1  # a decision is in time at that very millisecond
+    return RunRecord(
+        id=run.id,
+        agent=run.began.agent if run.began is not None else "",
+        status=state,
+        thread=run.began.thread if run.began is not None else None,
+        seq=seq,
+        began=_began(run),
+        changed=now,
+        wake=wake,
+        waiting=sum(1 for _ in questions(run)),
+    )

@@ -1,0 +1,177 @@
+"""What is done with runs over the years: erasing what was said, deleting them, making the records anew."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from ...core.fold import fold
+from ...core.run import ENDED, Run
+from ...errors import Conflict, IllegalFact, UnreadableState
+from ..packing import redacted
+from ..projection import Projection, record_of
+from ..record import Change, RunRecord
+from .reading import RECORD, ROWS, chained, checked, facts_of, found, record_from
+from .schema import blobs, contexts, grants, journal, questions, runs
+from .statement import Statement, Transaction
+from .writing import FORGET_CONTEXT, locked, project
+
+BATCH = 200
+"""How many runs are deleted at one go: others write in between."""
+
+REDACT = Statement(
+    update(journal)
+    .where(journal.c.run == bindparam("of_run"), journal.c.seq == bindparam("of_seq"))
+    .values(fact=bindparam("fact"))
+)
+FORGET_BLOBS = Statement(delete(blobs).where(blobs.c.run == bindparam("run")))
+EMPTY_QUESTIONS = Statement(
+    update(questions)
+    .where(questions.c.run == bindparam("of_run"))
+    .values(arguments="", reason="", prompt=None, schema=None)
+)
+EMPTY_GRANTS = Statement(update(grants).where(grants.c.run == bindparam("of_run")).values(message=None, pins=None))
+MARK_ERASED = Statement(
+    update(runs).where(runs.c.id == bindparam("number")).values(erased=bindparam("erased"), error=None)
+)
+FORGET_QUESTIONS = Statement(delete(questions).where(questions.c.run == bindparam("run")))
+FORGET_GRANTS = Statement(delete(grants).where(grants.c.run == bindparam("run")))
+NUMBERS = Statement(select(journal.c.run).where(journal.c.run > bindparam("after")).order_by(journal.c.run).limit(1))
+OWN_ROW = Statement(select(*RECORD, runs.c.head).where(runs.c.id == bindparam("number")).with_for_update())
+SET_RECORD = Statement(
+    update(runs)
+    .where(runs.c.id == bindparam("number"))
+    .values(
+        {name: bindparam(name) for name in ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")}
+    )
+)
+MAKE_RECORD = Statement(insert(runs))
+
+
+def erase(transaction: Transaction, run_id: str, now: int) -> None:
+    """Erase what was said in a run that is over."""
+    locked(transaction, run_id)
+    record, number, head = found(transaction, run_id)
+    if record.status not in ENDED:
+        raise Conflict(f"Run {run_id!r} is not over, it is {record.status}; cancel it and close it first.")
+    if record.erased is not None:
+        return
+    rows = checked(transaction, record, number, head, 0)
+    transaction.many(
+        REDACT, [{"of_run": number, "of_seq": row.seq, "fact": redacted(row.text).decode()} for row in rows]
+    )
+    transaction.do(FORGET_BLOBS, run=number)
+    transaction.do(FORGET_CONTEXT, run=number)
+    transaction.do(EMPTY_QUESTIONS, of_run=number)
+    transaction.do(EMPTY_GRANTS, of_run=number)
+    transaction.do(MARK_ERASED, number=number, erased=now)
+
+
+@functools.cache
+def _old(statuses: int) -> Statement:
+    return Statement(
+        select(runs.c.id)
+        .where(
+            runs.c.status.in_([bindparam(f"status{number}") for number in range(statuses)]),
+            runs.c.changed <= bindparam("until"),
+        )
+        .order_by(runs.c.id)
+        .limit(BATCH)
+        .with_for_update(skip_locked=True)
+    )
+
+
+_FORGET = tuple(
+    Statement(delete(table).where(table.c[name] == bindparam("number")))
+    for table, name in (
+        (journal, "run"),
+        (blobs, "run"),
+        (contexts, "run"),
+        (questions, "run"),
+        (grants, "run"),
+        (runs, "id"),
+    )
+)
+
+
+def purge(transaction: Transaction, statuses: Sequence[str], until: int) -> int:
+    """Delete some of the runs that did not change since then, wholly; how many."""
+    if not statuses:
+        return 0
+    named = {f"status{number}": status for number, status in enumerate(statuses)}
+    numbers = [{"number": number} for (number,) in transaction.rows(_old(len(named)), **named, until=until)]
+    if numbers:
+        for statement in _FORGET:
+            transaction.many(statement, numbers)
+    return len(numbers)
+
+
+def next_number(transaction: Transaction, after: int) -> int | None:
+    """The number of the next journal, whether or not there is a record for it."""
+    row = transaction.row(NUMBERS, after=after)
+    return None if row is None else int(row[0])
+
+
+def rebuild(transaction: Transaction, number: int, now: int) -> None:
+    """Make the records of one run anew from its journal; those of an erased run are kept as they are."""
+    row = transaction.row(OWN_ROW, number=number)
+    if row is None:
+        _make(transaction, number, now)
+        return
+    record, head = record_from(row), row[-1]
+    if record.erased is not None:
+        return
+    rows = transaction.rows(ROWS, run=number, after=0)
+    checked_rows = chained(record.id, rows, 0, _last(rows), head, erased=False)
+    change = _projected(record.id, facts_of(transaction, record.id, number, checked_rows), checked_rows[-1].at)
+    transaction.do(SET_RECORD, number=number, **_columns(change.record))
+    _write(transaction, number, change)
+
+
+def _make(transaction: Transaction, number: int, now: int) -> None:
+    """The record of a run that has lost it: what the first fact says."""
+    rows = transaction.rows(ROWS, run=number, after=0)
+    try:
+        id = msgspec.json.decode(rows[0][2])["run"]
+    except (msgspec.DecodeError, TypeError, KeyError):
+        raise UnreadableState(f"Journal {number} is damaged: its first fact does not say which run it is.") from None
+    checked_rows = chained(id, rows, 0, _last(rows), None, erased=False)
+    change = _projected(id, facts_of(transaction, id, number, checked_rows), checked_rows[-1].at)
+    values = _columns(change.record) | {"id": number, "run": id, "head": checked_rows[-1].hash}
+    # The fence was lost too, and must be above all that ever were: there are fewer leases than milliseconds.
+    values |= {"worker": None, "until": None, "fence": now, "failures": 0, "error": None, "erased": None}
+    transaction.do(MAKE_RECORD, **values)
+    _write(transaction, number, change)
+
+
+def _last(rows: list[tuple[Any, ...]]) -> int:
+    """How many facts there must be, as far as the journal itself can tell."""
+    return max((row[0] for row in rows), default=0)
+
+
+def _projected(run_id: str, facts: list[Any], at: int) -> Change:
+    run, projection = Run(), Projection()
+    try:
+        for fact in facts:
+            fold(run, fact)
+            projection.note(run, fact)
+    except IllegalFact as error:
+        raise UnreadableState(f"Run {run_id!r} is damaged: {error}") from None
+    change = projection.change(run, 0, facts, 0)
+    change.record = record_of(run, len(facts), at)
+    return change
+
+
+def _columns(record: RunRecord) -> dict[str, Any]:
+    names = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")
+    return {name: getattr(record, name) for name in names}
+
+
+def _write(transaction: Transaction, number: int, change: Change) -> None:
+    transaction.do(FORGET_QUESTIONS, run=number)
+    transaction.do(FORGET_GRANTS, run=number)
+    project(transaction, number, change)

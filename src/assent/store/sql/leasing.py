@@ -1,0 +1,126 @@
+"""Leases: who may drive a run. A fence only grows, so an old lease is never taken for the newest."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import BindParameter, and_, bindparam, func, select, update
+
+from ...core.digest import holds
+from ...errors import Overtaken, RunBusy
+from ..record import Lease
+from .schema import runs
+from .statement import Statement, Transaction
+from .writing import is_driven, locked, missing
+
+_due = and_(runs.c.wake.is_not(None), runs.c.wake <= bindparam("now"))
+_kinds = {
+    "free": and_(_due, runs.c.worker.is_(None)),
+    "left": and_(_due, runs.c.worker.is_not(None), runs.c.until <= bindparam("now")),
+}
+"""What can be claimed: runs that nobody drives, and runs whose driver has not been heard of for too long."""
+_mine = (
+    runs.c.run == bindparam("of_run"),
+    runs.c.fence == bindparam("of_fence"),
+    runs.c.worker == bindparam("of_worker"),
+)
+_back = {"worker": None, "until": None}
+
+READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
+TAKE = Statement(
+    update(runs)
+    .where(runs.c.id == bindparam("number"))
+    .values(worker=bindparam("worker"), until=bindparam("until"), fence=bindparam("fence"))
+)
+RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
+RELEASE = Statement(
+    update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(runs.c.id, runs.c.wake)
+)
+FAIL = Statement(
+    update(runs)
+    .where(*_mine)
+    .values(**_back, failures=runs.c.failures + 1, error=bindparam("error"))
+    .returning(runs.c.id, runs.c.wake)
+)
+WAKE = Statement(update(runs).where(runs.c.id == bindparam("number")).values(wake=bindparam("wake")))
+
+
+@functools.cache
+def _claim(kind: str, agents: int | None) -> Statement:
+    """Of so many agents, or of all."""
+    where = [_kinds[kind]]
+    if agents is not None:
+        names: list[BindParameter[str]] = [bindparam(f"agent{number}") for number in range(agents)]
+        where.append(func.coalesce(runs.c.agent, "").in_(names))  # not by the agents' index: that has all they ever did
+    due = (
+        select(runs.c.id)
+        .where(*where)
+        .order_by(runs.c.wake, runs.c.run)
+        .limit(bindparam("limit"))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return Statement(
+        update(runs)
+        .where(runs.c.id.in_(select(due.c.id)))
+        .values(worker=bindparam("worker"), until=bindparam("until"), fence=runs.c.fence + 1)
+        .returning(runs.c.wake, runs.c.run, runs.c.fence)
+    )
+
+
+def claim(
+    transaction: Transaction, worker: str, agents: Sequence[str] | None, now: int, until: int, limit: int
+) -> list[Lease]:
+    """Take runs that are due and that nobody drives, those that have waited longest first."""
+    named: dict[str, Any] = {"worker": worker, "now": now, "until": until}
+    if agents is not None:
+        named |= {f"agent{number}": agent for number, agent in enumerate(agents)}
+    rows: list[tuple[Any, ...]] = []
+    for kind in ("left", "free"):
+        if len(rows) < limit:
+            statement = _claim(kind, None if agents is None else len(agents))
+            rows += transaction.rows(statement, **named, limit=limit - len(rows))
+    return [Lease(run, worker, fence) for _, run, fence in sorted(rows)]
+
+
+def take(transaction: Transaction, run_id: str, worker: str, seq: int, now: int, until: int) -> Lease:
+    """Take this run."""
+    if type(run_id) is not str or not holds(run_id):
+        raise missing(run_id)
+    run = locked(transaction, run_id)
+    if run.worker != worker and is_driven(run.worker, run.until, now):
+        raise RunBusy(f"Run {run_id!r} is driven by {run.worker!r}; wait until that is done.")
+    if run.seq != seq:
+        raise Overtaken(f"Run {run_id!r} has {run.seq} facts, not {seq}; load it again.")
+    transaction.do(TAKE, number=run.id, worker=worker, until=until, fence=run.fence + 1)
+    return Lease(run_id, worker, run.fence + 1)
+
+
+def renew(transaction: Transaction, leases: Iterable[Lease], until: int) -> list[Lease]:
+    """Those that still hold, and do so until then."""
+    ordered = sorted(leases, key=lambda lease: lease.run)  # in one order, or two that do this wait for each other
+    return [lease for lease in ordered if transaction.do(RENEW, **_of(lease), until=until)]
+
+
+def release(transaction: Transaction, lease: Lease, wake: int | None, error: str | None) -> bool:
+    """Give a lease back; whether somebody else may claim the run now, or later."""
+    if error is None:
+        row = transaction.row(RELEASE, **_of(lease))
+    else:
+        row = transaction.row(FAIL, **_of(lease), error=error)
+    if row is None:
+        return False
+    if wake is not None:
+        transaction.do(WAKE, number=row[0], wake=wake)
+    return wake is not None or row[1] is not None
+
+
+def ready(transaction: Transaction, now: int) -> bool:
+    """Whether there is a run to be claimed."""
+    return any(transaction.row(statement, now=now) is not None for statement in READY.values())
+
+
+def _of(lease: Lease) -> dict[str, Any]:
+    return {"of_run": lease.run, "of_fence": lease.fence, "of_worker": lease.worker}

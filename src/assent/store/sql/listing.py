@@ -1,0 +1,186 @@
+"""Lists: questions, runs and grants, a page at a time, each page from where the one before ended."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
+
+from ...core.digest import holds
+from ...errors import QuestionNotFound, UsageError
+from ..record import GrantRecord, Page, Question, RunRecord, cursor, position
+from .reading import RECORD, record_from
+from .schema import grants, questions, runs
+from .statement import Statement, Transaction
+
+T = TypeVar("T", Question, RunRecord, GrantRecord)
+
+MOST = 1000
+"""How many a page holds at most."""
+
+
+def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
+    """The columns of a record, in the order of its fields; its run by name."""
+    return [runs.c.run if name == "run" else table.c[name] for name in kind.__struct_fields__]
+
+
+_QUESTION = select(*_fields(Question, questions)).join_from(questions, runs, questions.c.run == runs.c.id)
+_GRANT = select(*_fields(GrantRecord, grants)).join_from(grants, runs, grants.c.run == runs.c.id)
+FIND_QUESTION = Statement(_QUESTION.where(questions.c.id == bindparam("question")))
+
+
+@functools.cache
+def _conditions() -> dict[tuple[str, str], ColumnElement[bool]]:
+    """What each filter of each list comes to."""
+    made = {
+        (list_, name): table.c[name] == bindparam(name)
+        for list_, table, names in (
+            ("questions", questions, ("agent", "tool")),
+            ("runs", runs, ("agent", "status", "thread")),
+            ("grants", grants, ("agent", "tool")),
+        )
+        for name in names
+    }
+    number = select(runs.c.id).where(runs.c.run == bindparam("run")).scalar_subquery()
+    made |= {
+        ("questions", "run"): questions.c.run == number,
+        ("grants", "run"): grants.c.run == number,
+        ("questions", "until"): questions.c.at <= bindparam("until"),
+        ("runs", "until"): runs.c.changed <= bindparam("until"),
+        ("questions", "open"): questions.c.verdict.is_(None),
+        ("questions", "settled"): questions.c.verdict.is_not(None),
+        ("grants", "held"): grants.c.revoked.is_(None),
+    }
+    return made
+
+
+def _condition(list_: str, name: str, filters: tuple[str, ...]) -> ColumnElement[bool]:
+    if list_ == "questions" and "run" in filters and name in ("agent", "tool"):
+        # A run has few questions: they are found by it, and by no index of what is in them.
+        return func.coalesce(questions.c[name], "") == bindparam(name)
+    return _conditions()[list_, name]
+
+
+@functools.cache
+def _page_of(list_: str, filters: tuple[str, ...], further: bool) -> Statement:
+    """A page of this list with these filters, from the beginning or further on."""
+    base: Select[Any]
+    base, at, id = {
+        "questions": (_QUESTION, questions.c.at, questions.c.id),
+        "runs": (select(*RECORD), runs.c.began, runs.c.run),
+        "grants": (_GRANT, grants.c.at, grants.c.id),
+    }[list_]
+    chosen = base.where(*(_condition(list_, name, filters) for name in filters))
+    if further:  # the first part alone says where to start in an index
+        later = and_(at >= bindparam("from_at"), or_(at > bindparam("from_at"), id > bindparam("from_id")))
+        chosen = chosen.where(later)
+    return Statement(chosen.order_by(at, id).limit(bindparam("limit")))
+
+
+def _page(
+    transaction: Transaction,
+    list_: str,
+    given: dict[str, Any],
+    limit: int,
+    after: tuple[int, str] | None,
+    made: Callable[[tuple[Any, ...]], T],
+    place: Callable[[T], tuple[int, str]],
+) -> Page[T]:
+    """A page; of `given` only those filters that are set."""
+    values = {name: value for name, value in given.items() if value is not None}
+    if not all(type(value) is not str or holds(value) for value in values.values()):
+        return Page([])  # no text in a database is like this
+    statement = _page_of(list_, tuple(values), after is not None)
+    values = {name: value for name, value in values.items() if value is not True}
+    if after is not None:
+        values |= {"from_at": after[0], "from_id": after[1]}
+    rows = transaction.rows(statement, **values, limit=limit + 1)
+    items = [made(row) for row in rows[:limit]]
+    return Page(items, cursor(*place(items[-1])) if len(rows) > limit else None)
+
+
+def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
+    """Where a page begins; `UsageError` if it cannot be told, or if the limit is not one."""
+    if type(limit) is not int or not 1 <= limit <= MOST:
+        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {limit!r:.80}.")
+    try:
+        start = None if after is None else position(after)
+    except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
+        start = (-1, "")
+    if start is not None and (not 0 <= start[0] < 2**63 or not holds(start[1])):
+        raise UsageError(f"after is the `next` of the page before, got {after!r:.80}.")
+    return start
+
+
+def list_questions(
+    transaction: Transaction,
+    run: str | None,
+    agent: str | None,
+    tool: str | None,
+    until: int | None,
+    settled: bool,
+    limit: int,
+    after: tuple[int, str] | None,
+) -> Page[Question]:
+    """Questions, the oldest first."""
+    given = {"settled" if settled else "open": True, "run": run, "agent": agent, "tool": tool, "until": until}
+    return _page(transaction, "questions", given, limit, after, question_from, lambda made: (made.at, made.id))
+
+
+def list_runs(
+    transaction: Transaction,
+    agent: str | None,
+    status: str | None,
+    thread: str | None,
+    until: int | None,
+    limit: int,
+    after: tuple[int, str] | None,
+) -> Page[RunRecord]:
+    """Runs, the oldest first."""
+    given = {"agent": agent, "status": status, "thread": thread, "until": until}
+    return _page(transaction, "runs", given, limit, after, record_from, lambda made: (made.began, made.id))
+
+
+def list_grants(
+    transaction: Transaction,
+    run: str | None,
+    agent: str | None,
+    tool: str | None,
+    revoked: bool,
+    limit: int,
+    after: tuple[int, str] | None,
+) -> Page[GrantRecord]:
+    """Grants, the oldest first."""
+    given = {"run": run, "agent": agent, "tool": tool, "held": None if revoked else True}
+    return _page(transaction, "grants", given, limit, after, _grant_from, lambda made: (made.at, made.id))
+
+
+def find_question(transaction: Transaction, question_id: str) -> Question:
+    """A question, open or not."""
+    row = None
+    if type(question_id) is str and holds(question_id):
+        row = transaction.row(FIND_QUESTION, question=question_id)
+    if row is None:
+        raise QuestionNotFound(f"The store has no question {question_id!r:.80}.")
+    return question_from(row)
+
+
+def question_from(row: tuple[Any, ...]) -> Question:
+    """The question of a row."""
+    values = dict(zip(Question.__struct_fields__, row, strict=True))
+    for name in ("allowed", "path"):
+        values[name] = tuple(msgspec.json.decode(values[name]))
+    for name in ("prompt", "schema"):
+        if values[name] is not None:
+            values[name] = msgspec.json.decode(values[name])
+    return Question(**values)
+
+
+def _grant_from(row: tuple[Any, ...]) -> GrantRecord:
+    values = dict(zip(GrantRecord.__struct_fields__, row, strict=True))
+    if values["pins"] is not None:
+        values["pins"] = msgspec.json.decode(values["pins"])
+    return GrantRecord(**values)

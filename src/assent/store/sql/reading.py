@@ -1,0 +1,155 @@
+"""Reading a run: its facts, and whether they are what was written."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from ...core.digest import holds
+from ...core.facts import AnyFact
+from ...errors import UnreadableState
+from ..packing import START, is_erased, link, needed, unpack
+from ..record import Entry, RunRecord, SavedContext, Stored
+from .schema import blobs, contexts, definitions, journal, runs
+from .statement import Statement, Transaction
+from .writing import missing
+
+RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
+"""The columns of a run's record, in the order of its fields."""
+MARK = 8
+"""How much of a fingerprint is needed at least to find a tool by it."""
+
+READ = Statement(select(*RECORD, runs.c.id, runs.c.head).where(runs.c.run == bindparam("run")))
+ROWS = Statement(
+    select(journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
+    .where(journal.c.run == bindparam("run"), journal.c.seq > bindparam("after"))
+    .order_by(journal.c.seq)
+)
+BLOBS = Statement(select(blobs.c.hash, blobs.c.body).where(blobs.c.run == bindparam("run")))
+CONTEXT = Statement(select(contexts.c.body, contexts.c.kind).where(contexts.c.run == bindparam("run")))
+DEFINITIONS = Statement(
+    select(definitions.c.fingerprint, definitions.c.body)
+    .where(definitions.c.fingerprint >= bindparam("start"), definitions.c.fingerprint < bindparam("end"))
+    .order_by(definitions.c.fingerprint)
+    .limit(2)
+)
+
+
+class Row(NamedTuple):
+    """A row of a journal, with its own hash."""
+
+    seq: int
+    at: int
+    text: bytes
+    hash: bytes
+
+
+def read(transaction: Transaction, run_id: str, after: int) -> Stored:
+    """A run with its facts but the first `after`. An erased run has none any more."""
+    record, number, head = found(transaction, run_id)
+    after = min(max(after, 0), record.seq)
+    rows = checked(transaction, record, number, head, after)
+    facts = [] if record.erased is not None else facts_of(transaction, record.id, number, rows)
+    context = transaction.row(CONTEXT, run=number)
+    saved = SavedContext() if context is None else SavedContext(_bytes(context[0]), context[1])
+    return Stored(record=record, facts=facts, context=saved)
+
+
+def lines(transaction: Transaction, run_id: str) -> list[Entry]:
+    """The rows of a run as they are, with their hashes."""
+    record, number, head = found(transaction, run_id)
+    rows = checked(transaction, record, number, head, 0)
+    return [Entry(row.seq, row.at, msgspec.json.decode(row.text), row.hash.hex()) for row in rows]
+
+
+def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
+    """A tool's definition; None too if the start of a fingerprint fits several."""
+    if type(fingerprint) is not str or not fingerprint or not holds(fingerprint):
+        return None
+    rows = transaction.rows(DEFINITIONS, start=fingerprint, end=fingerprint + "\U0010ffff")
+    whole = bool(rows) and rows[0][0] == fingerprint
+    if whole or (len(rows) == 1 and len(fingerprint) >= MARK):
+        return bytes(rows[0][1])
+    return None
+
+
+def found(transaction: Transaction, run_id: str) -> tuple[RunRecord, int, bytes]:
+    """A run's record, its number, and the hash of its last row."""
+    row = transaction.row(READ, run=run_id) if type(run_id) is str and holds(run_id) else None
+    if row is None:
+        raise missing(run_id)
+    return record_from(row), row[-2], row[-1]
+
+
+def record_from(row: tuple[Any, ...]) -> RunRecord:
+    """The record that a row begins with."""
+    return RunRecord(**dict(zip(RunRecord.__struct_fields__, row, strict=False)))
+
+
+def checked(transaction: Transaction, record: RunRecord, number: int, head: bytes, after: int) -> list[Row]:
+    """The rows after the first `after`, if each is what was written; `UnreadableState` names the first that is not."""
+    rows = transaction.rows(ROWS, run=number, after=after)
+    return chained(record.id, rows, after, record.seq, head, erased=record.erased is not None)
+
+
+def chained(
+    run: str, rows: list[tuple[Any, ...]], after: int, last: int, head: bytes | None, *, erased: bool
+) -> list[Row]:
+    """Rows as (seq, at, fact, prev_hash), seen to be all there, in their order, and what was written.
+
+    The hash of a row stands in the row after it, and that of the last in the run's own row, `head`; with None
+    it is not known.
+    """
+    made: list[Row] = []
+    before = START if after == 0 else (rows[0][3] if rows else head)
+    if rows and rows[0][3] != before:
+        raise UnreadableState(f"Fact {after + 1} of run {run!r} is damaged: nothing can have come before it.")
+    for place, (seq, at, fact, _) in enumerate(rows):
+        expected = after + 1 + place
+        if seq != expected:
+            raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
+        if seq > last:
+            raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
+        text = _text(run, seq, fact)
+        after_it = rows[place + 1][3] if place + 1 < len(rows) else head
+        if not (erased and is_erased(text)):
+            before = link(before or START, run, seq, text)
+            if after_it is not None and before != after_it:
+                raise UnreadableState(_broken(run, rows, place, last))
+        else:
+            before = after_it
+        made.append(Row(seq, at, text, before or START))
+    if after + len(rows) != last:
+        raise UnreadableState(f"Fact {after + len(rows) + 1} of run {run!r} is missing.")
+    return made
+
+
+def _broken(run: str, rows: list[tuple[Any, ...]], place: int, last: int) -> str:
+    seq = rows[place][0]
+    if place + 1 < len(rows):
+        if rows[place + 1][0] != seq + 1:
+            return f"Fact {seq + 1} of run {run!r} is missing."
+        return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in fact {seq + 1}."
+    if seq < last:
+        return f"Fact {seq + 1} of run {run!r} is missing."
+    return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in the run's record."
+
+
+def _text(run: str, seq: int, fact: Any) -> bytes:
+    if type(fact) is not str:
+        raise UnreadableState(f"Fact {seq} of run {run!r} is damaged: it is not text.")
+    return fact.encode("utf-8", "surrogateescape")
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
+    """The facts of rows that were checked."""
+    kept: dict[str, bytes] = {}
+    if any(needed(row.text) for row in rows):
+        kept = {bytes(hash).hex(): bytes(body) for hash, body in transaction.rows(BLOBS, run=number)}
+    return [unpack(run, row.seq, row.text, kept) for row in rows]

@@ -1,0 +1,180 @@
+"""The tables. What is in them besides the journal, its blobs, contexts and definitions can be made again from it.
+
+Rows refer to a run by a small number of the database's own, since there are many of them. Nothing but the statements
+of this package writes them, in one transaction per change, so there are no foreign keys to check at each row.
+Every table and every index takes a page of a file, which is much for one that holds one run: so there are few, and
+three tables are their own index.
+A change here needs a migration beside it; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    and_,
+)
+from sqlalchemy.dialects.postgresql import TEXT
+
+VERSION = 1
+"""The number of the newest migration; a database of a higher one is of a newer Assent."""
+VERSION_TABLE = "assent_version"
+READY = "assent_ready"
+"""The channel on which Postgres tells that a run may be claimed."""
+
+metadata = MetaData()
+
+_Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows itself in a column that is an INTEGER
+_Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # compared byte by byte, in every database
+
+runs = Table(
+    "assent_runs",
+    metadata,
+    Column("id", _Big, primary_key=True, autoincrement=True),
+    Column("run", _Id, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("thread", Text),
+    Column("seq", _Big, nullable=False),
+    Column("began", _Big, nullable=False),
+    Column("changed", _Big, nullable=False),
+    Column("wake", _Big),
+    Column("waiting", _Big, nullable=False),
+    Column("worker", Text),
+    Column("until", _Big),
+    Column("fence", _Big, nullable=False),
+    Column("failures", _Big, nullable=False),
+    Column("error", Text),
+    Column("erased", _Big),
+    Column("head", LargeBinary, nullable=False),
+    UniqueConstraint("run", name="assent_runs_run"),
+)
+Index("assent_runs_began", runs.c.began, runs.c.run)
+Index("assent_runs_status", runs.c.status, runs.c.began, runs.c.run)
+_threaded = runs.c.thread.is_not(None)
+Index(
+    "assent_runs_thread",
+    runs.c.thread,
+    runs.c.began,
+    runs.c.run,
+    sqlite_where=_threaded,
+    postgresql_where=_threaded,
+)
+# What a worker looks for is in one of two: the runs that nobody drives, and those that somebody does, who may be dead.
+# So a run that is driven can change when it is to be woken, and for how long it is held, and no index is written.
+_free = and_(runs.c.wake.is_not(None), runs.c.worker.is_(None))
+_held = runs.c.worker.is_not(None)
+Index("assent_runs_wake", runs.c.wake, runs.c.run, sqlite_where=_free, postgresql_where=_free)
+Index("assent_runs_worker", runs.c.worker, sqlite_where=_held, postgresql_where=_held)
+
+journal = Table(
+    "assent_journal",
+    metadata,
+    Column("run", _Big, nullable=False),
+    Column("seq", _Big, nullable=False),
+    Column("at", _Big, nullable=False),
+    Column("fact", Text, nullable=False),
+    Column("prev_hash", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run", "seq", name="assent_journal_pkey"),
+)
+
+blobs = Table(
+    "assent_blobs",
+    metadata,
+    Column("run", _Big, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run", "hash", name="assent_blobs_pkey"),
+    sqlite_with_rowid=False,
+)
+
+contexts = Table(
+    "assent_contexts",
+    metadata,
+    Column("run", _Big, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary),
+    Column("kind", Text),
+)
+
+definitions = Table(
+    "assent_definitions",
+    metadata,
+    Column("fingerprint", _Id, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+questions = Table(
+    "assent_questions",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("run", _Big, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("allowed", Text, nullable=False),
+    Column("call", Text, nullable=False),
+    Column("call_id", Text),
+    Column("path", Text, nullable=False),
+    Column("definition", Text),
+    Column("prompt", Text),
+    Column("schema", Text),
+    Column("at", _Big, nullable=False),
+    Column("until", _Big),
+    Column("due", _Big),
+    Column("replaces", Text),
+    Column("verdict", Text),
+    Column("by", Text),
+    Column("decided", _Big),
+)
+_open = questions.c.verdict.is_(None)
+_settled = questions.c.verdict.is_not(None)
+Index("assent_questions_run", questions.c.run, questions.c.at, questions.c.id)
+for _name, _columns, _where in (
+    ("open", (), _open),
+    ("agent", (questions.c.agent,), _open),
+    ("tool", (questions.c.tool,), _open),
+    ("settled", (), _settled),
+):
+    Index(
+        f"assent_questions_{_name}",
+        *_columns,
+        questions.c.at,
+        questions.c.id,
+        sqlite_where=_where,
+        postgresql_where=_where,
+    )
+
+grants = Table(
+    "assent_grants",
+    metadata,
+    Column("run", _Big, nullable=False),
+    Column("id", _Id, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at", _Big, nullable=False),
+    Column("message", Text),
+    Column("server", Text),
+    Column("definition", Text),
+    Column("max_uses", _Big),
+    Column("used", _Big, nullable=False),
+    Column("until", _Big),
+    Column("pins", Text),
+    Column("revoked", _Big),
+    Column("revoked_by", Text),
+    PrimaryKeyConstraint("run", "id", name="assent_grants_pkey"),
+    sqlite_with_rowid=False,
+)

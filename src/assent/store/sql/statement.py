@@ -1,0 +1,89 @@
+"""Statements, written once for every database, and the transaction they are executed in.
+
+A statement becomes text when it is first used, and is executed as text from then on, on the driver's own connection:
+building it anew for every call would cost more than the database does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ClauseElement, Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
+
+SQLITE = "sqlite"
+POSTGRES = "postgresql"
+
+
+@functools.cache
+def _dialect(name: str) -> Dialect:
+    if name == SQLITE:
+        from sqlalchemy.dialects import sqlite
+
+        made: Dialect = sqlite.dialect(paramstyle="named")
+    else:
+        from sqlalchemy.dialects.postgresql import psycopg
+
+        made = psycopg.dialect()  # type: ignore[no-untyped-call]
+    return made
+
+
+class Statement:
+    """One statement, for any database. Its parameters have names."""
+
+    __slots__ = ("_element", "_texts")
+
+    def __init__(self, element: ClauseElement) -> None:
+        self._element = element
+        self._texts: dict[str, tuple[str, dict[str, Any]]] = {}
+
+    def on(self, dialect: str) -> tuple[str, dict[str, Any]]:
+        """The text for this database, and the parameters whose values are part of the statement."""
+        found = self._texts.get(dialect)
+        if found is None:
+            compiled = self._element.compile(dialect=_dialect(dialect))
+            assert isinstance(compiled, SQLCompiler)
+            fixed = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
+            found = self._texts[dialect] = (str(compiled), fixed)
+        return found
+
+
+class Transaction:
+    """Executes statements on a connection that is in a transaction already."""
+
+    __slots__ = ("connection", "dialect")
+
+    def __init__(self, connection: Any, dialect: str) -> None:
+        self.connection = connection
+        self.dialect = dialect
+
+    def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
+        """What the statement finds, or returns of what it has changed."""
+        found: list[tuple[Any, ...]] = self._execute(statement, values).fetchall()
+        return found
+
+    def row(self, statement: Statement, **values: Any) -> tuple[Any, ...] | None:
+        """The one row that it finds, or None."""
+        cursor = self._execute(statement, values)
+        found: tuple[Any, ...] | None = cursor.fetchone()
+        cursor.close()  # or a statement that was not read to its end would go on holding the transaction
+        return found
+
+    def do(self, statement: Statement, **values: Any) -> int:
+        """How many rows the statement has changed."""
+        count: int = self._execute(statement, values).rowcount
+        return count
+
+    def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute it once for every row."""
+        text, _ = statement.on(self.dialect)
+        self.connection.cursor().executemany(text, [self._values(row) for row in rows])
+
+    def _execute(self, statement: Statement, values: Mapping[str, Any]) -> Any:
+        text, fixed = statement.on(self.dialect)
+        return self.connection.execute(text, {**fixed, **self._values(values)} if fixed else self._values(values))
+
+    def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        return values

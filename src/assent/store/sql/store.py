@@ -1,0 +1,214 @@
+"""A store in an SQL database: what each of its methods comes to, whichever database it is."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from ...core.digest import holds
+from ...errors import UnreadableState, UsageError
+from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
+from ..store import Store
+from .bell import Bell
+from .keeping import erase, next_number, purge, rebuild
+from .leasing import claim, release, renew, take
+from .listing import find_question, list_grants, list_questions, list_runs, page_start
+from .reading import definition, lines, read
+from .statement import Transaction
+from .writing import append, missing
+
+R = TypeVar("R")
+
+Work = Callable[[Transaction], R]
+
+
+class SQLStore(Store):
+    """What the stores in SQL databases share."""
+
+    _bell: Bell
+    _known: set[str]
+    """The definitions that are stored, as far as this store knows."""
+
+    @abstractmethod
+    async def _write(self, work: Work[R]) -> R:
+        """Do this in one transaction: all of it, durable when this returns, or nothing."""
+
+    @abstractmethod
+    async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
+        """Do this, which reads; with `snapshot` several statements that must see the same."""
+
+    @abstractmethod
+    async def upgrade(self) -> None:
+        """Make the tables, or bring them to what this Assent needs."""
+
+    def _tell(self, transaction: Transaction) -> None:
+        """Let other processes know, when the transaction is written, that a run may be claimed."""
+
+    def _now(self) -> int:
+        return int(self.clock() * 1000)
+
+    def _ago(self, seconds: float | None) -> int | None:
+        return None if seconds is None else self._now() - int(seconds * 1000)
+
+    def _until(self, hold: float) -> int:
+        return self._now() + int(hold * 1000)
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    async def append(self, change: Change) -> None:
+        """Write a change in one transaction; durable when it returns."""
+        now, known = self._now(), self._known
+
+        def work(transaction: Transaction) -> bool:
+            ready = append(transaction, change, now, known)
+            if ready:
+                self._tell(transaction)
+            return ready
+
+        ready = await self._write(work)
+        if change.definitions:
+            known.update(change.definitions)
+        if ready:
+            self._bell.ring()
+
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        """A run, with its facts but the first `after`. An erased run has none any more."""
+        return await self._read(lambda transaction: read(transaction, run_id, after), snapshot=True)
+
+    async def lines(self, run_id: str) -> list[Entry]:
+        """The rows of a run as they are, with their hashes."""
+        return await self._read(lambda transaction: lines(transaction, run_id), snapshot=True)
+
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """A tool as it was offered; None too if the start of a fingerprint fits several."""
+        return await self._read(lambda transaction: definition(transaction, fingerprint))
+
+    # -- lists -------------------------------------------------------------------------------------
+
+    async def questions(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        older_than: float | None = None,
+        settled: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Question]:
+        """The open questions, the oldest first; with `settled` those that have come to their end."""
+        start, until = page_start(limit, after), self._ago(older_than)
+        return await self._read(
+            lambda transaction: list_questions(transaction, run, agent, tool, until, settled, limit, start)
+        )
+
+    async def question(self, question_id: str) -> Question:
+        """A question, open or not."""
+        return await self._read(lambda transaction: find_question(transaction, question_id))
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        thread: str | None = None,
+        unchanged_for: float | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[RunRecord]:
+        """The runs, the oldest first."""
+        start, until = page_start(limit, after), self._ago(unchanged_for)
+        return await self._read(lambda transaction: list_runs(transaction, agent, status, thread, until, limit, start))
+
+    async def grants(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        revoked: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[GrantRecord]:
+        """The grants that are not revoked, the oldest first; with `revoked` all of them."""
+        start = page_start(limit, after)
+        return await self._read(lambda transaction: list_grants(transaction, run, agent, tool, revoked, limit, start))
+
+    # -- leases ------------------------------------------------------------------------------------
+
+    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+        """Take up to `limit` runs of these agents that a worker should look at now."""
+        if (agents is not None and not agents) or limit < 1:
+            return []
+        self._bell.listen()
+        now, until = self._now(), self._until(hold)
+        return await self._write(lambda transaction: claim(transaction, worker, agents, now, until, limit))
+
+    async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
+        """The right to drive this run."""
+        now, until = self._now(), self._until(hold)
+        return await self._write(lambda transaction: take(transaction, run_id, worker, seq, now, until))
+
+    async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
+        """Let the leases hold for `hold` seconds from now; those that still do."""
+        given, until = list(leases), self._until(hold)
+        if not given:
+            return []
+        return await self._write(lambda transaction: renew(transaction, given, until))
+
+    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+        """Give a lease back, if it still holds."""
+        wake = None if again_in is None else self._until(again_in)
+
+        def work(transaction: Transaction) -> bool:
+            ready = release(transaction, lease, wake, error)
+            if ready:
+                self._tell(transaction)
+            return ready
+
+        if await self._write(work):
+            self._bell.ring()
+
+    # -- keeping -----------------------------------------------------------------------------------
+
+    async def erase(self, run_id: str) -> None:
+        """Erase what was said in a run that is over."""
+        if type(run_id) is not str or not holds(run_id):
+            raise missing(run_id)
+        now = self._now()
+        await self._write(lambda transaction: erase(transaction, run_id, now))
+
+    async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
+        """Delete runs of these statuses that did not change for so many seconds, wholly."""
+        if isinstance(statuses, str):
+            raise UsageError(f"statuses are a list of statuses, got {statuses!r}.")
+        until, count = self._now() - int(unchanged_for * 1000), 0
+        while some := await self._write(lambda transaction: purge(transaction, statuses, until)):
+            count += some
+        return count
+
+    async def rebuild(self) -> int:
+        """Make all records anew from the journals, run by run; those of erased runs are kept as they are.
+
+        A run that is damaged is left as it is, and named in the error when the others are done.
+        """
+        count, damaged = 0, []
+        number: int | None = -1
+        while number is not None and (number := await self._next(number)) is not None:
+            count += 1
+            try:
+                await self._rebuild(number)
+            except UnreadableState as error:
+                damaged.append(str(error))
+        if damaged:
+            more = f" There are {len(damaged) - 1} more." if len(damaged) > 1 else ""
+            raise UnreadableState(f"{count - len(damaged)} of {count} runs were made anew. {damaged[0]}{more}")
+        return count
+
+    async def _next(self, number: int) -> int | None:
+        return await self._read(lambda transaction: next_number(transaction, number))
+
+    async def _rebuild(self, number: int) -> None:
+        now = self._now()
+        await self._write(lambda transaction: rebuild(transaction, number, now))

@@ -1,0 +1,268 @@
+"""Appending: a change is compared with the run as it is, and written with all that follows from it, or not at all."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
+
+from ...errors import LeaseLost, Overtaken, RunFinished, RunNotFound, StoreFailed
+from ..packing import START, link, pack
+from ..record import Change, GrantRecord, Question, RunRecord, SavedContext
+from .schema import blobs, contexts, definitions, grants, journal, questions, runs
+from .statement import Statement, Transaction
+
+_json = msgspec.json.Encoder().encode
+
+# In SQLite the lock of the transaction stands for FOR UPDATE, which is not in its text.
+FIND = Statement(
+    select(runs.c.id, runs.c.seq, runs.c.head, runs.c.fence, runs.c.worker, runs.c.until, runs.c.erased, runs.c.status)
+    .where(runs.c.run == bindparam("run"))
+    .with_for_update()
+)
+BEGIN = Statement(
+    insert_new(runs)
+    .values({name: bindparam(name) for column in runs.c if (name := column.name) != "id"})
+    .on_conflict_do_nothing()
+    .returning(runs.c.id)
+)
+ADD = Statement(insert(journal))
+KEEP_BLOB = Statement(
+    insert_new(blobs)
+    .values(run=bindparam("run"), hash=bindparam("hash"), body=bindparam("body"))
+    .on_conflict_do_nothing()
+)
+DEFINE = Statement(
+    insert_new(definitions)
+    .values(fingerprint=bindparam("fingerprint"), body=bindparam("body"))
+    .on_conflict_do_nothing()
+)
+ASK = Statement(
+    insert_new(questions)
+    .values({column.name: bindparam(column.name) for column in questions.c})
+    .on_conflict_do_nothing()
+)
+SETTLE = Statement(
+    update(questions)
+    .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
+    .values(verdict=bindparam("verdict"), by=bindparam("by"), decided=bindparam("decided"))
+)
+GRANT = Statement(insert(grants))
+USE = Statement(
+    update(grants)
+    .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
+    .values(used=bindparam("used"))
+)
+REVOKE = Statement(
+    update(grants)
+    .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
+    .values(revoked=bindparam("revoked"), revoked_by=bindparam("revoked_by"))
+)
+FORGET_CONTEXT = Statement(delete(contexts).where(contexts.c.run == bindparam("run")))
+KEEP_CONTEXT = Statement(insert(contexts))
+
+
+@functools.cache
+def advance(*more: str) -> Statement:
+    """The update of a run's own row: what changes every time, and these columns.
+
+    A column that stays as it is stays out, since naming it would have its indexes written again.
+    """
+    names = ("seq", "changed", "wake", "waiting", "head", *more)
+    values: dict[str, Any] = {name: bindparam(name) for name in names}
+    return Statement(update(runs).where(runs.c.id == bindparam("number")).values(values))
+
+
+class Found(NamedTuple):
+    """A run's own row, locked."""
+
+    id: int
+    seq: int
+    head: bytes
+    fence: int
+    worker: str | None
+    until: int | None
+    erased: int | None
+    status: str
+
+
+def append(transaction: Transaction, change: Change, now: int, known: set[str]) -> bool:
+    """Write a change; whether the run may be claimed now. `known` are the definitions that are stored already."""
+    ready = _begin(transaction, change, now) if change.seq == 0 else _go_on(transaction, change, now)
+    fresh = [{"fingerprint": name, "body": text} for name, text in change.definitions.items() if name not in known]
+    if fresh:
+        fresh.sort(key=lambda row: str(row["fingerprint"]))  # in one order, or two that do this wait for each other
+        transaction.many(DEFINE, fresh)
+    return ready
+
+
+def _begin(transaction: Transaction, change: Change, now: int) -> bool:
+    record, lease = change.record, change.lease
+    rows, kept, head = rows_of(change, START)
+    held = lease is not None and not change.release
+    found = transaction.row(
+        BEGIN,
+        **_columns(record),
+        worker=lease.worker if lease is not None and held else None,
+        until=now + int(change.hold * 1000) if held and change.hold is not None else None,
+        fence=lease.fence if lease is not None else 0,
+        failures=0,
+        error=None,
+        erased=None,
+        head=head,
+    )
+    if found is None:
+        _check(locked(transaction, record.id), change)  # it is there, so this raises
+        raise Overtaken(f"There is a run {record.id!r} already; load it.")
+    _write(transaction, found[0], change, rows, kept)
+    return record.wake is not None and not held
+
+
+def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
+    record = change.record
+    run = locked(transaction, record.id)
+    _check(run, change)
+    rows, kept, head = rows_of(change, run.head)
+    values: dict[str, Any] = {
+        "seq": record.seq,
+        "changed": record.changed,
+        "wake": record.wake,
+        "waiting": record.waiting,
+        "head": head,
+    }
+    more: dict[str, Any] = {}
+    if record.status != run.status:
+        more["status"] = record.status
+    if change.lease is not None and change.release:
+        more |= {"worker": None, "until": None, "failures": 0, "error": None}
+    elif change.lease is not None and change.hold is not None:
+        more["until"] = now + int(change.hold * 1000)
+    transaction.do(advance(*more), number=run.id, **values, **more)
+    _write(transaction, run.id, change, rows, kept)
+    driven = change.lease is not None or is_driven(run.worker, run.until, now)
+    return record.wake is not None and (change.release or not driven)
+
+
+def locked(transaction: Transaction, run_id: str) -> Found:
+    """A run's own row, which nobody else changes before the transaction ends."""
+    row = transaction.row(FIND, run=run_id)
+    if row is None:
+        raise missing(run_id)
+    return Found(*row)
+
+
+def missing(run_id: object) -> RunNotFound:
+    """What to say of a run that is not there."""
+    return RunNotFound(f"The store has no run {run_id!r:.80}.")
+
+
+def is_driven(worker: str | None, until: int | None, now: int) -> bool:
+    """Whether somebody holds a lease that has not run out."""
+    return worker is not None and (until is None or until > now)
+
+
+def _check(run: Found, change: Change) -> None:
+    """See that the run is as the change expects it to be."""
+    id, lease = change.record.id, change.lease
+    if lease is not None and (run.fence, run.worker) != (lease.fence, lease.worker):
+        raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
+    if run.seq != change.seq:
+        raise Overtaken(f"Run {id!r} has {run.seq} facts, not {change.seq}; nothing was written. Load it again.")
+    if run.erased is not None:
+        raise RunFinished(f"Run {id!r} was erased; nothing was written.")
+
+
+def rows_of(change: Change, head: bytes) -> tuple[list[dict[str, Any]], dict[str, bytes], bytes]:
+    """The rows of the facts but for the run's number, the payloads kept apart, and the hash of the last row."""
+    id, at = change.record.id, change.record.changed
+    rows: list[dict[str, Any]] = []
+    kept: dict[str, bytes] = {}
+    for seq, fact in enumerate(change.facts, change.seq + 1):
+        text, large = pack(fact)
+        rows.append({"seq": seq, "at": at, "fact": text.decode(), "prev_hash": head})
+        if large:
+            kept |= large
+        head = link(head, id, seq, text)
+    return rows, kept, head
+
+
+def _write(
+    transaction: Transaction, number: int, change: Change, rows: list[dict[str, Any]], kept: dict[str, bytes]
+) -> None:
+    for row in rows:
+        row["run"] = number
+    transaction.many(ADD, rows)
+    if kept:
+        transaction.many(
+            KEEP_BLOB, [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
+        )
+    if change.context is not None:
+        keep_context(transaction, number, change.context)
+    if change.asked or change.settled or change.granted or change.used or change.revoked:
+        project(transaction, number, change)
+
+
+def keep_context(transaction: Transaction, number: int, context: SavedContext) -> None:
+    """Put a context in the place of the one before."""
+    transaction.do(FORGET_CONTEXT, run=number)
+    if context != SavedContext():
+        transaction.do(KEEP_CONTEXT, run=number, body=context.json, kind=context.kind)
+
+
+def project(transaction: Transaction, number: int, change: Change) -> None:
+    """Write what the facts change in the questions and the grants."""
+    for question in change.asked:
+        if not transaction.do(ASK, **_question(number, question)):
+            raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
+    for settled in change.settled:
+        transaction.do(
+            SETTLE, question=settled.id, of_run=number, verdict=settled.verdict, by=settled.by, decided=settled.at
+        )
+    if change.granted:
+        transaction.many(GRANT, [_grant(number, grant) for grant in change.granted])
+    for id, used in change.used.items():
+        transaction.do(USE, of_run=number, grant=id, used=used)
+    for taken in change.revoked:
+        transaction.do(REVOKE, of_run=number, grant=taken.id, revoked=taken.at, revoked_by=taken.by)
+
+
+def _columns(record: RunRecord) -> dict[str, Any]:
+    """What a run's own row has of its record; the rest is the store's."""
+    return {
+        "run": record.id,
+        "agent": record.agent,
+        "status": record.status,
+        "thread": record.thread,
+        "seq": record.seq,
+        "began": record.began,
+        "changed": record.changed,
+        "wake": record.wake,
+        "waiting": record.waiting,
+    }
+
+
+def _question(number: int, question: Question) -> dict[str, Any]:
+    values = msgspec.structs.asdict(question)
+    values["run"] = number
+    for name in ("allowed", "path"):
+        values[name] = text_of(values[name])
+    for name in ("prompt", "schema"):
+        if values[name] is not None:
+            values[name] = text_of(values[name])
+    return values
+
+
+def _grant(number: int, grant: GrantRecord) -> dict[str, Any]:
+    values = msgspec.structs.asdict(grant)
+    values["run"] = number
+    if grant.pins is not None:
+        values["pins"] = text_of(grant.pins)
+    return values
+
+
+def text_of(value: Any) -> str:
+    """A value as JSON text."""
+    return _json(value).decode()

@@ -1,0 +1,184 @@
+"""A store in an SQLite file: the one to begin with, and enough for one machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..core.digest import described
+from ..errors import StoreFailed, UsageError
+from .sql.bell import Bell
+from .sql.file import File, Handle
+from .sql.lane import Lane
+from .sql.leasing import ready
+from .sql.statement import Transaction
+from .sql.store import SQLStore, Work
+
+R = TypeVar("R")
+
+PATIENCE = 0.05
+"""How many seconds pass, while somebody waits, between two looks at what other processes have written."""
+
+
+class SQLiteStore(SQLStore):
+    """Runs in an SQLite file. Any number of stores, threads, event loops and processes may use one file at once.
+
+    The file is made, and its tables are brought to what this Assent needs, on first use.
+
+    Args:
+        path: The file. Its directory must be there.
+        busy_timeout: How many seconds to wait for a lock that another process holds.
+        clock: The time in seconds since 1970; the same for all who use the file.
+    """
+
+    def __init__(self, path: str | Path, *, busy_timeout: float = 5.0, clock: Callable[[], float] = time.time) -> None:
+        self._file = File(_path(path), _seconds(busy_timeout))
+        self._clock = clock
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._known = set()
+        self._bell = Bell()
+        self._writer, self._reader = Handle(self._file), Handle(self._file, reads=True)
+        self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
+        self._watch = Watch(Handle(self._file, reads=True), self._bell, self._clock)
+        parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
+        self._let_go = weakref.finalize(self, _let_go, *parts)
+        self._let_go.atexit = False
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({self._file.path!r})"
+
+    def clock(self) -> float:
+        """The time on the store's clock, in seconds since 1970."""
+        return self._clock()
+
+    async def upgrade(self) -> None:
+        """Make the file, or bring its tables to what this Assent needs; so does every first use."""
+        await self._read(lambda transaction: None)
+
+    async def wait(self, timeout: float) -> None:
+        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        self._check()
+        await self._bell.wait(timeout, self._watch.look)
+
+    async def erase(self, run_id: str) -> None:
+        """Erase what was said in a run that is over, from the file and from its log."""
+        await super().erase(run_id)
+        [[busy, *_]] = await self._writing.do(lambda: self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        if busy:
+            raise StoreFailed(
+                f"Run {run_id!r} is erased, but {self._file.path}-wal still has what was in it, since another process "
+                "reads it. Erase the run again when that is done."
+            )
+
+    async def close(self) -> None:
+        """Let go of the file, when what was begun is done. Closing twice is once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.stop()
+        self._bell.ring()
+        if self._process == os.getpid():
+            await self._reading.do(self._reader.close)
+            await self._writing.do(self._writer.close)
+        self._let_go()
+
+    async def _write(self, work: Work[R]) -> R:
+        self._check()
+        return await self._writing.do(lambda: self._writer.write(work))
+
+    async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
+        self._check()
+        return await self._reading.do(lambda: self._reader.read(work, snapshot=snapshot))
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreFailed(f"The store in {self._file.path} was closed. Make a new one; the file is still there.")
+        if self._process != os.getpid():  # a forked child has none of its parent's threads
+            self._writer.close()
+            self._reader.close()
+            self._let_go.detach()
+            self._start()
+
+
+class Watch:
+    """Notices what other processes write to the file, while somebody waits for it: on a thread, with a connection."""
+
+    def __init__(self, handle: Handle, bell: Bell, clock: Callable[[], float]) -> None:
+        self._handle, self._bell, self._clock = handle, bell, clock
+        self._wanted = threading.Event()
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Somebody is about to wait."""
+        with self._lock:
+            if self._thread is None and not self._stopped.is_set():
+                self._thread = threading.Thread(target=self._run, name="assent-store-watch", daemon=True)
+                self._thread.start()
+        self._wanted.set()
+
+    def stop(self) -> None:
+        """Let the thread end, and with it the connection."""
+        self._stopped.set()
+        self._wanted.set()
+
+    def _run(self) -> None:
+        version: Any = None
+        while not self._stopped.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            while not self._stopped.wait(PATIENCE) and self._bell.awaited:
+                version = self._changed(version)
+        self._handle.close()
+
+    def _changed(self, version: Any) -> Any:
+        """Ring if the file has changed and there is something to claim; the version that was seen."""
+        try:
+            newest = self._handle.execute("PRAGMA data_version")
+            if newest != version and self._handle.read(self._ready):
+                self._bell.ring()
+            return newest
+        except StoreFailed:
+            self._bell.ring()  # whoever claims next is told what is wrong
+            return None
+
+    def _ready(self, transaction: Transaction) -> bool:
+        return ready(transaction, int(self._clock() * 1000))
+
+
+def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:
+    watch.stop()
+    reading.end(reader.close)
+    writing.end(writer.close)
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
+        raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
+    return value
+
+
+def _path(given: Any) -> str:
+    """The path, whatever the working directory will be."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
+        raise UsageError(f"A store's path is that of a file, got {described(given)}.")
+    if not path or "\0" in path:
+        raise UsageError(f"A store's path is that of a file, got {path!r}.")
+    if path == ":memory:":
+        raise UsageError("An SQLiteStore keeps runs in a file; for a store in memory use MemoryStore().")
+    path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a directory; a store's path names a file.")
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(f"There is no directory {os.path.dirname(path)} for the store; make it first.")
+    return path

@@ -1,0 +1,377 @@
+"""The store: where runs live, and the authority on them.
+
+A store keeps journals. There is one way to write facts, `append`: after the fact that the writer knows as the last,
+in one transaction with the records that can be read off them, or not at all. Whoever decides, says something or drives
+a run does so by it; of two that do it at once, one is told that it was overtaken, and looks again.
+
+What a store must do itself is abstract here. The rest (deciding, revoking, cancelling) is the same for all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self
+
+from msgspec import Raw
+from msgspec.json import encode
+
+from ..approval.decide import decided
+from ..approval.decision import Decision, Edit, checked_name, decision_from
+from ..approval.frozen import FrozenTool
+from ..approval.terms import GrantTerms
+from ..core import facts as f
+from ..core.codec import replay
+from ..core.digest import holds
+from ..core.facts import AnyFact
+from ..core.fold import fold
+from ..core.run import CallState, Run, overdue
+from ..errors import (
+    DefinitionChanged,
+    GrantNotFound,
+    IllegalFact,
+    InvalidDecision,
+    NotPending,
+    Overtaken,
+    RunFinished,
+    UsageError,
+)
+from .projection import Projection
+from .record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
+
+ATTEMPTS = 50
+"""How often a decision that was overtaken is tried again; each time somebody else got something done."""
+
+Make = Callable[[Run, int], list[AnyFact] | Awaitable[list[AnyFact]]]
+"""What somebody outside of a run has to say, given the run as it is and the time."""
+
+
+class Store(ABC):
+    """Where runs live. Usable from any thread and event loop.
+
+    A store that cannot be reached, is full or is damaged raises `StoreFailed`; then nothing was written,
+    unless the error says that this is not known.
+    """
+
+    # -- what a store must do ----------------------------------------------------------------------
+
+    @abstractmethod
+    def clock(self) -> float:
+        """The time on the store's clock, in seconds since 1970. Quick: it is asked for every fact."""
+
+    @abstractmethod
+    async def append(self, change: Change) -> None:
+        """Write a change in one transaction; durable when it returns.
+
+        `Overtaken` if the run does not have exactly `change.seq` facts, `LeaseLost` if `change.lease` is
+        not the run's newest, `RunNotFound` if there is no such run; then nothing was written.
+        """
+
+    @abstractmethod
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        """A run, with its facts but the first `after`; `RunNotFound`, or `UnreadableState` naming the row
+        that is damaged. The chain of hashes is checked over what is read."""
+
+    @abstractmethod
+    async def questions(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        older_than: float | None = None,
+        settled: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Question]:
+        """The open questions, the oldest first; with `settled` those that have come to their end.
+
+        Args:
+            run: Only of this run.
+            agent: Only of agents of this name.
+            tool: Only about this tool.
+            older_than: Only those asked at least so many seconds ago.
+            settled: Those that are not open any more instead.
+            limit: How many on a page, at most 1,000.
+            after: The `next` of the page before.
+        """
+
+    @abstractmethod
+    async def question(self, question_id: str) -> Question:
+        """A question, open or not; `QuestionNotFound` if there is none."""
+
+    @abstractmethod
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        thread: str | None = None,
+        unchanged_for: float | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[RunRecord]:
+        """The runs, the oldest first: of an agent, a status or a thread, or unchanged for at least so many seconds."""
+
+    @abstractmethod
+    async def grants(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        revoked: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[GrantRecord]:
+        """The grants that are not revoked, the oldest first; with `revoked` all of them. `agent` is a place."""
+
+    @abstractmethod
+    async def definition(self, fingerprint: str) -> bytes | None:
+        """A tool as it was offered, as JSON; by the whole fingerprint or by its first eight characters or more."""
+
+    @abstractmethod
+    async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
+        """Take up to `limit` runs of these agents (None: of all) that a worker should look at now.
+
+        Those whose `wake` has come and that nobody drives, the ones that have waited longest first. No run
+        is given to two at once. Each lease holds for `hold` seconds.
+        """
+
+    @abstractmethod
+    async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
+        """The right to drive this run. `RunBusy` if somebody else has it, `Overtaken` if the run does not
+        have exactly `seq` facts."""
+
+    @abstractmethod
+    async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
+        """Let the leases hold for `hold` seconds from now; those that still do."""
+
+    @abstractmethod
+    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+        """Give a lease back, if it still holds. With `error`: driving failed; look at the run again in
+        `again_in` seconds. Without: it did not, and `failures` is 0 again."""
+
+    @abstractmethod
+    async def wait(self, timeout: float) -> None:
+        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+
+    @abstractmethod
+    async def lines(self, run_id: str) -> list[Entry]:
+        """The rows of a run as they are, erased ones too, with their hashes; `UnreadableState` if the chain is
+        broken."""
+
+    @abstractmethod
+    async def erase(self, run_id: str) -> None:
+        """Erase what was said in a run that is over: payloads, questions, context. That it happened, when and who
+        decided stays, and so does the chain. `Conflict` if the run is not over."""
+
+    @abstractmethod
+    async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
+        """Delete runs of these statuses that did not change for so many seconds, wholly; how many there were."""
+
+    @abstractmethod
+    async def rebuild(self) -> int:
+        """Make all records anew from the journals; how many runs there are."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of what the store holds. Closing twice is once."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # -- what follows from it ----------------------------------------------------------------------
+
+    async def load(self, run_id: str) -> Stored:
+        """A run, to go on with: `Runner.run(agent, await store.load(run_id), store=store)`."""
+        return await self.read(run_id)
+
+    async def history(self, run_id: str) -> list[Entry]:
+        """What happened in a run, line by line, with times and the chain of hashes."""
+        return await self.lines(run_id)
+
+    async def decide(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        *,
+        by: str,
+        digest: str,
+        grant: GrantTerms | dict[str, Any] | bool | None = None,
+    ) -> Question:
+        """Record a decision on an open question; the question as it is then.
+
+        Of several deciders the first wins, and the others get `AlreadyDecided`, with who, what and
+        when. The same decision again is no error and changes nothing.
+
+        Args:
+            question_id: Which question.
+            decision: `Approve()`, `Edit(...)`, `Reject(...)`, `Respond(...)`, or the JSON of one.
+            by: Who decides.
+            digest: The question's digest, as it was shown to whoever decides.
+            grant: Let an approval or a rejection hold for later calls of the run too: True, or terms.
+        """
+        if type(digest) is not str:
+            raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
+        given = decision_from(decision)
+        checked_name(by)
+        question = await self.question(question_id)
+        await self.decide_all(question.run, lambda run: [(question_id, given, digest)], by=by, grant=grant)
+        return await self.question(question_id)
+
+    async def decide_all(
+        self,
+        run_id: str,
+        choose: Callable[[Run], Sequence[tuple[str, Decision, str]]],
+        *,
+        by: str,
+        grant: GrantTerms | dict[str, Any] | bool | None = None,
+        say: Raw | None = None,
+        known: Stored | None = None,
+    ) -> Stored:
+        """Record decisions on open questions of one run at one go, or none of them; the run as it is then.
+
+        Args:
+            run_id: Which run.
+            choose: Which questions, by their ids, get which decisions, and the digests of what was shown. It looks at
+                the run as it is; where others have changed that meanwhile, it looks again. What it raises, this raises.
+            by: Who decides.
+            grant: Let approvals and rejections hold for later calls of the run too: True, or terms.
+            say: What the user says besides: a JSON text, or a list of items.
+            known: The run as it was read a moment ago, to begin with.
+        """
+        checked_name(by)
+        expired: set[str] = set()
+
+        async def facts(run: Run, at: int) -> list[AnyFact]:
+            chosen = choose(run)
+            late = overdue(run, at)
+            expired.update({fact.asked or "" for fact in late} & {question for question, _, _ in chosen})
+            made: list[AnyFact] = [*late]
+            if expired:
+                return made
+            tool_of = await self._frozen(run, chosen, grant is not None)
+            for question, given, digest in chosen:
+                made += decided(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, terms=grant)
+            return made if say is None else [*made, f.Said(say, at=at)]
+
+        stored = await self._record(run_id, facts, known)
+        if expired:
+            raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
+        return stored
+
+    async def revoke(self, grant_id: str, *, by: str, run: str) -> None:
+        """Take a grant of a run back: later calls are judged without it."""
+        checked_name(by)
+
+        def facts(run: Run, at: int) -> list[AnyFact]:
+            if grant_id not in run.grants:
+                raise GrantNotFound(f"Run {run.id!r} has no grant {grant_id!r:.80}; see store.grants(run=...).")
+            return [f.Revoked(grant_id, by, at=at)]
+
+        await self._record(run, facts)
+
+    async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> None:
+        """Stop a run: nothing new is begun in it until it is resumed. Whoever drives it is told when it next writes."""
+        checked_name(by)
+
+        def facts(run: Run, at: int) -> list[AnyFact]:
+            return [] if run.cancelled is not None else [f.Cancelled(by, why, at=at)]
+
+        await self._record(run_id, facts)
+
+    async def resume(self, run_id: str, *, by: str) -> None:
+        """Let a cancelled run go on."""
+        checked_name(by)
+
+        def facts(run: Run, at: int) -> list[AnyFact]:
+            return [] if run.cancelled is None else [f.Resumed(by, at=at)]
+
+        await self._record(run_id, facts)
+
+    async def say(self, run_id: str, input: str, *, by: str = "user") -> None:
+        """Say something more in a run; the model hears it after the outputs of the open calls."""
+        checked_name(by)
+        if type(input) is not str or not input or not holds(input):
+            raise UsageError(f"Input is text that is not empty, got {input!r:.80}.")
+        said = Raw(encode([{"role": "user", "content": input}]))
+        await self._record(run_id, lambda run, at: [f.Said(said, by, at=at)])
+
+    async def witness(self, run_id: str, facts: Iterable[f.Witnessed]) -> None:
+        """Keep results that came too late to count as evidence."""
+        late = list(facts)
+        await self._record(run_id, lambda run, at: list(late))
+
+    async def expire(self, run_id: str) -> None:
+        """Reject what nobody has decided in time."""
+        await self._record(run_id, lambda run, at: list(overdue(run, at)))
+
+    async def _record(self, run_id: str, make: Make, known: Stored | None = None) -> Stored:
+        """Append what somebody outside of the run has to say, as often as it takes to be in time."""
+        for _ in range(ATTEMPTS):
+            stored, known = known or await self.read(run_id), None
+            if stored.record.erased is not None:
+                raise RunFinished(f"Run {run_id!r} was erased.")
+            run = replay(stored.facts)
+            assert run.began is not None
+            projection = Projection()
+            made = make(run, max(0, int(self.clock() * 1000) - run.began.at))
+            facts = made if isinstance(made, list) else await made
+            if not facts:
+                return stored
+            try:
+                for fact in facts:
+                    fold(run, fact)
+                    projection.note(run, fact)
+            except IllegalFact as error:
+                raise NotPending(f"This cannot be recorded in run {run_id!r} any more: {error}") from None
+            change = projection.change(run, len(stored.facts), facts, self.clock())
+            try:
+                await self.append(change)
+            except Overtaken:
+                continue
+            return Stored(record=change.record, facts=[*stored.facts, *facts], context=stored.context)
+        raise Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
+
+    async def _frozen(
+        self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool
+    ) -> Callable[[CallState, str], FrozenTool]:
+        """The tools that edits need, or all decisions, as they were when the questions were asked."""
+        found: dict[tuple[int, str], FrozenTool] = {}
+        for question, given, _ in chosen:
+            path, call = run.asked.get(question, ((), ""))
+            state = run.at(path).calls.get(call)
+            if state is None or not (all_ or type(given) is Edit):
+                continue
+            for name, fingerprint in _definitions(run, state, getattr(given, "tool", None)).items():
+                text = await self.definition(fingerprint) if fingerprint is not None else None
+                if text is not None:
+                    found[id(state), name] = FrozenTool.read(text)
+
+        def tool_of(state: CallState, name: str) -> FrozenTool:
+            tool = found.get((id(state), name))
+            if tool is None and name == state.tool:
+                raise DefinitionChanged(f"The store does not know how tool {name!r} was defined; nothing was recorded.")
+            if tool is None:
+                raise InvalidDecision(f"The agent has no tool named {name!r}; choose one of its tools.")
+            if tool.kind != state.call.kind:
+                raise InvalidDecision(f"{name!r} is not of the kind that was proposed; choose another.")
+            return tool
+
+        return tool_of
+
+
+def _definitions(run: Run, state: CallState, other: str | None) -> dict[str, str | None]:
+    """The fingerprints, or their beginnings, of the tools that an edit of this call can be about."""
+    names: dict[str, str | None] = {state.call.tool: state.call.definition}
+    if state.fingerprint is not None:
+        names[state.tool] = state.fingerprint
+    if other is not None and other not in names:
+        was = state.turn.definition
+        marks = (was.tools or run.marks.get(was.digest, {})) if was is not None else {}
+        names[other] = marks.get(other)
+    return names

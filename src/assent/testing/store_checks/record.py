@@ -1,0 +1,302 @@
+"""Finding things: `questions`, `question`, `runs`, `grants`, `definition`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+from ...core import facts as f
+from ...errors import QuestionNotFound, UsageError
+from ...store.record import Page, Question, cursor
+from ...store.store import Store
+from ..clock import FakeClock
+from .draft import DEFINITIONS, SEND, SHRED, Draft, asking, begun, branching, ended, json, written
+from .expect import only, raises, same, true
+from .journal import STRANGE
+
+Find = Callable[..., Awaitable[Page[Any]]]
+
+
+def _ids(page: Page[Any]) -> list[str]:
+    return [each.id for each in page.items]
+
+
+async def keeps_questions(store: Store, clock: FakeClock) -> None:
+    """A question has all that is needed to decide."""
+    draft = Draft(clock)
+    clock.advance(1.5)
+    (call,) = draft.propose(SEND, args={"to": STRANGE * 1_000})
+    prompt, schema = {"text": STRANGE, "n": [0.1, 2**60, None]}, {"type": "string", "enum": ["a", STRANGE]}
+    more: dict[str, Any] = {"until": 90_000, "due": 30_000, "allowed": ("approve", "reject")}
+    draft.ask(call, prompt=json(prompt), schema=json(schema), **more)
+    change = draft.change()
+    expected = deepcopy(change.asked[0])
+    await store.append(change)
+    found = await store.question(expected.id)
+    same(found, expected, "A question is kept with all its fields.")
+    same(type(found), Question, "A question is a `Question`.")
+    same((found.allowed, found.path), (("approve", "reject"), ()), "A tuple stays a tuple.")
+    same((await store.questions()).items, [expected], "An open question is listed with all its fields.")
+    same((await store.questions(settled=True)).items, [], "An open question is not among the settled ones.")
+    for id in ("no", "", "%", expected.id[:-1]):
+        await raises(QuestionNotFound, store.question(id), "A question that was never asked is `QuestionNotFound`.")
+
+
+async def keeps_questions_of_branches(store: Store, clock: FakeClock) -> None:
+    """What an agent asks that is a tool of another is asked in the outer run, with where it is."""
+    draft = branching(clock)
+    change = draft.change()
+    expected = deepcopy(change.asked)
+    await store.append(change)
+    draft.seq += len(change.facts)
+    found = (await store.questions(agent="Helper")).items
+    same(found, expected, "A question of an agent within a run is kept with all its fields.")
+    same([(each.run, each.path) for each in found], [(draft.id, ("c0",))], "A question says which calls it is under.")
+    same(await store.runs(agent="Helper"), Page([]), "A run is of the agent that it began with.")
+    await draft.add(f.Closed("It failed.", path=("c0",), at=draft.now)).write(store)
+    same((await store.question(expected[0].id)).verdict, "void", "What is asked in a part that is closed is void.")
+
+
+async def settles_questions(store: Store, clock: FakeClock) -> None:
+    """A question that was decided, replaced or made void is not open any more."""
+    draft = asking(clock, (SEND, SEND, SEND))
+    first, second, third = (question.id for question in (await draft.write(store)).asked)
+    clock.advance(4)
+    draft.add(f.Refused("c0", "ann", first, "No.", at=draft.now))
+    newer = draft.ask("c1", replaces=second)
+    await draft.write(store)
+    clock.advance(4)
+    same(set(_ids(await store.questions())), {newer, third}, "Only questions without an end are open.")
+    await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
+    same((await store.questions()).items, [], "The questions of a closed run are not open.")
+    began = draft.run.began.at if draft.run.began is not None else 0
+    ends = {first: ("reject", "ann", 4), second: ("replaced", "runtime", 4)}
+    ends |= dict.fromkeys((newer, third), ("void", "runtime", 8))
+    for id, (verdict, by, seconds) in ends.items():
+        found = await store.question(id)
+        decided = began + seconds * 1000
+        same(
+            (found.verdict, found.by, found.decided), (verdict, by, decided), "A question says how it came to its end."
+        )
+    same(set(_ids(await store.questions(settled=True))), set(ends), "All questions that came to their end are settled.")
+    same((await store.question(newer)).replaces, second, "A question says which one it replaces.")
+
+
+async def filters_questions(store: Store, clock: FakeClock) -> None:
+    """Filters hold one by one and together."""
+    old = await written(store, (SEND, SHRED))
+    clock.advance(60)
+    young = await written(store, (SEND,))
+    other = await written(store, (SEND, SHRED), agent="Bailiff")
+    everything = [*old, *young, *other]
+    filters: list[tuple[dict[str, Any], Callable[[Question], bool]]] = [
+        ({}, lambda q: True),
+        ({"run": old[0].run}, lambda q: q.run == old[0].run),
+        ({"agent": "Bailiff"}, lambda q: q.agent == "Bailiff"),
+        ({"tool": "shred"}, lambda q: q.tool == "shred"),
+        ({"older_than": 60}, lambda q: q in old),
+        ({"older_than": 60.5}, lambda q: False),
+        ({"older_than": 0}, lambda q: True),
+        ({"agent": "Clerk", "tool": "shred"}, lambda q: q is old[1]),
+        ({"agent": "Clerk", "tool": "send", "older_than": 30}, lambda q: q is old[0]),
+        ({"run": other[0].run, "tool": "send"}, lambda q: q is other[0]),
+        ({"run": other[0].run, "older_than": 30}, lambda q: False),
+        ({"run": old[0].run, "agent": "Clerk", "tool": "send", "older_than": 1}, lambda q: q is old[0]),
+        ({"agent": "Clerk%"}, lambda q: False),
+        ({"tool": "SEND"}, lambda q: False),
+        ({"run": ""}, lambda q: False),
+        ({"settled": True}, lambda q: False),
+    ]
+    for chosen, fits in filters:
+        expected = {question.id for question in everything if fits(question)}
+        same(set(_ids(await store.questions(**chosen))), expected, f"questions({chosen}) gives those that fit.")
+    await store.decide(old[0].id, {"type": "approve"}, by="ann", digest=old[0].digest)
+    found = await store.questions(settled=True, agent="Clerk", tool="send", run=old[0].run, older_than=60)
+    same(_ids(found), [old[0].id], "Settled questions can be filtered, too.")
+    same(_ids(await store.questions(settled=True, agent="Bailiff")), [], "Settled questions can be filtered, too.")
+
+
+async def pages_questions(store: Store, clock: FakeClock) -> None:
+    """Pages follow one another, whatever happens meanwhile."""
+    expected = []
+    for _ in range(4):
+        clock.advance(1)
+        expected.append({question.id for question in await written(store, (SEND,) * 3)})
+    seen: list[str] = []
+    after = None
+    for size in (2, 2, 2, 2, 2):
+        page = await store.questions(limit=size, after=after)
+        same(len(page.items), size, "A page is full if there is more.")
+        true(type(page.next) is str, "A page that is not the last says where the next one begins.")
+        seen, after = seen + _ids(page), page.next
+        clock.advance(1)
+        await written(store, (SEND,))
+        await store.decide(page.items[0].id, {"type": "reject"}, by="ann", digest=page.items[0].digest)
+    same(len(set(seen)), 10, "No question is on two pages, whatever is added or settled meanwhile.")
+    places = [n for id in seen for n, ids in enumerate(expected) if id in ids]
+    same(len(places), 10, "No question is left out between two pages, whatever is added or settled meanwhile.")
+    same(places, sorted(places), "The oldest questions come first.")
+    rest = await store.questions(limit=7, after=after)
+    same(len(rest.items), 7, "The last page has all that is left.")
+    same(rest.next, None, "The last page has no next one, even if it is full.")
+    await written(store, (SEND,))
+    same((await store.questions(limit=7, after=after)).next is None, False, "With one more it has.")
+
+
+async def pages_with_filters(store: Store, clock: FakeClock) -> None:
+    """Filters hold on every page, and limits are kept."""
+    for _ in range(3):
+        await written(store, (SEND, SHRED))  # all at one time: their order is the store's, and always the same
+    whole = _ids(await store.questions(tool="shred"))
+    one = await store.questions(tool="shred", limit=1)
+    two = await store.questions(tool="shred", limit=1, after=one.next)
+    last = await store.questions(tool="shred", limit=1000, after=two.next)
+    same(_ids(one) + _ids(two) + _ids(last), whole, "Pages have the order of the whole, and its filters.")
+    same((len(whole), last.next), (3, None), "Nothing is left out of the pages, and nothing comes after the last.")
+    for n in range(3):
+        await Draft(clock).add(f.Granted(f"g{n}", "Clerk", "send", "approve", "ann", at=0)).write(store)
+    finds: list[tuple[Find, int]] = [(store.runs, 6), (store.grants, 3)]
+    for find, count in finds:
+        found = await _all(find)
+        same(len(set(found)), count, "Pages of one give all there is, each once.")
+        same(found, [_key(each) for each in (await find()).items], "Pages have the order of the whole.")
+
+
+def _key(each: Any) -> tuple[str, str]:
+    return each.id, getattr(each, "run", "")
+
+
+async def _all(find: Find) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    after = None
+    while len(found) < 100:
+        page = await find(limit=1, after=after)
+        found += [_key(each) for each in page.items]
+        after = page.next
+        if after is None:
+            break
+    return found
+
+
+async def refuses_bad_pages(store: Store, clock: FakeClock) -> None:
+    """A limit is from 1 to 1,000, and a cursor is one that a page gave."""
+    await written(store)
+    finds: list[Find] = [store.questions, store.runs, store.grants]
+    for find in finds:
+        for limit in (0, -1, 1001):
+            await raises(UsageError, find(limit=limit), f"A limit of {limit} is refused.")
+        await find(limit=1000)
+        for after in ("", "nonsense", "[]", '["1", "a"]', "[1, 2]", "\ud800"):
+            await raises(UsageError, find(after=after), f"{after!r} is not where a page begins.")
+        with suppress(UsageError):
+            same((await find(after=cursor(10**30, "x"))).items, [], "After the end of all time there is nothing.")
+
+
+async def lists_runs(store: Store, clock: FakeClock) -> None:
+    """Runs are listed oldest first, and filtered one by one and together."""
+    done = await ended(store)
+    clock.advance(10)
+    (question,) = await written(store, agent="Bailiff")
+    clock.advance(10)
+    working = await begun(store, thread="żółć")
+    filters: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, [done.id, question.run, working.id]),
+        ({"agent": "Clerk"}, [done.id, working.id]),
+        ({"status": "waiting"}, [question.run]),
+        ({"status": "working"}, [working.id]),
+        ({"thread": "żółć"}, [working.id]),
+        ({"thread": "żółć", "status": "done"}, []),
+        ({"thread": ""}, []),
+        ({"unchanged_for": 10}, [done.id, question.run]),
+        ({"unchanged_for": 10.5}, [done.id]),
+        ({"unchanged_for": 21}, []),
+        ({"agent": "Clerk", "status": "done", "unchanged_for": 1}, [done.id]),
+        ({"agent": "Bailiff", "status": "done"}, []),
+        ({"agent": "Cler_"}, []),
+    ]
+    for chosen, expected in filters:
+        same(_ids(await store.runs(**chosen)), expected, f"runs({chosen}) gives those that fit, oldest first.")
+    clock.advance(1)
+    await store.cancel(done.id, by="ann")
+    same(_ids(await store.runs()), [done.id, question.run, working.id], "A run is as old as its beginning.")
+    same(_ids(await store.runs(unchanged_for=1)), [question.run, working.id], "What is written to a run changes it.")
+
+
+async def lists_grants(store: Store, clock: FakeClock) -> None:
+    """Grants are listed oldest first, with how often they were used and who took them back."""
+    draft = Draft(clock)
+    draft.add(f.Granted("g1", "Clerk", "send", "approve", "ann", "srv", "Fine.", SEND.fingerprint, 3, 60_000, at=0))
+    change = draft.change()
+    expected = deepcopy(change.granted)
+    await store.append(change)
+    draft.seq += len(change.facts)
+    clock.advance(1)
+    pins = json({"to": STRANGE, "n": [1, None]})
+    draft.add(f.Granted("g2", "Clerk.shred#0", "shred", "reject", "bob", pins=pins, at=draft.now))
+    change = draft.change()
+    expected += deepcopy(change.granted)
+    await store.append(change)
+    draft.seq += len(change.facts)
+    same((await store.grants()).items, expected, "A grant is kept with all its fields, the oldest first.")
+    other = Draft(clock)
+    await other.add(f.Granted("g1", "Clerk", "send", "approve", "ann", at=1)).write(store)
+    for _ in range(2):
+        (call,) = draft.propose(SEND)
+        draft.add(f.Approved(call, "grant:g1", at=draft.now), f.Started(call), f.Finished(call, json("sent")))
+        await draft.write(store)
+    used = {(grant.run, grant.id): grant.used for grant in (await store.grants()).items}
+    uses = {(draft.id, "g1"): 2, (draft.id, "g2"): 0, (other.id, "g1"): 0}
+    same(used, uses, "A grant says how often it was used, each of its own run.")
+    clock.advance(1)
+    await draft.add(f.Revoked("g1", "eve", at=draft.now)).write(store)
+    filters: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
+        ({}, {(draft.id, "g2"), (other.id, "g1")}),
+        ({"revoked": True}, set(uses)),
+        ({"run": other.id}, {(other.id, "g1")}),
+        ({"agent": "Clerk.shred#0"}, {(draft.id, "g2")}),
+        ({"tool": "send", "revoked": True}, {(draft.id, "g1"), (other.id, "g1")}),
+        ({"tool": "send", "run": draft.id}, set()),
+        ({"agent": "Clerk", "tool": "send", "run": draft.id, "revoked": True}, {(draft.id, "g1")}),
+    ]
+    for chosen, fit in filters:
+        found = {(grant.run, grant.id) for grant in (await store.grants(**chosen)).items}
+        same(found, fit, f"grants({chosen}) gives those that fit.")
+    gone = only(
+        (await store.grants(run=draft.id, tool="send", revoked=True)).items, "A grant that was taken back is kept."
+    )
+    same((gone.revoked, gone.revoked_by), (int(clock() * 1000), "eve"), "A grant says who took it back, and when.")
+
+
+async def keeps_definitions(store: Store, clock: FakeClock) -> None:
+    """A tool is found by its fingerprint, or by enough of it."""
+    await written(store)
+    await written(store)
+    for mark, text in DEFINITIONS.items():
+        same(await store.definition(mark), text, "A tool is found by its fingerprint.")
+        same(
+            await store.definition(mark[:8]), text, "A tool is found by the first eight characters of its fingerprint."
+        )
+        same(await store.definition(mark[:20]), text, "A tool is found by more than eight characters, too.")
+        same(await store.definition(mark[:7]), None, "Seven characters of a fingerprint are not enough.")
+    for unknown in ("0" * 32, "0" * 8, "%" * 8, "_" * 32, "", mark + "0"):
+        same(await store.definition(unknown), None, f"There is no tool {unknown!r}.")
+    twins = {"abcdefgh1" + "0" * 23: b'{"n": 1}', "abcdefgh2" + "0" * 23: b'{"n": 2}'}
+    await (await begun(store)).write(store, definitions=twins)
+    same(await store.definition("abcdefgh"), None, "Characters that fit two tools find neither.")
+    same(await store.definition("abcdefgh2"), b'{"n": 2}', "Characters that fit one tool find it.")
+
+
+CHECKS = (
+    keeps_questions,
+    settles_questions,
+    filters_questions,
+    pages_questions,
+    pages_with_filters,
+    refuses_bad_pages,
+    lists_runs,
+    lists_grants,
+    keeps_definitions,
+    keeps_questions_of_branches,
+)

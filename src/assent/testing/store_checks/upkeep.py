@@ -1,0 +1,216 @@
+"""What becomes of what is kept: `erase`, `purge`, `rebuild`, `close`, and several threads at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec.json import encode
+
+from ...approval.decision import Approve, Reject
+from ...core import facts as f
+from ...errors import AlreadyDecided, Conflict, LeaseLost, QuestionNotFound, RunNotFound
+from ...store.packing import LARGE, START, link, pack
+from ...store.record import SavedContext
+from ...store.store import Store
+from ..clock import FakeClock
+from .draft import SEND, SHRED, Draft, begun, ended, json, written
+from .expect import only, raises, same, true
+
+SECRET = "the secret"
+
+
+async def _told(store: Store, large: str = "") -> Draft:
+    """A run with a secret in all that can be said in it, and over."""
+    draft = Draft(store.clock)
+    draft.add(f.Said(json(f"{SECRET} {large}"), at=0))
+    (call,) = draft.propose(SEND, args={"to": SECRET})
+    asked = draft.ask(call, prompt=json({"text": SECRET}), schema=json({"title": SECRET}), fills=json({"copies": 1}))
+    await draft.write(store, context=SavedContext(encode({"user": SECRET}), "dict"))
+    pins = json({"to": SECRET})
+    draft.add(f.Granted(f"g_{draft.id}", "Clerk", "send", "approve", "ann", None, SECRET, pins=pins, at=0))
+    draft.add(f.Refused(call, "ann", asked, SECRET, at=0), f.Told(call, SECRET))
+    await draft.conclude().write(store)
+    return draft
+
+
+async def erases(store: Store, clock: FakeClock) -> None:
+    """Erasing leaves that it happened, when, and who decided; and the chain."""
+    large = "x" * 2 * LARGE
+    draft, other = await _told(store, large), await _told(store, large)
+    kept, before = await store.read(other.id), await store.lines(draft.id)
+    facts = (await store.read(draft.id)).facts
+    clock.advance(7)
+    await store.erase(draft.id)
+    stored = await store.read(draft.id)
+    same(stored.record.erased, int(clock() * 1000), "A run says when it was erased.")
+    same((stored.record.status, stored.record.seq), ("done", len(facts)), "Of an erased run it is known how it ended.")
+    same((stored.facts, stored.context), ([], SavedContext()), "An erased run has no facts and no context to read.")
+    lines = await store.lines(draft.id)
+    left = encode([stored, lines, await _all(store, draft.id)]).decode()
+    true(SECRET not in left and large[:99] not in left, "Nothing that was said in an erased run is left.")
+    same([line.hash for line in lines], [line.hash for line in before], "Erasing leaves the hashes as they are.")
+    same([line.at for line in lines], [line.at for line in before], "Erasing leaves when it happened.")
+    kinds = [line.fact["fact"] for line in before]
+    same([line.fact["fact"] for line in lines], kinds, "Erasing leaves what kind of thing happened.")
+    true(all(line.fact.get("erased") for line in lines), "A line that was erased says so.")
+    question = only(
+        (await store.questions(run=draft.id, settled=True)).items, "Erasing leaves that somebody was asked."
+    )
+    same((question.verdict, question.by, question.tool), ("reject", "ann", "send"), "Erasing leaves who decided.")
+    same(await store.read(other.id), kept, "Erasing one run leaves others as they are, even what both have.")
+    await store.erase(draft.id)
+    same((await store.read(draft.id)).record, stored.record, "Erasing twice is once.")
+
+
+async def _all(store: Store, run_id: str) -> list[Any]:
+    """All records of a run but its own."""
+    open_ = (await store.questions(run=run_id)).items
+    settled = (await store.questions(run=run_id, settled=True)).items
+    return [*open_, *settled, *(await store.grants(run=run_id, revoked=True)).items]
+
+
+async def erases_only_what_is_over(store: Store, clock: FakeClock) -> None:
+    """A run that is not over is not erased."""
+    (question,) = await written(store)
+    working = await begun(store)
+    for id in (question.run, working.id):
+        before = await store.read(id)
+        await raises(Conflict, store.erase(id), "A run that is not over cannot be erased.")
+        same(await store.read(id), before, "A run that could not be erased is as it was.")
+    await working.add(f.Closed("It failed.", at=1)).write(store)
+    await store.erase(working.id)
+    same((await store.read(working.id)).facts, [], "A closed run can be erased.")
+
+
+async def purges(store: Store, clock: FakeClock) -> None:
+    """Purging deletes whole runs: old ones of these statuses, and no others."""
+    old = await _told(store)
+    (question,) = await written(store)
+    clock.advance(100)
+    young = await ended(store)
+    clock.advance(100)
+    same(await store.purge(unchanged_for=200.5), 0, "What has changed since is not deleted.")
+    same(await store.purge(unchanged_for=200), 1, "Purging says how many runs there were.")
+    await raises(RunNotFound, store.read(old.id), "What is deleted is not there.")
+    await raises(RunNotFound, store.lines(old.id), "What is deleted has no lines.")
+    same(await _all(store, old.id), [], "Questions and grants go with their run.")
+    same({run.id for run in (await store.runs()).items}, {question.run, young.id}, "Others are left.")
+    same(await store.purge(unchanged_for=0, statuses=("cancelled",)), 0, "Only runs of these statuses are deleted.")
+    same(await store.purge(unchanged_for=150, statuses=["waiting"]), 1, "Runs of any status can be deleted.")
+    await raises(QuestionNotFound, store.question(question.id), "A question goes with its run.")
+    same((await store.read(young.id)).record.status, "done", "A run that is too young is left.")
+    again = Draft(clock, id=old.id)
+    await again.write(store)
+    same((await store.read(old.id)).record.seq, 2, "A run of the same name can be made again.")
+
+
+async def _records(store: Store) -> list[Any]:
+    return [
+        (await store.runs()).items,
+        (await store.questions()).items,
+        (await store.questions(settled=True)).items,
+        (await store.grants(revoked=True)).items,
+    ]
+
+
+async def rebuilds(store: Store, clock: FakeClock) -> None:
+    """All records can be made anew from the journals alone."""
+    first, second = await written(store, (SEND, SHRED), until=500_000, prompt=json({"a": [1]}), due=9)
+    clock.advance(3)
+    await store.decide(first.id, Approve(), by="ann", digest=first.digest, grant={"max_uses": 3, "pins": {"to": "ann"}})
+    (gone,) = await written(store)
+    await store.decide(gone.id, Reject("No."), by="bob", digest=gone.digest, grant=True)
+    clock.advance(3)
+    taken = only((await store.grants(run=gone.run)).items, "A decision with a grant makes one, and it is kept.")
+    await store.revoke(taken.id, by="eve", run=gone.run)
+    draft = await Draft.read(store, gone.run)
+    used = (await begun(store)).add(f.Granted("g1", "Clerk", "send", "approve", "ann", at=0))
+    (call,) = used.propose(SEND)
+    used.add(f.Approved(call, "grant:g1", at=used.now), f.Started(call), f.Finished(call, json("x" * 2 * LARGE)))
+    await used.write(store, context=SavedContext(b"{}", "dict"))
+    await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
+    erased = await _told(store)
+    await store.erase(erased.id)
+    clock.advance(60)
+    before, stored = await _records(store), await store.read(used.id)
+    same(await store.rebuild(), 4, "Rebuilding says how many runs there are.")
+    for found, expected in zip(await _records(store), before, strict=True):
+        same(found, expected, "What is made anew from the journals is what was there.")
+    same(await store.read(used.id), stored, "Rebuilding leaves facts and context as they are.")
+    same((await store.question(second.id)).verdict, None, "What was open is open after rebuilding.")
+    await store.decide(second.id, Approve(), by="ann", digest=second.digest)
+
+
+async def rebuilds_no_lease(store: Store, clock: FakeClock) -> None:
+    """A fence never falls, whatever is made anew."""
+    draft = await begun(store)
+    first = await store.take(draft.id, "w1", seq=draft.seq, hold=10)
+    await store.rebuild()
+    clock.advance(11)
+    second = await store.take(draft.id, "w2", seq=draft.seq, hold=10)
+    true(second.fence > first.fence, "After rebuilding, whoever takes a run has a higher fence.")
+    change = draft.add(f.Said(json("late"), at=1)).change(lease=first)
+    await raises(LeaseLost, store.append(change), "After rebuilding, whoever lost a run writes nothing to it.")
+
+
+async def closes(store: Store, clock: FakeClock) -> None:
+    """Closing twice is once."""
+    await begun(store)
+    async with store as same_one:
+        true(same_one is store, "`async with` gives the store itself.")
+    await store.close()
+    await store.close()
+
+
+async def works_in_threads(store: Store, clock: FakeClock) -> None:
+    """A store is usable from any thread and event loop, at once."""
+    shared, mine = await begun(store), []
+    asked = [(await written(store))[0] for _ in range(4)]
+
+    async def work(name: str) -> tuple[list[str], int]:
+        claimed, won = [], 0
+        for n in range(4):
+            mine.append((await begun(store)).id)
+            await store.say(shared.id, f"{name}: {n}")
+            leases = await store.claim(name, agents=None, hold=60, limit=2)
+            claimed += [lease.run for lease in leases]
+            try:
+                decision = Approve() if name == "a" else Reject()
+                await store.decide(asked[n].id, decision, by=name, digest=asked[n].digest)
+                won += 1
+            except AlreadyDecided:
+                pass
+        return claimed, won
+
+    try:
+        here, *there = await asyncio.gather(
+            work("a"), *(asyncio.to_thread(asyncio.run, work(name)) for name in ("b", "c"))
+        )
+    except Exception as error:
+        raise AssertionError(f"A store is usable from any thread and event loop. It raised {error!r:.300}.") from error
+    claimed = [run for runs, _ in (here, *there) for run in runs]
+    same(len(claimed), len(set(claimed)), "No run is given to two threads at once.")
+    verdicts = [(await store.question(question.id)).by for question in asked]
+    true(all(by in ("a", "b", "c") for by in verdicts), "Every question that threads decide is decided.")
+    same(verdicts.count("a"), here[1], "Of several threads, the one that was told so has decided.")
+    same(sum(won for _, won in there) >= 4 - here[1], True, "A decision counts for somebody.")
+    facts = (await store.read(shared.id)).facts
+    same(len({bytes(fact.items) for fact in facts if isinstance(fact, f.Said)}), 13, "What threads say is all there.")
+    before = START
+    for line, fact in zip(await store.lines(shared.id), facts, strict=True):
+        before = link(before, shared.id, line.seq, pack(fact)[0])
+        same(line.hash, before.hex(), "The chain holds when several threads write.")
+    found = {run.id for run in (await store.runs(limit=1000)).items}
+    same(found >= set(mine), True, "What threads make is all there.")
+
+
+CHECKS = (
+    erases,
+    erases_only_what_is_over,
+    purges,
+    rebuilds,
+    rebuilds_no_lease,
+    closes,
+    works_in_threads,
+)

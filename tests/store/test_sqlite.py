@@ -1,0 +1,478 @@
+"""The store in an SQLite file: what can happen to a file, and what is then said."""
+
+# ruff: noqa: ASYNC240 (nobody else is in the loop while a test looks at its files)
+
+import asyncio
+import gc
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from assent.core import facts as f
+from assent.errors import Conflict, StoreFailed, UnreadableState, UsageError
+from assent.store import SavedContext, SQLiteStore
+from assent.store.packing import LARGE
+from assent.store.sql import file, migrating
+from assent.testing import FakeClock
+from tests.store.support import Script, asked, ended, js, replied, waiting
+
+SECRET = "correct horse battery staple"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def other(path: Path) -> sqlite3.Connection:
+    """A connection that the store knows nothing of."""
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+
+
+# -- files that are not ours -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, 7, b"runs.db", "", "a\0b"])
+def test_a_path_that_is_none_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match="path is that of a file"):
+        SQLiteStore(given)
+
+
+def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a directory"):
+        SQLiteStore(tmp_path)
+    with pytest.raises(UsageError, match=r"no directory .* make it first"):
+        SQLiteStore(tmp_path / "missing" / "runs.db")
+    with pytest.raises(UsageError, match="MemoryStore"):
+        SQLiteStore(":memory:")
+
+
+@pytest.mark.parametrize("timeout", [-1, True, "5", None, float("nan")])
+def test_a_busy_timeout_is_a_number_of_seconds(path: Path, timeout: Any) -> None:
+    with pytest.raises(UsageError, match="busy_timeout"):
+        SQLiteStore(path, busy_timeout=timeout)
+
+
+async def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
+    with other(path) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    before = path.read_bytes()
+    async with SQLiteStore(path) as store:
+        with pytest.raises(StoreFailed, match="database of another program; it was left as it is"):
+            await store.runs()
+    assert path.read_bytes() == before
+
+
+async def test_a_file_of_sessions_is_not_one_of_runs(path: Path) -> None:
+    from assent import SQLiteSession
+
+    async with SQLiteSession("s", path) as session:
+        await session.add_items([{"role": "user", "content": "hi"}])
+    async with SQLiteStore(path) as store:
+        with pytest.raises(StoreFailed, match="database of another program"):
+            await Script(store).begin()
+
+
+async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
+    path.write_text("dear diary, " * 1000)
+    async with SQLiteStore(path) as store:
+        with pytest.raises(StoreFailed, match="not an SQLite database; it was left as it is"):
+            await store.runs()
+    assert path.read_text() == "dear diary, " * 1000
+
+
+async def test_tables_that_could_not_all_be_made_are_not_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = migrating.upgrade
+
+    def fails(connection: Connection) -> None:
+        real(connection)
+        raise sqlite3.OperationalError("no more")
+
+    monkeypatch.setattr(migrating, "upgrade", fails)
+    async with SQLiteStore(path) as store:
+        with pytest.raises(StoreFailed, match="no more"):
+            await store.runs()
+    connection = other(path)
+    assert connection.execute("SELECT count(*) FROM sqlite_master").fetchall() == [(0,)]
+    connection.close()
+    monkeypatch.undo()
+    async with SQLiteStore(path) as store:
+        assert (await store.runs()).items == []
+
+
+async def test_an_older_file_is_brought_up_to_date(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with SQLiteStore(path) as store:
+        await Script(store).begin()
+    told: list[Any] = []
+    monkeypatch.setattr(file, "VERSION", 2)
+    monkeypatch.setattr(
+        migrating, "upgrade", lambda opened: told.extend(opened.exec_driver_sql("SELECT * FROM assent_version"))
+    )
+    async with SQLiteStore(path) as store:
+        assert len((await store.read("r1")).facts) == 2
+        assert store._reader.execute("PRAGMA user_version") == [(2,)]
+    assert told == [("0001",)]
+
+
+async def test_a_file_that_is_as_it_should_be_needs_no_alembic(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        await store.upgrade()
+    code = (
+        "import asyncio, sys\nfrom assent.store import SQLiteStore\n"
+        "async def run():\n async with SQLiteStore(sys.argv[1]) as store: await store.runs()\n"
+        "asyncio.run(run())\nprint('alembic' in sys.modules)"
+    )
+    run = [sys.executable, "-c", code, str(path)]
+    done = await asyncio.to_thread(subprocess.run, run, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+# -- trouble -----------------------------------------------------------------------------------------
+
+
+async def test_a_file_that_is_locked_says_so_and_nothing_is_written(path: Path) -> None:
+    async with SQLiteStore(path, busy_timeout=0) as store:
+        script = await Script(store).begin()
+        connection = other(path)
+        connection.execute("BEGIN IMMEDIATE")
+        change = script.change(f.Cancelled("ann"))
+        with pytest.raises(StoreFailed, match=r"locked by another connection.*busy_timeout.*Nothing was written") as e:
+            await store.append(change)
+        assert e.value.unknown is False
+        assert len((await store.read("r1")).facts) == 2
+        connection.execute("ROLLBACK")
+        connection.close()
+        await store.append(change)
+        assert len((await store.read("r1")).facts) == 3
+
+
+async def test_a_long_read_holds_up_no_commit(path: Path) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def long(transaction: Any) -> None:
+        entered.set()
+        assert go_on.wait(30)
+
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        reading = asyncio.ensure_future(store._read(long))
+        await asyncio.to_thread(entered.wait, 30)
+        await asyncio.wait_for(script.ask(), 30)
+        go_on.set()
+        await reading
+
+
+async def test_a_file_that_is_removed_is_missed_and_not_made_again(path: Path, tmp_path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        script = await waiting(store)
+        kept = {file: file.read_bytes() for file in tmp_path.iterdir()}
+        for file in kept:
+            file.unlink()
+        with pytest.raises(StoreFailed, match="removed or replaced while it was in use"):
+            await script.write(f.Cancelled("ann"))
+        for work in (store.read("r1"), store.runs(), store.take("r1", "w", seq=4, hold=1)):
+            with pytest.raises(StoreFailed, match="removed or replaced while it was in use"):
+                await work
+        assert list(tmp_path.iterdir()) == []
+        for file, content in kept.items():
+            file.write_bytes(content)
+        assert len((await store.read("r1")).facts) == 4
+
+
+async def test_a_file_that_may_not_be_written_says_so(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        store._writer._connection.execute("PRAGMA query_only=ON")  # type: ignore[union-attr]
+        with pytest.raises(StoreFailed, match=r"may not be written. See to the permissions"):
+            await script.write(f.Cancelled("ann"))
+
+
+async def test_a_disk_that_is_full_says_so_and_nothing_is_written(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        [[pages]] = store._writer.execute("PRAGMA page_count")
+        store._writer.execute(f"PRAGMA max_page_count={pages + 1}")
+        change = script.change(*(f.Said(js("x" * 4000)) for _ in range(8)))
+        with pytest.raises(StoreFailed, match=r"no room for it. Make room.*Nothing was written") as error:
+            await store.append(change)
+        assert error.value.unknown is False
+        assert len((await store.read("r1")).facts) == 2
+        await store.append(change)  # there is room again: the connection that was at its limit is gone
+        assert len((await store.read("r1")).facts) == 10
+
+
+FULL = """
+import asyncio, resource, signal, sys
+from assent.errors import StoreFailed
+from assent.core import facts as f
+from assent.store import SQLiteStore
+from tests.store.support import Script, js
+
+async def run():
+    async with SQLiteStore(sys.argv[1]) as store:
+        script = await Script(store).begin()
+        size = 400_000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        written = 2
+        try:
+            while True:
+                await script.write(f.Said(js("x" * 8000)))
+                written += 1
+        except StoreFailed as error:
+            print(error, error.unknown)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert len((await store.read("r1")).facts) == written, "what was said to be written is there, and no more"
+        script.seq -= 1
+        await script.write(f.Said(js("y")))
+        assert len((await store.read("r1")).facts) == written + 1
+        print("went on")
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+asyncio.run(run())
+"""
+
+
+async def test_a_file_that_may_not_grow_loses_nothing_that_was_written(path: Path) -> None:
+    run = [sys.executable, "-c", FULL, str(path)]
+    done = await asyncio.to_thread(subprocess.run, run, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "The store cannot use" in done.stdout and "went on" in done.stdout, done.stdout + done.stderr
+
+
+async def test_text_that_is_not_utf8_is_damage_of_its_row(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        await waiting(store)
+        connection = other(path)
+        connection.execute("UPDATE assent_journal SET fact = CAST(x'7bff7d' AS TEXT) WHERE seq = 2")
+        with pytest.raises(UnreadableState, match="Fact 2 of run 'r1'"):
+            await store.read("r1")
+        connection.execute("UPDATE assent_journal SET fact = 7.5 WHERE seq = 2")
+        connection.execute("UPDATE assent_journal SET fact = x'00' WHERE seq = 2")
+        with pytest.raises(UnreadableState, match="Fact 2 of run 'r1' is damaged: it is not text"):
+            await store.read("r1")
+        connection.close()
+
+
+async def test_a_commit_that_the_disk_refused_may_have_been_written(path: Path) -> None:
+    class Refusing:
+        in_transaction = False
+
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self._connection = connection
+
+        def execute(self, text: str, *values: Any) -> Any:
+            if text == "COMMIT":
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC  # type: ignore[misc]
+                raise error
+            return self._connection.execute(text, *values)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._connection, name)
+
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        store._writer._connection = Refusing(store._writer._connection)  # type: ignore[assignment, arg-type]
+        with pytest.raises(StoreFailed, match=r"the disk fails.*not known whether the change was written") as error:
+            await script.write(f.Cancelled("ann"))
+        assert error.value.unknown is True
+        assert len((await store.read("r1")).facts) == 2
+
+
+# -- processes ---------------------------------------------------------------------------------------
+
+
+def _append(path: str, gate: Any, number: int, won: Any) -> None:
+    async def run() -> None:
+        async with SQLiteStore(path) as store:
+            script = Script(store)
+            for fact in (await store.read("r1")).facts:
+                script.change(fact)
+            gate.wait(30)
+            try:
+                await script.write(f.Cancelled(f"process {number}"))
+                won.put(number)
+            except Conflict:
+                won.put(None)
+
+    asyncio.run(run())
+
+
+async def test_of_processes_that_append_at_once_one_does(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        await Script(store).begin()
+        context = multiprocessing.get_context("spawn")
+        gate, won = context.Barrier(3), context.Queue()
+        processes = [context.Process(target=_append, args=(str(path), gate, n, won)) for n in range(3)]
+        for process in processes:
+            process.start()
+        results = [await asyncio.to_thread(won.get, True, 60) for _ in processes]
+        for process in processes:
+            await asyncio.to_thread(process.join, 60)
+        winners = [number for number in results if number is not None]
+        assert len(winners) == 1
+        assert (await store.read("r1")).facts[2:] == [f.Cancelled(f"process {winners[0]}")]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_child_has_connections_of_its_own(path: Path) -> None:
+    store = SQLiteStore(path)
+    asyncio.run(_begin(store, "r1"))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20))
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
+    asyncio.run(store.close())
+
+
+async def _begin(store: SQLiteStore, run_id: str) -> set[str]:
+    await Script(store, run_id).begin()
+    return {run.id for run in (await store.runs()).items}
+
+
+async def test_a_store_that_is_dropped_lets_go_of_its_threads(path: Path) -> None:
+    store = SQLiteStore(path)
+    await store.runs()
+    await store.wait(0)
+    threads = [
+        thread for thread in threading.enumerate() if thread.name.startswith("assent-store") and thread.is_alive()
+    ]
+    assert threads
+    del store
+    gc.collect()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 30)
+        assert not thread.is_alive()
+
+
+# -- erasing -----------------------------------------------------------------------------------------
+
+
+async def _secret(store: SQLiteStore, run_id: str) -> None:
+    """A run with a secret in all that can be said."""
+    script = Script(store, run_id)
+    context = SavedContext(f'{{"pin": "{SECRET}"}}'.encode(), "dict")
+    await script.write(f.Began("helper", 10, run_id, at=1), f.Said(js(SECRET)), context=context)
+    arguments = f'{{"to":"{SECRET}"}}'
+    await script.write(
+        replied("c1", arguments=arguments),
+        asked("c1", f"q_{run_id}", why=SECRET, prompt=js(SECRET), schema=js({"const": SECRET})),
+        context=SavedContext(f'{{"pin": "{SECRET} {"x" * 9000}"}}'.encode(), "dict"),
+    )
+    grant = f.Granted(f"g_{run_id}", "helper", "send", "approve", "ann", message=SECRET, pins=js({"to": SECRET}))
+    await script.write(f.Approved("c1", "ann", f"q_{run_id}"), grant, f.Started("c1"), context=context)
+    await script.write(f.Finished("c1", js(SECRET * (LARGE // 10))))
+    await script.write(replied("c2", arguments=arguments), asked("c2", f"p_{run_id}", why=SECRET, prompt=js(SECRET)))
+    await script.write(f.Refused("c2", "ann", f"p_{run_id}", message=SECRET), f.Told("c2", SECRET))
+    await script.write(replied(text=SECRET), f.Concluded(js(SECRET)))
+
+
+async def test_what_is_erased_is_gone_from_the_files(path: Path, tmp_path: Path) -> None:
+    async with SQLiteStore(path, clock=FakeClock()) as store:
+        for number in range(20):
+            await _secret(store, f"r{number}")
+        assert any(SECRET.encode() in file.read_bytes() for file in tmp_path.iterdir())
+        for number in range(20):
+            await store.erase(f"r{number}")
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file
+        assert len(await store.lines("r3")) == 14
+        assert (await store.question("q_r3")).arguments == ""
+
+
+async def test_erasing_while_another_process_reads_says_that_the_log_still_has_it(path: Path) -> None:
+    async with SQLiteStore(path, busy_timeout=0) as store:
+        await ended(store)
+        connection = other(path)
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM assent_runs").fetchall()
+        with pytest.raises(StoreFailed, match=r"'r1' is erased, but .*-wal still has what was in it"):
+            await store.erase("r1")
+        assert (await store.read("r1")).record.erased is not None
+        connection.close()
+        await store.erase("r1")
+
+
+# -- how it is kept ----------------------------------------------------------------------------------
+
+
+async def test_what_is_written_outlives_a_power_cut(path: Path) -> None:
+    async with SQLiteStore(path) as store:
+        await store.upgrade()
+        for handle in (store._writer, store._reader):
+            assert handle.execute("PRAGMA synchronous") == [(2,)]
+            assert handle.execute("PRAGMA journal_mode") == [("wal",)]
+
+
+async def test_a_store_takes_little_more_than_what_is_in_it(path: Path) -> None:
+    useful = 0
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        for turn in range(80):
+            call, output = f"c{turn}", js("lorem ipsum " * 160)
+            useful += len(output) + 150
+            await script.write(replied(call), f.Approved(call, "rule"), f.Started(call))
+            await script.write(f.Finished(call, output))
+    assert path.stat().st_size < 400_000
+    assert path.stat().st_size < 2.5 * useful
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({}, "assent_questions_open"),
+        ({"agent": "a"}, "assent_questions_agent"),
+        ({"tool": "t"}, "assent_questions_tool"),
+        ({"run": "r"}, "assent_questions_run"),
+        ({"run": "r", "agent": "a", "tool": "t"}, "assent_questions_run"),
+        ({"settled": True}, "assent_questions_settled"),
+    ],
+)
+@pytest.mark.parametrize("after", [None, '[5,"q"]'])
+@pytest.mark.parametrize("older_than", [None, 5.0])
+async def test_every_list_of_questions_is_read_off_an_index(
+    path: Path, filters: dict[str, Any], index: str, after: str | None, older_than: float | None
+) -> None:
+    async with SQLiteStore(path) as store:
+        await store.upgrade()
+        seen: list[str] = []
+        store._reader._connection.set_trace_callback(seen.append)  # type: ignore[union-attr]
+        await store.questions(**filters, after=after, older_than=older_than)
+        plan = store._reader.execute(f"EXPLAIN QUERY PLAN {seen[0]}")
+    steps = [step[3] for step in plan]
+    assert any(index in step.split() for step in steps), steps
+    assert not any("TEMP B-TREE" in step or (step.startswith("SCAN") and "INDEX" not in step) for step in steps), steps
+
+
+@pytest.mark.parametrize("agents", [None, ["a"], ["a", "b"]])
+async def test_claiming_is_read_off_an_index(path: Path, agents: list[str] | None) -> None:
+    async with SQLiteStore(path) as store:
+        await store.upgrade()
+        seen: list[str] = []
+        await store.runs()
+        store._writer.execute("SELECT 1")
+        store._writer._connection.set_trace_callback(seen.append)  # type: ignore[union-attr]
+        await store.claim("w", agents=agents, hold=1, limit=5)
+        plans = [store._writer.execute(f"EXPLAIN QUERY PLAN {text}") for text in seen if "UPDATE" in text]
+    steps = [step[3] for plan in plans for step in plan]
+    assert len(plans) == 2
+    assert any("USING INDEX assent_runs_wake" in step for step in steps), steps
+    assert any("USING INDEX assent_runs_worker" in step for step in steps), steps
+    assert not any(step.startswith("SCAN assent_runs") and "INDEX" not in step for step in steps), steps

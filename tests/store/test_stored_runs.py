@@ -1,0 +1,565 @@
+"""A run that lives in a store: written as it goes, decided there, gone on with from there, by one at a time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from assent import (
+    Agent,
+    AlreadyDecided,
+    Approve,
+    Conflict,
+    DigestMismatch,
+    Edit,
+    InvalidArguments,
+    InvalidDecision,
+    Reject,
+    RunConfig,
+    Runner,
+    RunState,
+    ToolContext,
+    UsageError,
+    function_tool,
+)
+from assent.core import facts as f
+from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed
+from assent.store import Change, Question, Store
+from assent.store.memory import MemoryStore
+from assent.testing import FakeClock, ScriptedModel, call
+from tests.unit.support import scripted, sending, told
+
+
+class Watched(MemoryStore):
+    """A store that notes what it is given to write, and may be told to fail or to do something first."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.changes: list[Change] = []
+        self.before: Any = None
+        self.after: Any = None
+
+    async def append(self, change: Change) -> None:
+        if self.before is not None:
+            await self.before(change)
+        await super().append(change)
+        self.changes.append(change)
+        if self.after is not None:
+            await self.after(change)
+
+    def written(self) -> list[list[str]]:
+        return [[type(fact).__name__ for fact in change.facts] for change in self.changes]
+
+
+async def only(store: Store) -> Question:
+    [question] = (await store.questions()).items
+    return question
+
+
+async def kinds(store: Store, run_id: str) -> list[str]:
+    return [type(fact).__name__ for fact in (await store.load(run_id)).facts]
+
+
+def has(change: Change, kind: type[Any]) -> bool:
+    return any(type(fact) is kind for fact in change.facts)
+
+
+# -- the story -----------------------------------------------------------------------------------
+
+
+async def test_a_run_is_decided_in_the_store_and_goes_on_from_it_in_another_process() -> None:
+    send, sent = sending(needs_approval=True)
+    store = MemoryStore()
+    steps = (call("send", {"to": "bob"}), "done")
+    paused = await Runner.run(scripted(*steps, tools=[send]), "go", store=store)
+    question = await only(store)
+    assert (question.run, question.tool, question.arguments) == (paused.run_id, "send", '{"copies":1,"to":"bob"}')
+
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+
+    again = scripted("done", tools=[send])  # made anew, as another process would
+    result = await Runner.run(again, await store.load(paused.run_id), store=store)
+    assert result.final_output == "done" and sent == [("bob", 1)]
+    assert [entry.fact["by"] for entry in await store.history(paused.run_id) if entry.fact["fact"] == "approved"] == [
+        "ann"
+    ]
+
+
+async def test_a_turn_makes_two_writes() -> None:
+    send, _ = sending()
+    store = Watched()
+    calls = [call("send", {"to": name}) for name in "abc"]
+    await Runner.run(scripted(*calls, "done", tools=[send]), "go", store=store)
+    written = store.written()
+    assert written[0] == ["Began", "Said"]
+    assert written[1] == ["Defined", "Replied", "Approved", "Started"]
+    assert len(written) <= 2 + 2 * len(calls)
+
+
+async def test_calls_that_run_at_once_share_their_writes() -> None:
+    send, _ = sending()
+    store = Watched()
+    await Runner.run(
+        scripted([call("send", {"to": str(n)}) for n in range(50)], "done", tools=[send]), "go", store=store
+    )
+    assert sum(has(change, f.Started) for change in store.changes) == 1
+    assert len(store.changes) <= 5
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_nothing_is_entered_before_it_is_written(streamed: bool) -> None:
+    store = Watched()
+    seen: list[list[str]] = []
+
+    @function_tool
+    async def act() -> str:
+        seen.append([type(fact).__name__ for change in store.changes for fact in change.facts])
+        return "ok"
+
+    agent = scripted([call("act"), call("act")], "done", tools=[act])
+    if streamed:
+        result = Runner.run_streamed(agent, "go", store=store)
+        async for _ in result.stream_events():
+            pass
+    else:
+        await Runner.run(agent, "go", store=store)
+    assert [facts.count("Started") for facts in seen] == [2, 2]
+
+
+# -- decisions -----------------------------------------------------------------------------------
+
+
+async def waiting(store: Store, **options: Any) -> tuple[Agent[Any], Question, list[Any]]:
+    send, sent = sending(needs_approval=True, **options)
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    await Runner.run(agent, "go", store=store)
+    return agent, await only(store), sent
+
+
+async def test_of_two_deciders_one_wins_and_the_other_is_told_who_what_and_when() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    _, question, _ = await waiting(store)
+    clock.advance(60)
+    await store.decide(question.id, Reject("no"), by="ann", digest=question.digest)
+    with pytest.raises(AlreadyDecided, match="rejected by ann") as refused:
+        await store.decide(question.id, Approve(), by="bob", digest=question.digest)
+    assert (refused.value.by, refused.value.verdict, refused.value.at) == ("ann", "reject", int(clock() * 1000))
+
+
+async def test_approve_racing_reject_leaves_one_decision() -> None:
+    store = MemoryStore()
+    agent, question, sent = await waiting(store)
+    votes = [Approve() if n % 2 else Reject() for n in range(20)]
+    given = await asyncio.gather(
+        *(store.decide(question.id, vote, by=f"p{n}", digest=question.digest) for n, vote in enumerate(votes)),
+        return_exceptions=True,
+    )
+    winner = (await store.question(question.id)).verdict
+    lost = [each for each in given if isinstance(each, AlreadyDecided)]
+    assert len(lost) == 10 and all(each.verdict == winner for each in lost)
+    await Runner.run(agent, await store.load(question.run), store=store)
+    assert len(sent) == (1 if winner == "approve" else 0)
+
+
+async def test_a_double_click_decides_one_question_and_not_the_next() -> None:
+    send, sent = sending(needs_approval=True)
+    store = MemoryStore()
+    agent = scripted(call("send", {"to": "a"}), call("send", {"to": "b"}), "done", tools=[send])
+    await Runner.run(agent, "go", store=store)
+    first = await only(store)
+    for _ in range(2):
+        await store.decide(first.id, Approve(), by="ann", digest=first.digest)
+    await Runner.run(agent, await store.load(first.run), store=store)
+    second = await only(store)
+    await store.decide(first.id, Approve(), by="ann", digest=first.digest)
+    with pytest.raises(DigestMismatch):
+        await store.decide(second.id, Approve(), by="ann", digest=first.digest)
+    assert sent == [("a", 1)] and (await only(store)).id == second.id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [({"to": 7}, "to"), ({}, "to"), ({"to": "x", "copies": "many"}, "copies"), ({"to": "x", "more": 1}, "more")],
+)
+async def test_an_edit_is_checked_against_what_was_frozen_and_nothing_is_recorded(arguments: Any, problem: str) -> None:
+    store = MemoryStore()
+    _, question, _ = await waiting(store)
+    with pytest.raises(InvalidArguments, match=problem):
+        await store.decide(question.id, Edit(arguments), by="ann", digest=question.digest)
+    assert (await only(store)).verdict is None
+
+
+async def test_an_edit_runs_as_it_was_made() -> None:
+    store = MemoryStore()
+    agent, question, sent = await waiting(store)
+    await store.decide(question.id, Edit({"to": "eve", "copies": 3}), by="ann", digest=question.digest)
+    await Runner.run(agent, await store.load(question.run), store=store)
+    assert sent == [("eve", 3)]
+
+
+async def test_an_edit_may_choose_another_tool_of_the_agent() -> None:
+    send, sent = sending(needs_approval=True)
+    kept: list[str] = []
+
+    @function_tool
+    async def keep(text: str, where: str = "drawer") -> str:
+        kept.append(f"{text} in {where}")
+        return "kept"
+
+    store = MemoryStore()
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send, keep])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    with pytest.raises(InvalidDecision, match="no tool named 'shred'"):
+        await store.decide(question.id, Edit({}, "shred"), by="ann", digest=question.digest)
+    await store.decide(question.id, Edit({"text": "it"}, "keep"), by="ann", digest=question.digest)
+    await Runner.run(agent, await store.load(question.run), store=store)
+    assert (kept, sent) == (["it in drawer"], [])
+
+
+async def test_a_decision_made_while_the_run_is_driven_is_not_lost() -> None:
+    gate, entered = asyncio.Event(), asyncio.Event()
+    send, sent = sending(needs_approval=True)
+
+    @function_tool
+    async def slow() -> str:
+        entered.set()
+        await gate.wait()
+        return "slow"
+
+    store = MemoryStore()
+    agent = scripted([call("send", {"to": "bob"}), call("slow")], "done", tools=[send, slow])
+    run = asyncio.create_task(Runner.run(agent, "go", store=store))
+    await entered.wait()
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    gate.set()
+    assert (await run).final_output == "done" and sent == [("bob", 1)]
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+
+async def test_a_stale_copy_gets_a_conflict_and_runs_nothing() -> None:
+    send, sent = sending(needs_approval=True)
+    store = MemoryStore()
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    text = (await Runner.run(agent, "go", store=store)).to_state().to_string()
+    one, two = [await RunState.from_string(agent, text) for _ in range(2)]
+    one.approve(one.get_interruptions()[0])
+    two.reject(two.get_interruptions()[0])
+    await Runner.run(agent, one, store=store)
+    with pytest.raises(Conflict):
+        await Runner.run(agent, two, store=store)
+    assert sent == [("bob", 1)]
+
+
+async def test_a_run_of_a_store_does_not_go_on_without_it_nor_another_in_it() -> None:
+    store = MemoryStore()
+    agent, question, sent = await waiting(store)
+    stored = await store.load(question.run)
+    with pytest.raises(UsageError, match="lives in a store"):
+        await Runner.run(agent, stored)
+    text = (await Runner.run(scripted("x"), "go", store=store)).to_state().to_string()
+    state = await RunState.from_string(scripted("x"), text)
+    state.add_input("more")
+    with pytest.raises(UsageError, match="lives in a store"):
+        await Runner.run(scripted("x"), state)
+    free = await Runner.run(scripted(call("send", {"to": "b"}), tools=agent.tools), "go")
+    with pytest.raises(UsageError, match="begun without a store"):
+        await Runner.run(scripted(tools=agent.tools), free.to_state(), store=store)
+    with pytest.raises(UsageError, match="store must be a Store"):
+        await Runner.run(agent, "go", store="a.db")  # type: ignore[arg-type]
+    with pytest.raises(RunNotFound):
+        await store.load("run_x")
+    assert sent == []
+
+
+async def test_a_run_that_somebody_drives_is_not_driven_by_another() -> None:
+    gate, entered = asyncio.Event(), asyncio.Event()
+    runs = 0
+
+    @function_tool
+    async def slow() -> str:
+        nonlocal runs
+        runs += 1
+        entered.set()
+        await gate.wait()
+        return "slow"
+
+    store = MemoryStore()
+    agent = scripted(call("slow"), "done", tools=[slow])
+    run = asyncio.create_task(Runner.run(agent, "go", store=store))
+    await entered.wait()
+    [record] = (await store.runs()).items
+    with pytest.raises(RunBusy):
+        await Runner.run(scripted("x", tools=[slow]), await store.load(record.id), store=store)
+    gate.set()
+    await run
+    assert runs == 1
+
+
+# -- when the store fails ----------------------------------------------------------------------------
+
+
+async def test_a_store_that_fails_before_a_body_leaves_it_unentered_and_the_run_goes_on_later() -> None:
+    send, sent = sending()
+    store = Watched()
+
+    async def fail(change: Change) -> None:
+        if has(change, f.Started):
+            raise StoreFailed("no room")
+
+    store.before = fail
+    with pytest.raises(StoreFailed, match="no room") as failed:
+        await Runner.run(scripted(call("send", {"to": "bob"}), "done", tools=[send]), "go", store=store)
+    assert sent == []
+    store.before = None
+    result = await Runner.run(scripted("done", tools=[send]), failed.value.state, store=store)
+    assert (result.final_output, sent) == ("done", [("bob", 1)])
+
+
+async def test_a_store_that_fails_after_a_body_loses_nothing_while_the_process_lives() -> None:
+    send, sent = sending()
+    store = Watched()
+
+    async def fail(change: Change) -> None:
+        if has(change, f.Finished):
+            raise StoreFailed("gone")
+
+    store.before = fail
+    with pytest.raises(StoreFailed) as failed:
+        await Runner.run(scripted(call("send", {"to": "bob"}), "done", "done", tools=[send]), "go", store=store)
+    store.before = None
+    result = await Runner.run(scripted("done", "done", tools=[send]), failed.value.state, store=store)
+    assert (result.final_output, sent, told(result)) == ("done", [("bob", 1)], ["sent 1 to bob"])
+
+
+async def test_an_answer_lost_after_a_write_is_looked_up_and_nothing_is_written_twice() -> None:
+    send, sent = sending()
+    store = Watched()
+
+    async def cut(change: Change) -> None:
+        error = StoreFailed("connection lost")
+        error.unknown = True
+        raise error
+
+    store.after = cut
+    result = await Runner.run(scripted(call("send", {"to": "bob"}), "done", tools=[send]), "go", store=store)
+    assert (result.final_output, sent) == ("done", [("bob", 1)])
+    assert len(await kinds(store, result.run_id)) == (await store.load(result.run_id)).record.seq
+
+
+# -- taken over, cancelled, spoken to ----------------------------------------------------------------
+
+
+async def test_what_a_body_gives_after_the_run_was_taken_over_is_evidence_and_nothing_else() -> None:
+    gate, entered = asyncio.Event(), asyncio.Event()
+
+    @function_tool
+    async def slow() -> str:
+        entered.set()
+        await gate.wait()
+        return "late"
+
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    run = asyncio.create_task(Runner.run(scripted(call("slow"), "done", tools=[slow]), "go", store=store))
+    await entered.wait()
+    clock.advance(31)
+    [record] = (await store.runs()).items
+    taken = await Runner.run(scripted("done", tools=[slow]), await store.load(record.id), store=store)
+    assert [item.kind for item in taken.interruptions] == ["doubt"]
+    gate.set()
+    with pytest.raises(LeaseLost):
+        await run
+    question = await only(store)
+    assert (await kinds(store, record.id))[-1] == "Witnessed"
+    await store.decide(question.id, {"type": "respond", "output": "late"}, by="ann", digest=question.digest)
+    result = await Runner.run(scripted("done", tools=[slow]), await store.load(record.id), store=store)
+    assert told(result) == ["late"]
+
+
+async def test_a_run_cancelled_in_the_store_begins_nothing_new() -> None:
+    send, sent = sending()
+    store = Watched()
+
+    async def cancel(change: Change) -> None:
+        if has(change, f.Replied):
+            store.before = None
+            await store.cancel(change.record.id, by="ann")
+
+    store.before = cancel
+    result = await Runner.run(scripted(call("send", {"to": "bob"}), "done", tools=[send]), "go", store=store)
+    [record] = (await store.runs()).items
+    assert (sent, record.status, record.worker, result.final_output) == ([], "cancelled", None, None)
+    await store.resume(record.id, by="ann")
+    result = await Runner.run(
+        scripted(call("send", {"to": "eve"}), "done", tools=[send]), await store.load(record.id), store=store
+    )
+    assert (sent, result.final_output) == ([("eve", 1)], "done")
+
+
+async def test_what_is_said_to_a_run_as_it_ends_is_heard() -> None:
+    store = Watched()
+
+    async def say(change: Change) -> None:
+        if has(change, f.Concluded):
+            store.before = None
+            await store.say(change.record.id, "And?", by="ann")
+
+    store.before = say
+    agent = scripted("one", "two", "three")
+    result = await Runner.run(agent, "go", store=store)
+    model: Any = agent.model
+    assert any(item.get("content") == "And?" for item in model.requests[-1].input)
+    assert (result.final_output, (await store.load(result.run_id)).record.status) == ("two", "done")
+
+
+async def test_a_lease_that_is_lost_stops_the_drive_where_it_stands() -> None:
+    entered = asyncio.Event()
+    gate = asyncio.Event()
+    send, sent = sending()
+
+    @function_tool
+    async def slow() -> str:
+        entered.set()
+        await gate.wait()
+        return "slow"
+
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    agent = scripted(call("slow"), call("send", {"to": "bob"}), "done", tools=[slow, send])
+    run = asyncio.create_task(Runner.run(agent, "go", store=store, run_config=RunConfig(lease=30)))
+    await entered.wait()
+    clock.advance(31)
+    [lease] = await store.claim("other", agents=None, hold=30, limit=5)
+    gate.set()
+    with pytest.raises(LeaseLost):
+        await run
+    assert sent == [] and lease.fence == 2
+
+
+# -- what changes while a question waits -------------------------------------------------------------
+
+
+async def test_a_tool_that_changed_makes_a_new_question_that_says_what_it_replaces_and_why() -> None:
+    store = MemoryStore()
+    _, old, sent = await waiting(store)
+    changed, again = sending(needs_approval=True, version="2")
+    agent = scripted("done", tools=[changed])
+    await store.decide(old.id, Approve(), by="ann", digest=old.digest)
+    result = await Runner.run(agent, await store.load(old.run), store=store)
+    new = await only(store)
+    assert result.interruptions[0].id == new.id and "has changed" in new.reason and sent == again == []
+    await store.decide(new.id, Approve(), by="ann", digest=new.digest)
+    await Runner.run(agent, await store.load(old.run), store=store)
+    assert (sent, again) == ([], [("bob", 1)])
+
+
+async def test_a_question_about_a_tool_that_changed_is_replaced_before_anybody_decides() -> None:
+    store = MemoryStore()
+    _, old, _ = await waiting(store)
+    changed, _ = sending(needs_approval=True, version="2")
+    await Runner.run(scripted("done", tools=[changed]), await store.load(old.run), store=store)
+    new = await only(store)
+    assert new.replaces == old.id and (await store.question(old.id)).verdict == "replaced"
+    with pytest.raises(Conflict, match=new.id):
+        await store.decide(old.id, Approve(), by="ann", digest=old.digest)
+
+
+# -- bodies that ask, contexts, nested agents ---------------------------------------------------------
+
+
+async def test_a_body_that_asks_keeps_its_steps_in_the_store() -> None:
+    made: list[int] = []
+
+    @function_tool
+    async def ship(ctx: ToolContext[Any], order: int) -> str:
+        label = await ctx.step("label", lambda: made.append(order) or f"label {order}")
+        return f"{label} to {await ctx.ask('Where to?', schema=str)}"
+
+    store = MemoryStore()
+    agent = scripted(call("ship", {"order": 7}), "done", tools=[ship])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    assert (question.kind, question.prompt, question.schema) == ("input", "Where to?", {"type": "string"})
+    with pytest.raises(InvalidDecision):
+        await store.decide(question.id, {"type": "respond", "output": 7}, by="ann", digest=question.digest)
+    await store.decide(question.id, {"type": "respond", "output": "Porto"}, by="ann", digest=question.digest)
+    result = await Runner.run(agent, await store.load(question.run), store=store)
+    assert (told(result), made) == (["label 7 to Porto"], [7])
+
+
+async def test_a_blocking_bodys_step_is_written_before_it_goes_on() -> None:
+    store = Watched()
+    seen: list[int] = []
+
+    @function_tool
+    def ship(ctx: ToolContext[Any]) -> str:
+        ctx.step_sync("label", lambda: 1)
+        seen.append(sum(has(change, f.Stepped) for change in store.changes))
+        return "ok"
+
+    await Runner.run(scripted(call("ship"), "done", tools=[ship]), "go", store=store)
+    assert seen == [1]
+
+
+async def test_the_context_is_kept_with_the_run() -> None:
+    seen: list[Any] = []
+
+    @function_tool(needs_approval=True)
+    async def act(ctx: ToolContext[Any]) -> str:
+        seen.append(ctx.context)
+        return "ok"
+
+    store = MemoryStore()
+    agent = scripted(call("act"), "done", tools=[act])
+    await Runner.run(agent, "go", store=store, context={"user": "ann"})
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    await Runner.run(agent, await store.load(question.run), store=store)
+    assert seen == [{"user": "ann"}]
+
+
+async def test_a_question_of_an_agent_in_an_agent_is_decided_and_goes_on_where_it_stopped() -> None:
+    send, sent = sending(needs_approval=True)
+    inner = scripted(call("send", {"to": "bob"}), "sent", tools=[send], name="Clerk")
+    outer = scripted(call("clerk", {"input": "x"}), "all", tools=[inner.as_tool("clerk", "A clerk.")], name="Boss")
+    store = MemoryStore()
+    await Runner.run(outer, "go", store=store)
+    question = await only(store)
+    assert (question.agent, question.path) == ("Clerk", ("c1",))
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    result = await Runner.run(outer, await store.load(question.run), store=store)
+    assert (result.final_output, sent) == ("all", [("bob", 1)])
+
+
+async def test_a_grant_given_with_a_decision_holds_for_later_calls_of_the_run() -> None:
+    send, sent = sending(needs_approval=True)
+    store = MemoryStore()
+    steps = [call("send", {"to": "bob"}), call("send", {"to": "bob"}), call("send", {"to": "eve"}), "done"]
+    agent = Agent("agent", tools=[send], model=ScriptedModel(steps))
+    await Runner.run(agent, "go", store=store)
+    first = await only(store)
+    await store.decide(first.id, Approve(), by="ann", digest=first.digest, grant={"max_uses": 5, "pins": {"to": "bob"}})
+    await Runner.run(agent, await store.load(first.run), store=store)
+    third = await only(store)
+    [grant] = (await store.grants()).items
+    assert sent == [("bob", 1), ("bob", 1)] and '"eve"' in third.arguments
+    assert (grant.by, grant.used, grant.max_uses, grant.pins) == ("ann", 1, 5, {"to": "bob"})
+    await store.revoke(grant.id, by="ann", run=first.run)
+    assert (await store.grants()).items == []
+
+
+async def test_a_run_that_others_keep_changing_is_given_up_in_words() -> None:
+    store = Watched()
+
+    async def say(change: Change) -> None:
+        if change.lease is not None and change.seq:
+            await store.say(change.record.id, "more", by="ann")
+
+    store.before = say
+    with pytest.raises(Overtaken):
+        await Runner.run(scripted(*["x"] * 200), "go", store=store, max_turns=100)
