@@ -75,8 +75,8 @@ EQUIVALENT: dict[str, str] = {
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
-    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent)' without "
-    "'driver.audience.wants(ctx.agent)'": SHORT_CUT,
+    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(agent)' without "
+    "'driver.audience.wants(agent)'": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"

@@ -9,14 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
+from assent.store import SQLiteStore
 from benchmarks import report
 from benchmarks.__main__ import main, options
-from benchmarks.cases import CASES, GROUPS, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
+from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
-from benchmarks.conversation import body, forget
+from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
+from benchmarks.drivers import assent_store, bare_sqlite
 from benchmarks.drivers.assent import Driver
+from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, PEERS, RIVALS
+from benchmarks.peers import ALL, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
 
@@ -76,6 +79,48 @@ async def test_a_driver_that_runs_a_call_before_it_is_approved_fails() -> None:
         await Hasty().pause(Clock(), prior=0)
 
 
+async def test_a_driver_that_loses_a_decision_fails() -> None:
+    class Deaf(assent_store.Driver):
+        async def decide(self, agent: Any, kept: Any) -> None:
+            pass
+
+    forget()
+    with pytest.raises(AssertionError):
+        await Deaf("sqlite").parked(Clock(), runs=2, prior=0)
+
+
+async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
+    driver = assent_store.make("sqlite")
+    changes = await driver.recorded(3)
+    async with SQLiteStore(tmp_path / "store.db") as store:
+        for change in changes:
+            await store.append(change)
+    source = bare_sqlite.Source(tmp_path / "store.db")
+    bare = bare_sqlite.opened(tmp_path / "bare.db", source.schema)
+    for transaction in source.transactions(changes):
+        bare_sqlite.write(bare, transaction)
+    for table in ("assent_journal", "assent_questions", "assent_definitions"):
+        rows = source.connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+        assert rows and bare.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() == rows
+    bare.close()
+    source.connection.close()
+
+
+async def test_an_inbox_that_was_made_in_bulk_is_as_sound_as_any(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox.db")
+    await inbox.fill(50)
+    async with SQLiteStore(inbox.path) as store:
+        before = [await store.questions(limit=100), await store.runs(limit=100)]
+        assert len(before[0].items) == 50 and [question.id for question in before[0].items] == inbox.questions
+        assert await store.rebuild() == 50  # folds every journal, and checks its chain
+        assert [await store.questions(limit=100), await store.runs(limit=100)] == before
+
+
+def test_useful_bytes_are_those_of_the_transcript() -> None:
+    assert useful(80, 1750) == pytest.approx(80 * 2000, rel=0.1)
+    assert len(answer(3)) == RESULT_LENGTH and 875 <= len(answer(3, 1750)) <= 2625
+
+
 # -- the arithmetic --------------------------------------------------------------------------------
 
 
@@ -102,7 +147,16 @@ def test_the_fastest_peer_is_neither_assent_nor_a_yardstick() -> None:
     assert (found.fastest, found.rival) == ("pydantic-ai", 50)
     assert found.to_rival == pytest.approx(0.2)
     assert found.to_yardstick == pytest.approx(2.5)
-    assert {"assent", "floor", "lean"}.isdisjoint(RIVALS)
+    assert {"assent", "floor", "lean"}.isdisjoint(RUNTIMES.rivals)
+
+
+def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> None:
+    values = {"assent": 1, "assent-sqlite": 10, "bare-sqlite": 5, "langgraph-sqlite": 50, "langgraph-postgres": 20}
+    found = compare(values, IN_SQLITE)
+    assert (found.subject, found.fastest, found.yardstick) == (10, "langgraph-sqlite", 5)
+    assert compare(values, IN_POSTGRES).yardstick is None
+    sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
+    assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 
 def test_what_was_not_measured_has_no_ratio() -> None:
@@ -221,7 +275,12 @@ def test_the_list_names_cases_and_peers(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["--list"]) == 0
     listed = capsys.readouterr().out
     assert all(peer in listed for peer in PEERS)
-    assert all(f"{case.name}: " in listed for case in CASES)
+    assert all(f"{case.name}: " in listed for case in (*CASES, *LONG))
+
+
+def test_what_takes_minutes_is_measured_only_by_name() -> None:
+    assert LONG and not {case.name for case in LONG} & {case.name for case in options([]).cases}
+    assert options(["--cases", "inbox-1000000"]).cases == list(LONG)
 
 
 def test_bytecode_is_written_where_imports_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,3 +363,30 @@ async def test_usage_of_a_reply_that_was_not_finished_does_not_count() -> None:
     result = await Runner.run(agent, state, run_config=RunConfig())
     assert result.context_wrapper.usage.requests == 1
     assert len(result.raw_responses) == 1
+
+
+async def test_what_a_run_held_is_let_go_of_with_its_result() -> None:
+    """At once, and not when garbage is collected: a server would have thousands of runs lying about."""
+
+    class Context:
+        pass
+
+    @function_tool(needs_approval=True)
+    async def wire(city: str) -> str:
+        return city
+
+    inner = scripted(call("wire", {"city": "Oslo"}), "Wired.", tools=[wire])
+    agent = scripted(call("delegate", {"input": "Wire it."}), "Done.", tools=[inner.as_tool("delegate", "Asks.")])
+    context = Context()
+    gone = weakref.ref(context)
+    gc.disable()
+    try:
+        result = await Runner.run(agent, "Go.", context=context)
+        state = result.to_state()
+        state.approve(result.interruptions[0])
+        result = await Runner.run(agent, state)
+        assert result.final_output == "Done."
+        del result, state, context
+        assert gone() is None
+    finally:
+        gc.enable()

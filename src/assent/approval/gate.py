@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..agent import Agent
@@ -27,7 +27,7 @@ from .question import action_digest, allowed_of, every_call, fills, item_of, new
 Judgement = f.Approved | f.Refused | f.Asked
 
 
-class Case(NamedTuple):
+class Case(Struct, frozen=True):
     """A call before the gate. `tool` is what was offered under the call's name, if anything was, and `args` the
     proposed arguments as that tool reads them."""
 
@@ -43,7 +43,7 @@ class Case(NamedTuple):
     """How long a person is waited for, unless the tool says."""
 
 
-class Arguments(NamedTuple):
+class Arguments(Struct, frozen=True):
     """The proposed arguments, read: canonical, or with what is wrong with them."""
 
     value: dict[str, Any] | None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from msgspec.json import decode
-
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, parse_object
+from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..item import Evidence, ToolApprovalItem
 

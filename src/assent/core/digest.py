@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 SHORT = 4096
 """Characters up to which it is worth a try to read a text fast, and see whether writing it gives it back."""
@@ -107,8 +108,7 @@ _KINDS = {list: "an array", str: "a string", int: "a number", float: "a number",
 def _ordered(value: Any) -> Any:
     kind = type(value)
     if kind is dict:
-        keys = sorted(value) if all(map(str.isascii, value)) else sorted(value, key=lambda k: k.encode("utf-16-be"))
-        return {k: _ordered(value[k]) for k in keys}
+        return {k: _ordered(value[k]) for k in sorted(value, key=lambda k: k.encode("utf-16-be"))}
     if kind is list:
         return [_ordered(v) for v in value]
     return value
@@ -120,7 +120,8 @@ def canonical(value: Any) -> bytes:
     Numbers keep what they are: RFC 8785 would round an integer above 2**53, and an order number
     that was shown rounded is not the one that runs.
     """
-    return _encode(_ordered(value))
+    text = _encode_sorted(value)
+    return text if text.isascii() else _encode(_ordered(value))  # in ASCII all orders of text are one
 
 
 def digest(value: Mapping[str, Any]) -> str:

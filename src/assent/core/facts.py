@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
+from msgspec.structs import astuple
 
 NOTHING = Raw()
 """No JSON: an optional field that is not set. It is falsy, and `{}` or `""` as JSON is not."""
@@ -22,6 +24,9 @@ CallKind = Literal["tool", "agent", "handoff", "output", "hosted", "hook"]
 QuestionKind = Literal["approval", "input", "doubt"]
 Verdict = Literal["approve", "edit", "reject", "respond"]
 Release = Literal["each", "batch"]
+
+decode = Decoder().decode
+"""The value of some JSON; a decoder that is made once has half the work."""
 
 
 class Usage(Struct):
@@ -50,16 +55,10 @@ class Usage(Struct):
 
     def numbers(self) -> tuple[int, ...]:
         """The fields in their order, without the zeros at the end."""
-        every: tuple[int, ...] = (
-            self.requests,
-            self.input_tokens,
-            self.output_tokens,
-            self.cached_tokens,
-            self.reasoning_tokens,
-        )
+        every = list(astuple(self))
         while every and every[-1] == 0:
-            every = every[:-1]
-        return every
+            every.pop()
+        return tuple(every)
 
 
 class Call(Struct, frozen=True, array_like=True, gc=False):

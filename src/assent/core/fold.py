@@ -50,16 +50,15 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
 
 def _locate(root: Run, fact: f.AnyFact) -> Run:
     """The branch a fact is about; one that opens a branch is about the call in its parent."""
-    run, late = root, type(fact) is f.Witnessed
-    path = fact.path[:-1] if type(fact) is f.Began else fact.path
-    for hop in (None, *path):
-        if hop is not None:
-            state = run.calls.get(hop)
-            if state is None or state.child is None or (state.phase is not DELEGATED and not late):
-                raise _illegal(root, fact, f"there is no open branch under call {hop!r}")
-            run = state.child
-        if run.closed is not None and not late:
-            raise _illegal(root, fact, "the run is closed")
+    run, late, closed = root, type(fact) is f.Witnessed, root.closed
+    for hop in fact.path[:-1] if type(fact) is f.Began else fact.path:
+        state = run.calls.get(hop)
+        if state is None or state.child is None or (state.phase is not DELEGATED and not late):
+            raise _illegal(root, fact, f"there is no open branch under call {hop!r}")
+        run = state.child
+        closed = closed or run.closed
+    if closed is not None and not late:
+        raise _illegal(root, fact, "the run is closed")
     return run
 
 

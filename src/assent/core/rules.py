@@ -9,7 +9,7 @@ or a journal written yesterday would not fold tomorrow. The diagram in the docs 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import facts as f
 
@@ -92,9 +92,9 @@ _VERDICTS: dict[type[f.Fact], f.Verdict] = {
 }
 
 
-def verdict_of(fact: f.AnyFact) -> f.Verdict | None:
+def verdict_of(fact: Any) -> f.Verdict | None:
     """What a fact says to the question that it settles; None if it settles none."""
-    if not isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered) or fact.asked is None:
+    verdict = _VERDICTS.get(type(fact))
+    if verdict is None or fact.asked is None:
         return None
-    edited = isinstance(fact, f.Approved) and (fact.args or fact.tool is not None)
-    return "edit" if edited else _VERDICTS[type(fact)]
+    return "edit" if verdict == "approve" and (fact.args or fact.tool is not None) else verdict

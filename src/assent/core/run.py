@@ -9,11 +9,11 @@ No I/O, no clock, no randomness and no user code may be put here.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from copy import copy
 from typing import Any, Literal
 
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from ..errors import IllegalFact
 from . import facts as f
@@ -187,7 +187,7 @@ class Run(Struct, eq=False):
         self.counted = len(self.entries)
         if not self.branches:
             return self.used
-        used = copy(self.used)
+        used = replace(self.used)
         for child in self.children():
             used.add(child.usage)
         return used
@@ -209,29 +209,32 @@ class Run(Struct, eq=False):
     def fork(self) -> Run:
         """A run of its own with the same past. What is done is shared; what is open is copied."""
         turns: dict[int, Turn] = {}
-        calls = dict(self.calls)
+        calls = self.calls.copy()
         for id, old in self.open.items():
             turn = turns.get(id_of := _identity(old.turn))
             if turn is None:
-                turn = turns[id_of] = copy(old.turn)
-                turn.calls = list(turn.calls)
-            new = copy(old)
-            new.turn = turn
-            new.child = old.child.fork() if old.child else None
+                turn = turns[id_of] = replace(old.turn, calls=old.turn.calls.copy())
+            new = replace(old, turn=turn, child=old.child.fork() if old.child else None)
             turn.calls[old.turn.calls.index(old)] = new
             calls[id] = new
-        run = copy(self)
-        run.entries = [turns.get(_identity(e), e) for e in self.entries] if turns else list(self.entries)
-        run.calls = calls
-        run.open = {id: calls[id] for id in self.open}
-        run.unheard, run.guarded = list(self.unheard), list(self.guarded)
-        run.branches = list(self.branches)
-        run.guards, run.asked = dict(self.guards), dict(self.asked)
-        run.decided, run.grants = dict(self.decided), dict(self.grants)
-        run.uses, run.revoked = dict(self.uses), dict(self.revoked)
-        run.used, run.marks = copy(self.used), dict(self.marks)
-        run.talk = None
-        return run
+        return replace(
+            self,
+            entries=[turns.get(_identity(e), e) for e in self.entries] if turns else self.entries.copy(),
+            calls=calls,
+            open={id: calls[id] for id in self.open},
+            unheard=self.unheard.copy(),
+            guarded=self.guarded.copy(),
+            branches=self.branches.copy(),
+            guards=self.guards.copy(),
+            asked=self.asked.copy(),
+            decided=self.decided.copy(),
+            grants=self.grants.copy(),
+            uses=self.uses.copy(),
+            revoked=self.revoked.copy(),
+            marks=self.marks.copy(),
+            used=replace(self.used),
+            talk=None,
+        )
 
 
 _identity = id
@@ -305,16 +308,16 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
             effect = _owed_ready(run, path, state, stopped)
             if effect is not None:
                 out.append(effect)
-        elif phase is RUNNING:
-            if (path, id) not in mine:
-                out.append(f.Settle(id, path))
-        elif phase is REFUSED:
-            out.append(f.Tell(id, path))
         elif phase is DELEGATED and state.child is not None and not run.guards:
             before = len(out)
             _owed(state.child, (*path, id), mine, out)
             if len(out) == before and _ended(state.child):
                 out.append(f.Return(id, path))
+        elif phase is RUNNING:
+            if (path, id) not in mine:
+                out.append(f.Settle(id, path))
+        elif phase is REFUSED:
+            out.append(f.Tell(id, path))
 
 
 def _ended(run: Run) -> bool:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, Struct
-from msgspec.json import decode, encode
+from msgspec.json import Decoder, encode
 
 from . import facts as f
+from .facts import decode
 from .run import CallState, Entry, Run, Turn
 
 Item = dict[str, Any]
+
+_decode_text = Decoder(str).decode
 
 
 class Talk(Struct, eq=False):
@@ -27,9 +30,7 @@ def transcript(run: Run) -> list[Item]:
     """Everything the model has to hear now. The list is the run's own: copy it to keep it."""
     talk: Talk = run.talk or Talk([])
     run.talk = talk
-    entries = run.entries
-    while talk.upto < len(entries):
-        entry = entries[talk.upto]
+    for entry in run.entries[talk.upto :]:
         if type(entry) is Turn and entry.left:
             break
         if type(entry) is f.HandedOff and entry.history:
@@ -140,7 +141,7 @@ def handed_text(name: str) -> str:
 def value_text(value: Raw) -> str:
     """A JSON value as text for the model: a string as itself, anything else as JSON."""
     data = bytes(value)
-    return decode(data, type=str) if data.startswith(b'"') else data.decode()
+    return _decode_text(data) if data.startswith(b'"') else data.decode()
 
 
 def content_text(content: Any) -> str:

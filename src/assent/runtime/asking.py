@@ -14,13 +14,13 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from msgspec import Raw
-from msgspec.json import decode
 
 from ..approval.answer import schema_of, typed
 from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, holds, plain
+from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..errors import ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async

@@ -9,10 +9,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..agent import Agent
+from ..context import RunContextWrapper
 from ..core import facts as f
+from ..core.rules import verdict_of
 from ..core.run import CallState
 from ..core.transcript import Item, provider_id
 from ..hooks import RunHooks
@@ -28,10 +31,10 @@ Path = tuple[str, ...]
 
 
 class Audience:
-    """The hooks of a run, and the followers of its branches."""
+    """The hooks of a run, and the followers of its branches. It does not hold the drive, which holds it: what is told
+    is told with what it is about."""
 
-    def __init__(self, driver: Driver, hooks: RunHooks[Any] | None) -> None:
-        self._driver = driver
+    def __init__(self, hooks: RunHooks[Any] | None) -> None:
         self.hooks = hooks
         self.mute = False
         """Whether a hook has raised what it thought of a question or a verdict: it is told the rest on resume."""
@@ -53,66 +56,64 @@ class Audience:
         """Whether there is something to deliver."""
         return (bool(self.noted) and not self.mute) or bool(self.waiting)
 
-    async def tell(self, what: str, agent: Agent[Any], *args: Any) -> None:
+    async def tell(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
         """Tell the hooks of the run, and then those of the agent. What they raise stops the run, wherever it is."""
         try:
-            await self._told(what, agent, *args)
+            await self._told(ctx, what, agent, *args)
         except Exception as error:
             self.faults.append(error)
             raise
 
-    async def _told(self, what: str, agent: Agent[Any], *args: Any) -> None:
+    async def _told(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
         if self.hooks is not None:
-            await _called(getattr(self.hooks, f"on_{what}")(self._driver.ctx, agent, *args))
+            await _called(getattr(self.hooks, f"on_{what}")(ctx, agent, *args))
         if what == "handoff":
             (target,) = args
             if target.hooks is not None:
-                await _called(target.hooks.on_handoff(self._driver.ctx, target, agent))
+                await _called(target.hooks.on_handoff(ctx, target, agent))
         elif agent.hooks is not None:
             name = what.removeprefix("agent_")
-            await _called(getattr(agent.hooks, f"on_{name}")(self._driver.ctx, agent, *args))
+            await _called(getattr(agent.hooks, f"on_{name}")(ctx, agent, *args))
 
     def note(self, fact: f.AnyFact) -> None:
-        if isinstance(fact, f.Asked) or settled(fact) is not None:
+        if type(fact) is f.Asked or verdict_of(fact) is not None:
             self.noted.append(fact)
 
-    async def deliver(self) -> None:
+    async def deliver(self, driver: Driver) -> None:
         """Tell hooks of questions and verdicts, and branches' listeners of their events."""
         await self.flush()
         while self.noted and not self.mute:
             self.mute = True
-            await self._tell_of(self.noted[0])
+            await self._tell_of(driver, self.noted[0])
             self.mute = False
             del self.noted[0]
 
-    async def _tell_of(self, fact: Any) -> None:
-        state = self._driver.run_at(fact.path).calls[fact.call]
-        agent = self._driver.cast.of(state).agent
+    async def _tell_of(self, driver: Driver, fact: Any) -> None:
+        state = driver.run_at(fact.path).calls[fact.call]
+        agent = driver.cast.of(state).agent
         if self.hooks is None and agent.hooks is None:
             return
-        view, decided = self._driver.view(()), settled(fact)
+        view, decided = driver.view(()), settled(fact)
         if decided is None:
-            await self.tell("approval_requested", agent, view.question(fact.path, state, fact))
+            await self.tell(driver.ctx, "approval_requested", agent, view.question(fact.path, state, fact))
             return
         id, verdict, by = decided
-        asked = next(
-            each for each in reversed(self._driver.journal.facts) if isinstance(each, f.Asked) and each.id == id
-        )
-        await self.tell("approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
+        asked = next(each for each in reversed(driver.journal.facts) if isinstance(each, f.Asked) and each.id == id)
+        await self.tell(driver.ctx, "approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
 
-    def follow(self, path: Path, tool: AgentTool, state: CallState) -> None:
+    def follow(self, driver: Driver, path: Path, tool: AgentTool, state: CallState) -> None:
         """Give the events of this branch to whoever wants them."""
         if tool.on_stream is None:
             return
         if self.flushing is None:
             self.flushing = asyncio.Lock()
-            self._driver.journal.listen(self.heard)
+            driver.journal.listen(partial(self.heard, driver))
         self.streams[path] = tool, provider_id(state)
-        self._event(path, [AgentUpdatedStreamEvent(self._driver.cast.seat(self._driver.run_at(path).agent).agent)])
+        self._event(path, [AgentUpdatedStreamEvent(driver.cast.seat(driver.run_at(path).agent).agent)])
 
-    def heard(self, fact: f.AnyFact) -> None:
+    def heard(self, driver: Driver, fact: f.AnyFact) -> None:
         if fact.path in self.streams:
-            self._event(fact.path, events(self._driver.view(fact.path), fact))
+            self._event(fact.path, events(driver.view(fact.path), fact))
 
     def delta(self, path: Path) -> Callable[[Item], None] | None:
         if path not in self.streams:

@@ -52,7 +52,7 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
         path=inside,
     )
     journal.append([began, first])
-    driver.audience.follow(inside, tool, state)
+    driver.audience.follow(driver, inside, tool, state)
 
 
 def _turns(driver: Driver, path: Path, tool: AgentTool, place: str) -> int:
@@ -111,14 +111,14 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
 async def _tell_end(driver: Driver, state: CallState, tool: AgentTool, given: Any) -> None:
     agent = driver.cast.of(state).agent
     if driver.audience.wants(agent):
-        await driver.audience.tell("tool_end", agent, tool, given)
+        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given)
 
 
 async def _extracted(driver: Driver, inside: Path, tool: AgentTool) -> Any:
-    from .result import RunResult
-
     if tool.custom_output_extractor is None:
         return driver.view(inside).output()
+    from .result import RunResult
+
     value = tool.custom_output_extractor(RunResult(driver, inside))
     return await value if inspect.isawaitable(value) else value
 

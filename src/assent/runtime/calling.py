@@ -23,9 +23,9 @@ def context_of(
 ) -> tuple[Body, ToolContext[Any]]:
     """What a body, and the guardrails around it, get to know of the call."""
     body = kind(driver.journal, path, state, args, driver.home)
-    body.deadline = deadline_of(tool, driver.config.deadline)
+    body.deadline = deadline_of(tool, driver.config.question_deadline)
     agent = driver.cast.of(state).agent
-    return body, ToolContext(driver.ctx.context, driver, body, agent, tool.name, provider_id(state))
+    return body, ToolContext(driver.ctx.context, driver.control, body, agent, tool.name, provider_id(state))
 
 
 async def record_failure(

@@ -9,11 +9,10 @@ A run keeps the place it has come to: if a shorter way is added meanwhile, the l
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from ..agent import Agent, schema_of, tools_of
+from ..agent import Agent, schema_of, toolbox_of, tools_of
 from ..core import facts as f
 from ..core.run import CallState
 from ..errors import DefinitionChanged, InvalidArguments, InvalidOutput
@@ -22,6 +21,9 @@ from ..output import WRAPPER, AgentOutputSchema
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .definition import definition
+
+LEADING = (AgentTool, Handoff)
+"""The tools that lead to other agents."""
 
 
 class Seat:
@@ -37,7 +39,7 @@ class Seat:
     @property
     def tools(self) -> dict[str, Tool]:
         """What the agent's model may call, by name; made anew when the agent's lists have changed."""
-        return tools_of(self.agent)
+        return toolbox_of(self.agent).tools
 
     @property
     def final(self) -> OutputTool | None:
@@ -54,9 +56,9 @@ class Seat:
         """What a call of this kind calls by this name, today."""
         return self.final if kind == "output" else self.tools.get(name)
 
-    def defined(self, path: tuple[str, ...] = ()) -> f.Defined:
+    def defined(self) -> f.Defined:
         """The fact that says how the agent is defined."""
-        return definition(self.agent, self.tools, path)
+        return definition(self.agent, self.tools)
 
 
 class Cast:
@@ -100,7 +102,8 @@ class Cast:
 
     def of(self, state: CallState) -> Seat:
         """The seat of the agent that made a call."""
-        return self.seat(state.turn.agent)
+        place = state.turn.agent
+        return self._seats.get(place) or self.seat(place)
 
     def names(self) -> Cast:
         """The same places, and at each of them an agent that is no more than its name."""
@@ -114,22 +117,23 @@ class Cast:
             return
         seats: dict[str, Seat] = {}
         places: dict[int, str] = {}
+        explored: list[tuple[Seat, dict[str, Tool]]] = []
         for known in self._seats.values():  # the root is the first
             if known.place in seats or id(known.agent) in places:
                 continue
-            queue = deque([known])
+            queue = [known]
             seats[known.place], places[id(known.agent)] = known, known.place
-            while queue:
-                seat = queue.popleft()
-                for tool in seat.tools.values():
-                    if isinstance(tool, AgentTool | Handoff) and id(tool.agent) not in places:
+            for seat in queue:  # grows while it is read
+                tools = seat.tools
+                explored.append((seat, tools))
+                for tool in tools.values():
+                    if isinstance(tool, LEADING) and id(tool.agent) not in places:
                         place = f"{seat.place}/{step(tool.name)}"
                         old = self._seats.get(place)
                         found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
                         seats[place], places[id(tool.agent)] = found, place
                         queue.append(found)
-        self._seats, self._places = seats, places
-        self._found = [(seat, seat.tools) for seat in seats.values()]
+        self._seats, self._places, self._found = seats, places, explored
 
     def _walk(self, place: str) -> Seat | None:
         """The seat at the end of a way that is not the shortest any more."""
@@ -137,7 +141,7 @@ class Cast:
         for name in place.removeprefix(start).split("/") if place.startswith(start) else [""]:
             tools = (tool for tool in tools_of(agent).values() if step(tool.name) == name)
             tool = next(tools, None)
-            if not isinstance(tool, AgentTool | Handoff):
+            if not isinstance(tool, LEADING):
                 return None
             agent = tool.agent
         self._seats[place] = found = Seat(agent, place)

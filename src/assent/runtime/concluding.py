@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
-from msgspec.json import decode
 
 from ..agent import ToolsToFinalOutputResult, schema_of
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import canonical, described
+from ..core.facts import decode
 from ..core.run import Run, Turn
 from ..core.transcript import reply_refusal, reply_text, value_text
 from ..errors import InvalidOutput, ModelRefused, UsageError
@@ -40,10 +40,10 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
         await _approved(driver, path, run, seat, effect.call)
         return
     turn = run.entries[-1]
-    end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls and not _looked_at(driver, path, seat):
         driver.journal.add(f.Concluded(at=driver.journal.now(), path=path))
         return
+    end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
         output = _text(seat, turn)
     else:
@@ -89,7 +89,7 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
 
 async def _end(driver: Driver, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
     if driver.audience.wants(seat.agent):
-        await driver.audience.tell("agent_end", seat.agent, output)
+        await driver.audience.tell(driver.ctx, "agent_end", seat.agent, output)
     driver.journal.add(f.Concluded(end.output, end.source, end.call, at=driver.journal.now(), path=path))
 
 

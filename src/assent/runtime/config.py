@@ -99,6 +99,11 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     clock: Callable[[], float] = time.time
     """Seconds since 1970, for the times in the journal; a run that lives in a store goes by the store's clock."""
 
+    @property
+    def question_deadline(self) -> Deadline | None:
+        """How long a question waits unless its tool says otherwise."""
+        return self.deadline  # type: ignore[return-value]  # `__post_init__` has made one of seconds
+
     def __post_init__(self) -> None:
         for option, kind in (("input_guardrails", InputGuardrail), ("output_guardrails", OutputGuardrail)):
             force_setattr(self, option, tuple(checked("RunConfig", option, kind, getattr(self, option))))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-
 from ..agent import Agent, instructions_mark, schema_of
 from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
 from ..errors import DefinitionChanged
 from ..tools.tool import Tool, qualified
-
-Path = tuple[str, ...]
 
 ROOM = 1000
 """How many bytes of a saved run may say which tools an agent has."""
@@ -34,7 +30,7 @@ def resolve(state: CallState, tool: Tool | None) -> Tool | None:
     return tool
 
 
-def definition(agent: Agent[Any], tools: dict[str, Tool], path: Path = ()) -> f.Defined:
+def definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     """The fact that says how an agent is defined; made anew when something that is in it has changed."""
     parts = (
         tools,
@@ -48,7 +44,7 @@ def definition(agent: Agent[Any], tools: dict[str, Tool], path: Path = ()) -> f.
     if agent._defined is None or agent._defined[0] != parts:
         agent._defined = parts, _definition(agent, tools)
     made: f.Defined = agent._defined[1]
-    return replace(made, path=path) if path else made
+    return made
 
 
 def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:

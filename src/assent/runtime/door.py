@@ -30,12 +30,15 @@ from ..tools.tool import Tool
 from .asking import HERE, Body
 from .branch import open_branch
 from .calling import context_of, record_failure
+from .definition import resolve
 from .guarding import guard_call, guard_result
 from .handover import check_filter, filtered, hand_over
 from .model_call import enabled
 from .value import output_json
 
 if TYPE_CHECKING:
+    from ..agent import Agent
+    from .control import RunControl
     from .driver import Driver
 
 Path = tuple[str, ...]
@@ -46,12 +49,13 @@ INSTEAD = "assent:instead"
 async def enter(driver: Driver, path: Path, state: CallState) -> None:
     """Run an approved call and record how it ended."""
     journal, call = driver.journal, state.call.id
-    tool = driver.tool_for(state)
+    seat = driver.cast.of(state)
+    agent, tool = seat.agent, resolve(state, seat.tool(state.call.kind, state.tool))
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:
         args, bound = _arguments(driver, path, state, tool)
-        if state.chosen is not None and not await enabled(driver, tool, driver.cast.of(state).agent):
+        if state.chosen is not None and not await enabled(driver, tool, agent):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
@@ -59,7 +63,6 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         )
         return
     check_digest(driver, path, state, tool, args)
-    body, ctx = context_of(driver, path, state, tool, args)
     if tool.tool_input_guardrails:
         refused = await guard_call(driver, path, state, tool, args)
         if refused is not None:
@@ -67,30 +70,29 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
             return
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    if not isinstance(tool, Handoff) and driver.audience.wants(ctx.agent):
-        await driver.audience.tell("tool_start", ctx.agent, tool)
+    if not isinstance(tool, Handoff) and driver.audience.wants(agent):
+        await driver.audience.tell(driver.ctx, "tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
     if isinstance(tool, AgentTool):
         await open_branch(driver, path, state, tool, args)
         return
+    body, ctx = context_of(driver, path, state, tool, args)
     journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
     if journal.flush is not None and not await _written(driver, path, state, journal.flush):
         return
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    await _tell_end(driver, state, tool, ctx, given)
+    await _tell_end(driver, state, tool, agent, given)
 
 
-async def _tell_end(
-    driver: Driver, state: CallState, tool: Tool, ctx: ToolContext[Any], given: tuple[Any] | None
-) -> None:
+async def _tell_end(driver: Driver, state: CallState, tool: Tool, agent: Agent[Any], given: tuple[Any] | None) -> None:
     if isinstance(tool, Handoff):
         if type(state.outcome) is f.HandedOff:
-            await driver.audience.tell("handoff", ctx.agent, tool.agent)
-    elif given is not None and driver.audience.wants(ctx.agent):
-        await driver.audience.tell("tool_end", ctx.agent, tool, given[0])
+            await driver.audience.tell(driver.ctx, "handoff", agent, tool.agent)
+    elif given is not None and driver.audience.wants(agent):
+        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given[0])
 
 
 async def _written(driver: Driver, path: Path, state: CallState, flush: Callable[[], Awaitable[None]]) -> bool:
@@ -201,9 +203,10 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
 
 def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
     """The drive and the body that a context is of; `Conflict` if the call is over."""
-    driver: Driver = ctx._control  # type: ignore[assignment]
     body: Body = ctx._asking  # type: ignore[assignment]
-    if body._state.phase is not RUNNING:
+    control: RunControl = ctx._bound()  # type: ignore[assignment]
+    driver = control.driver()
+    if driver is None or body._state.phase is not RUNNING:
         raise Conflict(f"This call of {ctx.tool_name!r} is over; nothing can run in it any more.")
     return driver, body
 
@@ -232,7 +235,7 @@ async def run_instead(
     journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
     if journal.flush is not None:
         await journal.flush()
-    inside = ToolContext(ctx.context, driver, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
+    inside = ToolContext(ctx.context, driver.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
     value = await tool.invoke(inside, bound)
     if tool.tool_output_guardrails:
         value, _ = await guard_result(driver, path, state, tool, args, value)

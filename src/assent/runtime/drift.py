@@ -20,6 +20,7 @@ from ..core.run import CallState, Run
 from ..errors import DefinitionChanged, UnreadableState
 from ..tools.tool import Tool
 from .cast import Cast, Seat
+from .definition import same_definition
 from .journal import Journal
 
 Path = tuple[str, ...]
@@ -130,6 +131,8 @@ def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
 def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
     """What of an agent's definition, and of its tools by their marks, is not as the run last knew it."""
     now = seat.defined()
+    if same_definition(was, now):
+        return []
     out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
     out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
     out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]

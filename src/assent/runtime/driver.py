@@ -11,8 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..agent import Agent
-from ..approval.decision import Approve, Decision, Reject
-from ..approval.gate import Arguments, grant_for
+from ..approval.gate import Arguments
 from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import text as clean_text
@@ -29,7 +28,6 @@ from ..errors import (
     UsageError,
 )
 from ..hooks import RunHooks
-from ..item import ToolApprovalItem
 from ..sessions.session import Session
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
@@ -39,7 +37,7 @@ from .branch import close_branch
 from .cast import Cast
 from .concluding import conclude
 from .config import RunConfig
-from .decider import always, record
+from .control import RunControl
 from .definition import resolve
 from .door import enter
 from .doubt import settle
@@ -78,7 +76,7 @@ class Driver:
         self.journal = journal
         self.cast = cast
         self.config = config
-        self.audience = Audience(self, hooks)
+        self.audience = Audience(hooks)
         self.session = session
         self.keeper: Keeper | None = None
         """Writes the run to its store, if it lives in one."""
@@ -92,7 +90,9 @@ class Driver:
         """What is being written to the session."""
         self.loading: asyncio.Timeout | None = None
         """The limit on reading the session, which there is once the run is told to stop."""
-        self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self)
+        self.home = Home()
+        self.control = RunControl(self, journal, cast, self.home)
+        self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self.control)
         self.outputs = outputs
         """What bodies gave in this process, as Python objects."""
         self.observer: Observer | None = None
@@ -115,9 +115,8 @@ class Driver:
         self.read: dict[tuple[Path, str], Arguments] = {}
         """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
         self.offers: dict[Path, Offer] = {}
-        self.home = Home()
         self.left: RunState[Any] | None = None
-        """The run as it was left, once somebody has it: what is decided from then on, is decided there."""
+        """The run as it was left, once somebody has it."""
         self.task: asyncio.Task[Any] | None = None
         self.cancels = 0
         limit = config.max_parallel_tools
@@ -152,7 +151,8 @@ class Driver:
                 work.cancel()
             if left:
                 await asyncio.wait(left)
-            self._close_tripped()
+            if self.busy or self.broken:
+                self._close_tripped()
 
     def _listen(self) -> None:
         audience = self.audience
@@ -163,9 +163,9 @@ class Driver:
         for path, state in open_branches(self.journal.run):
             tool = self.cast.of(state).tools.get(state.tool)
             if isinstance(tool, AgentTool):
-                audience.follow(path, tool, state)
+                audience.follow(self, path, tool, state)
         for fact in self.unseen if audience.streams else ():
-            audience.heard(fact)
+            audience.heard(self, fact)
 
     def _take_up(self) -> None:
         """What time has decided, and what a guardrail has stopped, before this drive."""
@@ -184,7 +184,7 @@ class Driver:
             if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
                 raise asyncio.CancelledError
             if self.audience.expects:
-                await self._attempt((), self.audience.deliver())
+                await self._attempt((), self.audience.deliver(self))
             todo = owed(self.journal.run, busy)
             if busy or self.broken or self.stop is not None:
                 todo = self._allowed(todo)
@@ -201,14 +201,14 @@ class Driver:
                 work = PERFORM[type(effect)](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await (asyncio.create_task(work) if self._has_body(effect) else work)
+                    await (asyncio.create_task(work) if type(effect) is f.Execute and self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
             else:
                 await self._perform(todo)
 
-    def _has_body(self, effect: f.AnyEffect) -> bool:
-        return type(effect) is f.Execute and self.state_of(effect).call.kind != "agent"
+    def _has_body(self, effect: f.Execute) -> bool:
+        return self.state_of(effect).call.kind != "agent"
 
     async def _attempt(self, path: Path, work: Any) -> None:
         try:
@@ -417,48 +417,6 @@ class Driver:
         """The tool that a call was offered, as it was offered; None if none was."""
         return resolve(state, self.cast.of(state).tool(state.call.kind, state.tool))
 
-    def usage(self) -> f.Usage:
-        """What the run has used so far."""
-        return self.journal.run.usage
-
-    def decide(self, item: ToolApprovalItem, approve: bool, always_: bool, message: str | None) -> None:
-        """A decision made by code of the run itself; from a body in a thread too, for the journal is the loop's."""
-        decision: Decision = Approve() if approve else Reject(message)
-        lasting = always(always_, "approve" if approve else "reject")
-
-        def act() -> None:
-            if self.left is not None:
-                raise Conflict("The run has stopped, and its state was taken; decide on the state.")
-            record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
-
-        self.home.do(act)
-
-    def verdict(self, tool_name: str, call_id: str, path: Path = ()) -> bool | None:
-        """Whether a call, by the provider's id, may run; None while it is not decided.
-
-        Calls of the run or branch that asks come first, since providers' ids are not unique over branches; where
-        calls of several others differ, nothing can be said. A call that was not made yet has the verdict of a
-        grant, if one covers the tool.
-        """
-        root = self.journal.run
-        here = self.run_at(path)
-        for runs in ([here], [run for run in (root, *branches(root)) if run is not here]):
-            made = [call for run in runs if (call := _called_as(run, tool_name, call_id)) is not None]
-            if made:
-                verdicts = {
-                    type(call.outcome) is not f.Refused and (call.approval is not None or None) for call in made
-                }
-                return verdicts.pop() if len(verdicts) == 1 else None
-        tool = self.cast.seat(here.agent).tools.get(tool_name)
-        grant = grant_for(root, here.agent, tool, at=self.journal.now()) if tool is not None else None
-        return grant.verdict == "approve" if grant is not None else None
-
-
-def _called_as(run: Run, tool_name: str, call_id: str) -> CallState | None:
-    """The last call of a tool that has this id of the provider's."""
-    calls = reversed(run.calls.values())
-    return next((each for each in calls if each.call.tool == tool_name and each.proposal.call_id == call_id), None)
-
 
 async def execute(driver: Driver, effect: f.Execute) -> None:
     """Take a call through the door, when there is room for it."""
@@ -498,12 +456,6 @@ def is_guard(call: str | None) -> bool:
 def under(path: Path, branch: Path) -> bool:
     """Whether a path is of this branch, or of one inside it."""
     return path[: len(branch)] == branch
-
-
-def branches(run: Run) -> list[Run]:
-    """Every branch of a run, at any depth."""
-    children = run.children()
-    return children + [inner for child in children for inner in branches(child)]
 
 
 def open_branches(run: Run, path: Path = ()) -> list[tuple[Path, CallState]]:

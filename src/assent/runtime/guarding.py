@@ -9,12 +9,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from msgspec.json import decode
 from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
+from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..errors import (
     InputGuardrailTripwireTriggered,
@@ -190,10 +190,8 @@ TRIPWIRES = {
 def tripwire(driver: Driver, path: Path) -> TripwireTriggered | None:
     """What stopped this run or branch for good, where the process came to its end before it could be closed."""
     run = driver.run_at(path)
-    if any(driver.run_at(path[:depth]).closed is not None for depth in range(len(path) + 1)):
-        return None
     for number, fact in enumerate(run.guarded):
-        if fact.tripped:
+        if fact.tripped and not any(driver.run_at(path[:depth]).closed for depth in range(len(path) + 1)):
             words = f"The guardrail {fact.name!r} stopped the run for good."
             return TRIPWIRES[fact.where](words, _result(driver, path, run, number, fact))
     return None

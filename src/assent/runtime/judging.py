@@ -8,7 +8,8 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..approval.deadline import deadline_from
+from msgspec.structs import replace
+
 from ..approval.gate import Case, Judgement, judge, read_arguments
 from ..core import facts as f
 from ..core.digest import text as clean_text
@@ -31,7 +32,8 @@ async def judge_one(driver: Driver, effect: f.Judge) -> None:
     case = _case(driver, effect)
     fact = await _verdict(driver, case)
     if fact is not None:
-        _record(driver, [(case, fact)])
+        driver.journal.add(fact)
+        _recorded(driver, case, fact)
 
 
 async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
@@ -46,7 +48,10 @@ async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
             verdicts = await all_of(_verdict(driver, case) for case in cases)  # rules may take their time
         else:
             verdicts = [await _verdict(driver, case) for case in cases]
-        _record(driver, [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None])
+        judged = [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None]
+        driver.journal.append([fact for _, fact in judged])
+        for case, fact in judged:
+            _recorded(driver, case, fact)
     except Exception as error:
         driver.fail(effects[0].path, error)
 
@@ -62,7 +67,7 @@ async def _verdict(driver: Driver, case: Case) -> Judgement | None:
             return None
         if refused is not None:
             return refused
-        case = case._replace(at=driver.journal.now())  # guardrails may take their time, and a grant may end
+        case = replace(case, at=driver.journal.now())  # guardrails may take their time, and a grant may end
     return await judge(case)
 
 
@@ -72,22 +77,17 @@ def _case(driver: Driver, effect: f.Judge) -> Case:
     seat = driver.cast.of(state)
     tool = resolve(state, seat.tool(state.call.kind, state.tool))
     args = read_arguments(tool, state.proposal.arguments) if tool is not None else None
-    limit = deadline_from("RunConfig", driver.config.deadline)
-    return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, driver.journal.now(), limit)
+    now, limit = driver.journal.now(), driver.config.question_deadline
+    return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, now, limit)
 
 
-def _record(driver: Driver, judged: list[tuple[Case, Judgement]]) -> None:
-    driver.journal.append([fact for _, fact in judged])
-    for case, fact in judged:
-        if type(fact) is f.Approved and fact.digest is None and case.args is not None:
-            driver.read[fact.path, fact.call] = case.args
-    if driver.config.tool_not_found == "raise":
-        for case, fact in judged:
-            if type(fact) is f.Refused and fact.why == "tool_not_found":
-                name = case.state.tool
-                raise ToolNotFound(
-                    f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have."
-                )
+def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
+    """What comes of a verdict besides its fact."""
+    if type(fact) is f.Approved and fact.digest is None and case.args is not None:
+        driver.read[fact.path, fact.call] = case.args
+    elif type(fact) is f.Refused and fact.why == "tool_not_found" and driver.config.tool_not_found == "raise":
+        name = case.state.tool
+        raise ToolNotFound(f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have.")
 
 
 async def tell(driver: Driver, effect: f.Tell) -> None:

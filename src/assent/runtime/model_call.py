@@ -23,7 +23,7 @@ from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolS
 from ..tools.tool import Tool
 from .asking import HERE, Hook
 from .cast import Seat
-from .definition import same_definition
+from .definition import definition, same_definition
 from .history import keep
 from .value import output_json
 
@@ -55,8 +55,9 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     agent = seat.agent
     if driver.session is not None and not path:
         await keep(driver, driver.session)
-    if run.definition is None and driver.audience.wants(agent):
-        await driver.audience.tell("agent_start", agent)
+    hooked = driver.audience.wants(agent)
+    if run.definition is None and hooked:
+        await driver.audience.tell(driver.ctx, "agent_start", agent)
     model, hook = _model(driver, agent), None
     within = getattr(model, "within", None)
     if within is not None:  # a model with hooks around it, which want to know the run that they are in
@@ -68,9 +69,10 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         made = told(driver.ctx, agent)
         told = await made if inspect.isawaitable(made) else made
     request = _request(driver, run, agent, told, offer)
-    hooked = driver.audience.wants(agent)
     if hooked:
-        await driver.audience.tell("llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input)))
+        await driver.audience.tell(
+            driver.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
+        )
     work = _reply(driver, model, request, path)
     work = work if driver.observer is None else driver.observer.reply(path, agent, model, request, work)
     reply = await (work if hook is None else _unless_asked(driver, hook, work))
@@ -78,7 +80,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         return  # a person is asked first, and then the model
     driver.journal.add(_replied(driver, run, reply, effect, offer))
     if hooked:
-        await driver.audience.tell("llm_end", agent, reply)
+        await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
 
 
 async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
@@ -151,10 +153,10 @@ async def _offer(driver: Driver, run: Run, seat: Seat, path: Path) -> Offer:
     parts = (tools, agent.instructions, agent.model, agent.output_type, agent.tool_use_behavior)
     if run.definition is None or parts != offer.parts:
         offer.parts = parts
-        fact = seat.defined(path)
+        fact = definition(agent, tools)
         if run.definition is None or not same_definition(run.definition, fact):
             known = fact.digest in driver.journal.run.marks
-            driver.journal.add(replace(fact, tools={}) if known else fact)
+            driver.journal.add(replace(fact, tools={} if known else fact.tools, path=path))
         shape = schema_of(agent)
         schema = shape.json_schema if shape is not None else None
         offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
@@ -228,9 +230,10 @@ def _answered(items: list[Item]) -> set[str]:
 
 def called(item: Any) -> str | None:
     """The name a reply's item calls, if it is a call; `ModelFailed` if it is not what an item should be."""
-    if not isinstance(item, dict) or type(item.get("type", "")) is not str:
+    kind = item.get("type", "") if isinstance(item, dict) else None
+    if type(kind) is not str:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
-    if item.get("type") != "function_call":
+    if kind != "function_call":
         return None
     name, arguments = item.get("name"), item.get("arguments")
     call_id, id = item.get("call_id", ""), item.get("id", "")

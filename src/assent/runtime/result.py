@@ -152,7 +152,8 @@ class RunResultBase:
         self._found = {where: results(self._driver, self._path, where, released=True) for where in PLACES}
         state = self.to_state()
         state._release()
-        self._driver.cast, self._driver.audience.hooks = state._cast, None
+        self._driver.cast = self._driver.control.cast = state._cast
+        self._driver.audience.hooks = None
         self._driver.audience.streams.clear()
         self._driver.offers.clear()
 

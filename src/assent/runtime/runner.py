@@ -420,7 +420,7 @@ async def _driven(driver: Driver, begin: Any) -> None:
             await _load(driver, begin)
         await _through(driver)
         run = driver.journal.run
-        if status(run) == "exhausted":
+        if not run.open and status(run) == "exhausted":
             raise MaxTurnsExceeded(
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )

@@ -397,6 +397,7 @@ def left_by(driver: Driver) -> RunState[Any]:
             waiting = {id(fact) for fact in keeper.unwritten}
             journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + keeper.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
+        driver.control.taken = True
         state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
         if keeper is not None:
             state._stored = keeper.seq

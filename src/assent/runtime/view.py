@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec.json import decode
-
 from ..agent import schema_of
 from ..approval.question import effective, item_of
 from ..core import facts as f
+from ..core.facts import decode
 from ..core.run import CallState, Run, Turn, questions
 from ..core.transcript import Item, entry_items, output_item, output_text, reply_text, said_items
 from ..item import (

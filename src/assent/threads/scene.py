@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ..context import RunContextWrapper
+from ..errors import Conflict
 from ..store.store import Store
 from ..tools.tool import Tool
 from .message import messages_of
 
 if TYPE_CHECKING:
+    from ..runtime.control import RunControl
     from ..runtime.driver import Driver
 
 State = dict[str, Any]
@@ -75,7 +77,11 @@ class ToolCallRequest:
 
 def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
     """The drive that a context is of."""
-    return ctx._bound()  # type: ignore[return-value]
+    control: RunControl = ctx._bound()  # type: ignore[assignment]
+    driver = control.driver()
+    if driver is None:
+        raise Conflict("The run that this context is of is over.")
+    return driver
 
 
 def state_in(ctx: RunContextWrapper[Any], path: tuple[str, ...] = ()) -> State:
