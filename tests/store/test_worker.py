@@ -966,3 +966,14 @@ def test_importing_assent_brings_in_no_worker_and_no_store() -> None:
     rooms = ["assent.engines", "assent.store", "assent.cli", "sqlalchemy", "alembic", "psycopg"]
     ended = python(f"import sys, assent; print([each for each in {rooms} if each in sys.modules])")
     assert ended.stdout.strip() == "[]", ended.stderr
+
+
+async def test_signals_are_as_they_were_when_the_last_of_several_workers_has_ended() -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    one, two = (Worker(MemoryStore(), scripted()) for _ in range(2))
+    tasks = [asyncio.create_task(worker.run()) for worker in (one, two)]
+    await asyncio.sleep(0)
+    for worker, task in zip((one, two), tasks, strict=True):
+        worker.stop()
+        await task
+    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before

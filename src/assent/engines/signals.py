@@ -12,6 +12,11 @@ from typing import Any
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+_told: list[Callable[[], None]] = []
+"""Whom to tell. Several may want to know at once, and end in any order."""
+_before: dict[int, Any] = {}
+
+
 @contextmanager
 def handled(act: Callable[[], None]) -> Iterator[None]:
     """Call `act` for each of these signals, and leave the process as it was. Only the main thread can do so."""
@@ -20,12 +25,21 @@ def handled(act: Callable[[], None]) -> Iterator[None]:
         return
     loop = asyncio.get_running_loop()
 
-    def told(number: int, frame: Any) -> None:
+    def tell() -> None:
         loop.call_soon_threadsafe(act)
 
-    before = {each: signal.signal(each, told) for each in SIGNALS}
+    if not _told:
+        _before.update({each: signal.signal(each, _heard) for each in SIGNALS})
+    _told.append(tell)
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler if handler is not None else signal.SIG_DFL)
+        _told.remove(tell)
+        if not _told:
+            for each, handler in _before.items():
+                signal.signal(each, handler if handler is not None else signal.SIG_DFL)
+
+
+def _heard(number: int, frame: Any) -> None:
+    for tell in list(_told):
+        tell()
