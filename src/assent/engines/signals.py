@@ -41,5 +41,5 @@ def handled(act: Callable[[], None]) -> Iterator[None]:
 
 
 def _heard(number: int, frame: Any) -> None:
-    for tell in list(_told):
+    for tell in _told:
         tell()

@@ -62,10 +62,16 @@ class Keeper:
         """The tools whose definitions the store has from us."""
         self.saved: SavedContext | None = None
         self.merging = False
+        self.merges = 0
+        """How often others were found to have written something."""
+        self.ending = False
+        """Whether the next write is to give the run back."""
         self.joined = False
         """Whether others have written something that a drive which is under way may not have reckoned with."""
         self.writing: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self.beating: asyncio.Task[None] | None = None
+        """Keeps the lease, for a drive that takes its time."""
         self.news: asyncio.Future[None] | None = None
         """Done when others have written something; for a drive that waits."""
         self.lost = False
@@ -101,6 +107,9 @@ class Keeper:
         if began is not None and began.follows is not None:
             self.driver.before = await past(self.store, began.follows)
             self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
+        self.timer = asyncio.get_running_loop().call_later(self.hold / 3, self._wake)
+
+    def _wake(self) -> None:
         self.beating = asyncio.create_task(self._beat())
 
     async def _take(self) -> Lease:
@@ -116,7 +125,6 @@ class Keeper:
     async def _beat(self) -> None:
         """Keep the lease, and look whether others have written something."""
         while True:
-            await asyncio.sleep(self.hold / 3)
             try:
                 await self.look()
             except StoreFailed as error:
@@ -124,6 +132,7 @@ class Keeper:
             except Exception as error:
                 self._stop(error)
                 return
+            await asyncio.sleep(self.hold / 3)
 
     async def look(self) -> None:
         """Renew the lease and take in what others have written; `LeaseLost` if the run is not ours any more."""
@@ -168,15 +177,22 @@ class Keeper:
 
     async def finish(self) -> bool:
         """Write what is left and give the run back; False if others have written something to go on with."""
-        await self.settle()
-        if self.lost:
-            raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
-        self.writing = self._task(self._write(release=True))
-        await asyncio.shield(self.writing)
+        merges, self.ending = self.merges, True
+        try:
+            await self.settle()  # one that has not begun gives the run back, too
+            if self.lost:
+                raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
+            if self.lease is not None and self.merges == merges:
+                self.writing = self._task(self._write())
+                await asyncio.shield(self.writing)
+        finally:
+            self.ending = False
         return self.lease is None
 
     async def close(self) -> None:
         """Stop, and if the run is still ours write what can be written and give it back."""
+        if self.timer is not None:
+            self.timer.cancel()
         if self.beating is not None:
             self.beating.cancel()
             with suppress(asyncio.CancelledError):
@@ -227,6 +243,7 @@ class Keeper:
 
     async def _write(self, release: bool = False) -> None:
         for _ in range(TRIES):
+            release = release or self.ending
             change = self._change(release)
             try:
                 await self._append(change)
@@ -333,6 +350,7 @@ class Keeper:
         if ours is not None and _course(ours) != _course(self.journal.run):
             raise Overtaken(f"Others have changed the course of run {self.journal.run.id!r} meanwhile.")
         self.seq, self.joined = len(stored.facts), True
+        self.merges += 1
         self.driver.watch()
         self._tell()
 
