@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from . import postgres, report
-from .cases import CASES, QUICK_LEAVES_OUT, QUICK_SCALE, SMOKE, Case, chosen, scaled
+from .cases import CASES, LONG, QUICK_LEAVES_OUT, QUICK_SCALE, SMOKE, Case, chosen, scaled
 from .environments import NotMade, made
 from .measure import Bench, Record
-from .peers import ALL, PEERS, SUBJECT, Peer
+from .peers import ALL, PEERS, SUBJECTS, Peer
 from .plot import plot
 from .summary import Summary
 
@@ -53,7 +53,7 @@ def _names(text: str) -> list[str]:
 def _cases(asked: argparse.Namespace) -> list[Case]:
     cases: Sequence[Case] = SMOKE if asked.smoke else CASES
     if asked.cases:
-        cases = chosen(cases, asked.cases)
+        cases = chosen(cases if asked.smoke else (*CASES, *LONG), asked.cases)
     elif asked.quick:
         cases = [case for case in cases if case.name not in QUICK_LEAVES_OUT]
     return scaled(cases, asked.scale or (QUICK_SCALE if asked.quick else 1.0))
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = options(arguments)
     if asked.list:
         print("peers:", *PEERS)
-        for case in asked.cases:
+        for case in (*asked.cases, *(LONG if not asked.smoke else ())):
             print(f"{case.name}: {case.scenario} {dict(case.params)}, {case.repetitions} times ({case.group})")
         return 0
     peers = [peer for peer in ALL if not asked.peers or peer.name in asked.peers]
@@ -73,9 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def smoke(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
     """Execute everything once, small, with this interpreter; fails if anything does, and judges no times."""
-    pythons = {peer.name: Path(sys.executable) for peer in peers if not peer.rival}
-    with tempfile.TemporaryDirectory(prefix="assent-benchmark-") as folder:
-        summary, failures = measure(pythons, asked.cases, Path(folder), asked.seed, {})
+    own = [peer for peer in peers if not peer.rival]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="assent-benchmark-")))
+        absent = _served(stack, own)
+        pythons = {peer.name: Path(sys.executable) for peer in own if peer.name not in absent}
+        summary, failures = measure(pythons, asked.cases, folder, asked.seed, {})
     print(report.tables(summary, asked.cases))
     return 1 if failures else 0
 
@@ -84,13 +87,10 @@ def bench(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
     """Make what is missing, measure, write the results; fails only if Assent does."""
     folder = asked.out or HERE / "results" / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
-    failures: dict[str, str] = {}
+    peers = [peer for peer in peers if any(peer.name in case.sides for case in asked.cases)]
     with ExitStack() as stack:
-        if any(peer.postgres for peer in peers):
-            try:
-                stack.enter_context(postgres.server())
-            except postgres.NotStarted as error:
-                failures |= {peer.name: str(error) for peer in peers if peer.postgres}
+        absent = _served(stack, peers)
+        failures = dict(absent)
         pythons: dict[str, Path] = {}
         for peer in peers:
             if peer.name in failures:
@@ -104,7 +104,18 @@ def bench(asked: argparse.Namespace, peers: Sequence[Peer]) -> int:
         _, failures = measure(pythons, asked.cases, folder, asked.seed, failures)
     print((folder / "summary.md").read_text())
     print(f"Results: {folder}")
-    return 1 if any(who.split(",")[0] == SUBJECT for who in failures) else 0
+    return 1 if any(who.split(",")[0] in SUBJECTS for who in failures if who not in absent) else 0
+
+
+def _served(stack: ExitStack, peers: Sequence[Peer]) -> dict[str, str]:
+    """Start a Postgres server if somebody needs it; who has to do without it, and why."""
+    if not any(peer.postgres for peer in peers):
+        return {}
+    try:
+        stack.enter_context(postgres.server())
+    except postgres.NotStarted as error:
+        return {peer.name: str(error) for peer in peers if peer.postgres}
+    return {}
 
 
 def measure(

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from .peers import IN_POSTGRES, IN_SQLITE, RUNTIMES, Sides
+
 GROUPS = {
     "turns": "A run of so many turns, one tool call each",
     "fan-out": "A run of one turn with so many tool calls at once",
@@ -14,7 +16,12 @@ GROUPS = {
     "stream": "A reply of so many deltas, read as they come",
     "held": "Many paused runs",
     "start": "A fresh process",
+    "sqlite": "Runs that live in an SQLite file",
+    "postgres": "Runs that live in Postgres",
+    "inbox": "So many open questions in an SQLite file",
 }
+SIDES = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
+"""Who is compared in a group, where it is not the runtimes."""
 
 WHOLE = "whole"
 """All phases of an execution together."""
@@ -30,6 +37,8 @@ class Measure:
     kind: Kind
     name: str
     """A phase, WHOLE, or a metric."""
+    plain: bool = False
+    """Whether a metric is a number, not bytes."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,14 @@ class Case:
     size: int | None = None
     """Where it stands on the plot's axis, if its group has one."""
     fresh: bool = False
-    """Whether every repetition has a process of its own, since it measures memory."""
+    """Whether every repetition has a process of its own, since it measures memory, or is long."""
+    means: bool = False
+    """Whether its times are means already, and so a repetition executes it once."""
+
+    @property
+    def sides(self) -> Sides:
+        """Who is compared."""
+        return SIDES.get(self.group, RUNTIMES)
 
 
 def counted(number: int, noun: str) -> str:
@@ -96,6 +112,54 @@ def held(runs: int, prior: int, repetitions: int) -> Case:
     return Case(f"held-{runs}", "held", label, "held", {"runs": runs, "prior": prior}, repetitions, fresh=True)
 
 
+ANSWER = 1750
+"""About how long an answer is in a run that lives in a database: with it, a turn has 2 kB of JSON."""
+
+
+def stored(group: str, n: int, repetitions: int, runs: int = 1) -> Case:
+    """A run of n turns in a database, weighed as the mean of so many."""
+    params = {"n": n, "length": ANSWER, "runs": runs}
+    return Case(f"{group}-{n}", group, f"{counted(n, 'turn')} of 2 kB", "stored", params, repetitions, n)
+
+
+def stored_small(group: str, n: int, repetitions: int) -> Case:
+    """The same with the short answers of the other cases."""
+    params = {"n": n, "length": 128, "runs": 1}
+    return Case(f"{group}-small-{n}", group, f"{counted(n, 'turn')} of 0.4 kB", "stored", params, repetitions)
+
+
+def stored_even(group: str, n: int, repetitions: int) -> Case:
+    """The same with answers that all have one length, which fits the pages of a file of 4096 badly."""
+    params = {"n": n, "length": ANSWER, "runs": 1, "even": 1}
+    return Case(f"{group}-even-{n}", group, f"{counted(n, 'turn')} of 2 kB, all alike", "stored", params, repetitions)
+
+
+def commits(n: int, repetitions: int) -> Case:
+    """The commits of a run of n turns and a question."""
+    return Case("sqlite-commit", "sqlite", "one commit", "commit", {"n": n}, repetitions, means=True)
+
+
+def parked(group: str, runs: int, prior: int, repetitions: int) -> Case:
+    """So many runs that are begun, decided on, and ended."""
+    label = f"{counted(runs, 'run')} of {counted(prior, 'turn')} and an approval"
+    params = {"runs": runs, "prior": prior}
+    return Case(f"{group}-parked-{runs}", group, label, "parked", params, repetitions, fresh=True)
+
+
+def idle(group: str, first: int, runs: int) -> Case:
+    """So many paused runs that nobody holds, after some."""
+    label = f"{counted(runs, 'paused run')} more, after {first:,}"
+    params = {"first": first, "runs": runs}
+    return Case(f"{group}-idle-{first + runs}", group, label, "idle", params, 1, fresh=True)
+
+
+def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
+    """So many open questions, and few."""
+    label = counted(questions, "question")
+    params = {"questions": questions, "few": few}
+    return Case(f"inbox-{questions}", "inbox", label, "inbox", params, repetitions, fresh=True)
+
+
 def fresh_process(repetitions: int) -> tuple[Case, Case]:
     """Importing; importing and declaring an agent with two tools."""
     return (
@@ -112,20 +176,41 @@ CASES = (
     *(deltas(100, 20), deltas(1000, 15), deltas(4000, 5)),
     held(1000, 10, 1),
     *fresh_process(15),
+    *(stored("sqlite", 10, 5, runs=8), stored("sqlite", 80, 5), stored("sqlite", 400, 1)),
+    *(stored_even("sqlite", 80, 3), stored_even("postgres", 80, 3)),
+    *(stored_small("sqlite", 80, 3), commits(50, 30), parked("sqlite", 1000, 2, 1), idle("sqlite", 8000, 2000)),
+    *(stored("postgres", 10, 5, runs=8), stored("postgres", 80, 5), stored("postgres", 400, 1)),
+    *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
+    inbox(1000, 3),
 )
 """What `make bench` measures."""
+
+LONG = (inbox(1_000_000, 1),)
+"""What is measured only if it is asked for by name: takes minutes, and gigabytes of disk."""
 
 SMOKE = (
     *(turns(1, 2), turns(3, 2), fan_out(3, 2)),
     *(pause(0, 2), pause(3, 2), stages(2, 2), ask(3, 2), nested(2)),
     *(deltas(1, 2), deltas(20, 2), held(5, 2, 1)),
     *fresh_process(1),
+    *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
+    *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
-QUICK_LEAVES_OUT = frozenset({"turns-400", "pause-400", "deltas-4000", "held-1000"})
+QUICK_LEAVES_OUT = frozenset(
+    {"turns-400", "pause-400", "deltas-4000", "held-1000", "sqlite-400", "postgres-400"}
+    | {"sqlite-parked-1000", "postgres-parked-1000", "sqlite-idle-10000", "postgres-idle-5000"}
+)
 QUICK_SCALE = 0.2
 
+PAGES = tuple(
+    f"page{which}"
+    for which in (
+        *("", " of an agent", " of a rare agent", " of a tool", " of an agent and a tool", " of old ones"),
+        *(" of old ones of a rare agent", " of a run", " of settled ones", " further on"),
+    )
+)
 MEASURES: Mapping[str, Sequence[Measure]] = {
     "turns": [Measure("", "cpu", WHOLE)],
     "fanout": [Measure("", "cpu", WHOLE)],
@@ -150,6 +235,34 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
     ],
     "import": [Measure("time", "cpu", WHOLE), Measure("memory of the process", "metric", "resident_bytes")],
     "declare": [Measure("time", "cpu", WHOLE), Measure("memory of the process", "metric", "resident_bytes")],
+    "stored": [
+        Measure("in the database", "metric", "stored_bytes"),
+        Measure("times the transcript", "metric", "times_useful", plain=True),
+        Measure("commits", "metric", "commits", plain=True),
+        Measure("CPU time", "cpu", "run"),
+        Measure("wall time", "wall", "run"),
+    ],
+    "commit": [
+        Measure(f"of a {what}, {kind} time", "cpu" if kind == "CPU" else "wall", phase)
+        for what, phase in (("turn", "turn"), ("question", "ask"), ("decision", "decide"))
+        for kind in ("CPU", "wall")
+    ],
+    "parked": [
+        Measure("CPU time", "cpu", WHOLE),
+        Measure("wall time", "wall", WHOLE),
+        Measure("begin them all, CPU time", "cpu", "pause"),
+        Measure("decide on all and end them, CPU time", "cpu", "resume"),
+    ],
+    "idle": [Measure("memory of each", "metric", "idle_bytes")],
+    "inbox": [
+        *(Measure(f"{page}, wall time", "wall", page) for first in PAGES for page in (first, f"{first}, again")),
+        *(
+            Measure(f"{what} {where}, {kind} time", "cpu" if kind == "CPU" else "wall", f"{what} {where}")
+            for what in ("decide", "claim")
+            for kind in ("CPU", "wall")
+            for where in ("among few", "among all")
+        ),
+    ],
 }
 """What the tables show, by scenario."""
 

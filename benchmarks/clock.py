@@ -17,8 +17,8 @@ class Clock:
     empty_cpu = 0
 
     def __init__(self) -> None:
-        self.wall: dict[str, int] = {}
-        self.cpu: dict[str, int] = {}
+        self.wall: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
         self.metrics: dict[str, float] = {}
 
     @classmethod
@@ -32,15 +32,15 @@ class Clock:
         cls.empty_cpu = int(median(clock.cpu["empty"] for clock in clocks))
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Add the time of this block to a phase."""
+    def phase(self, name: str, shares: int = 1) -> Iterator[None]:
+        """Add the time of this block to a phase; if it does a thing so often, the time of one."""
         cpu = time.process_time_ns()
         wall = time.perf_counter_ns()
         yield
         wall = time.perf_counter_ns() - wall
         cpu = time.process_time_ns() - cpu
-        self.wall[name] = self.wall.get(name, 0) + max(0, wall - self.empty_wall)
-        self.cpu[name] = self.cpu.get(name, 0) + max(0, cpu - self.empty_cpu)
+        self.wall[name] = self.wall.get(name, 0) + max(0, wall - self.empty_wall) / shares
+        self.cpu[name] = self.cpu.get(name, 0) + max(0, cpu - self.empty_cpu) / shares
 
     def metric(self, name: str, value: float | None) -> None:
         """Note a measure that is not a time; None where it cannot be had."""

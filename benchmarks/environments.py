@@ -55,7 +55,7 @@ def _commands(folder: Path, python: Path, environment: Environment) -> list[Sequ
     # Not editable, not even for the checkout: what is measured is what users install.
     if uv := shutil.which("uv"):
         # uv keeps the wheel it built of a folder as long as pyproject.toml is the same.
-        again = ["--reinstall-package", environment.name] if environment.local else []
+        again = ["--reinstall-package", environment.named[0]] if environment.local else []
         return [
             [uv, "venv", "--quiet", "--python", sys.executable, folder],
             [uv, "pip", "install", "--quiet", "--python", python, *again, *environment.requirements],

@@ -53,7 +53,7 @@ class Bench:
             print(f"{case.name}: {', '.join(names)} ({time.monotonic() - began:.0f} s)", flush=True)
 
     def _measure(self, case: Case) -> list[str]:
-        names = list(self.pythons)
+        names = [name for name in self.pythons if name in case.sides]
         inner: dict[str, int] = {}
         # The repetition before the first warms up and is not counted. In a fresh process there is none.
         for repetition in range(0 if case.fresh else -1, case.repetitions):
@@ -68,7 +68,7 @@ class Bench:
                     names.remove(name)
                     continue
                 self.record({"case": case.name, "peer": name, "repetition": repetition} | measured)
-                if repetition < 0:
+                if repetition < 0 and not case.means:
                     spent = sum(measured["wall"].values())
                     inner[name] = max(1, min(MOST_EXECUTIONS, int(REPETITION_NS / max(1, spent))))
         return sorted(names)

@@ -10,10 +10,6 @@ from types import MappingProxyType
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 
-SUBJECT = "assent"
-YARDSTICK = "lean"
-"""What ratios are to, beside the fastest peer."""
-
 
 @dataclass(frozen=True)
 class Environment:
@@ -29,6 +25,7 @@ class Environment:
 # The ranges of versions that the drivers are written for. All of them are here.
 FLOOR = Environment("floor", ("msgspec>=0.19,<1", "pydantic>=2.10,<3"), ("msgspec", "pydantic"))
 ASSENT = Environment("assent", (str(ROOT),), ("assent",), local=True)
+ASSENT_STORE = Environment("assent-store", (f"{ROOT}[postgres]",), ("assent", "sqlalchemy", "psycopg"), local=True)
 OPENAI_AGENTS = Environment("openai-agents", ("openai-agents>=0.24,<0.25",), ("openai-agents",))
 PYDANTIC_AI = Environment("pydantic-ai", ("pydantic-ai-slim>=2.60,<3",), ("pydantic-ai-slim",))
 LANGGRAPH = Environment(
@@ -45,6 +42,7 @@ LANGGRAPH = Environment(
 )
 
 IMPORT_FLOOR = "import asyncio, msgspec; from pydantic import BaseModel, TypeAdapter"
+IMPORT_SQLITE = "from assent import Agent, Runner, function_tool; from assent.store import SQLiteStore"
 IMPORT_LANGGRAPH = (
     "from langchain.agents import create_agent;"
     " from langchain.agents.middleware import HumanInTheLoopMiddleware;"
@@ -103,6 +101,38 @@ ALL = (
         {"saver": "postgres"},
         postgres=True,
     ),
+    Peer("assent-sqlite", ASSENT_STORE, "assent_store", IMPORT_SQLITE, {"store": "sqlite"}, rival=False),
+    Peer("bare-sqlite", ASSENT_STORE, "bare_sqlite", "import sqlite3", rival=False),
+    Peer(
+        "assent-postgres",
+        ASSENT_STORE,
+        "assent_store",
+        "from assent import Agent, Runner, function_tool; from assent.store import PostgresStore",
+        {"store": "postgres"},
+        rival=False,
+        postgres=True,
+    ),
 )
 PEERS = {peer.name: peer for peer in ALL}
-RIVALS = frozenset(peer.name for peer in ALL if peer.rival)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Who is compared with whom."""
+
+    subject: str
+    """Assent, in one of its forms."""
+    rivals: frozenset[str]
+    yardstick: str | None = None
+    """What ratios are to, beside the fastest rival."""
+    others: frozenset[str] = frozenset()
+    """Who is measured and shown besides."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in {self.subject, self.yardstick} or name in self.rivals or name in self.others
+
+
+RUNTIMES = Sides("assent", frozenset(peer.name for peer in ALL if peer.rival), "lean", frozenset({"floor"}))
+IN_SQLITE = Sides("assent-sqlite", frozenset({"langgraph-sqlite"}), "bare-sqlite")
+IN_POSTGRES = Sides("assent-postgres", frozenset({"langgraph-postgres"}))
+SUBJECTS = frozenset(sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .cases import WHOLE, Case, Measure
-from .peers import ALL, SUBJECT
+from .peers import ALL, SUBJECTS
 from .report import size, time
 from .summary import Summary, Values
 
@@ -23,6 +23,9 @@ COLOURS = {
     "langgraph-memory": "#56b4e9",
     "langgraph-sqlite": "#e69f00",
     "langgraph-postgres": "#000000",
+    "assent-sqlite": "#d55e00",
+    "assent-postgres": "#d55e00",
+    "bare-sqlite": "#666666",
 }
 UNKNOWN = "#999999"
 
@@ -32,6 +35,7 @@ LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 2, 22, 200
 
 CPU = Measure("", "cpu", WHOLE)
 BYTES = Measure("", "metric", "state_bytes")
+STORED = Measure("", "metric", "stored_bytes")
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
         members = [case for case in cases if case.group == group and case.size is not None]
         columns = [summary.values(case.name, measure) for case in members]
         ticks = [f"{case.size:,}" for case in members]
-        return Panel(title, ticks, columns, size if measure is BYTES else time)
+        return Panel(title, ticks, columns, size if measure.kind == "metric" else time)
 
     others = {"import": "import", "declare": "declare", "stages-10": "10 approvals", "nested": "nested"}
     members = [case for case in cases if case.name in others]
@@ -71,6 +75,9 @@ def panels(summary: Summary, cases: Iterable[Case]) -> list[Panel]:
             time,
             joined=False,
         ),
+        sized("Bytes in SQLite, by turns of 2 kB", "sqlite", STORED),
+        sized("Bytes in Postgres, by turns of 2 kB", "postgres", STORED),
+        sized("A run in SQLite, by turns", "sqlite"),
     ]
     return [panel for panel in found if any(panel.columns)]
 
@@ -130,7 +137,7 @@ def _round(written: str) -> str:
 
 def _series(peer: str, points: Sequence[tuple[float, float]], joined: bool) -> Iterable[str]:
     colour = COLOURS.get(peer, UNKNOWN)
-    thick, radius = (3, 4.5) if peer == SUBJECT else (1.5, 3)
+    thick, radius = (3, 4.5) if peer in SUBJECTS else (1.5, 3)
     yield f"<g><title>{escape(peer)}</title>"
     if joined:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
@@ -143,13 +150,13 @@ def _series(peer: str, points: Sequence[tuple[float, float]], joined: bool) -> I
 def _drawing_order(columns: Iterable[Mapping[str, float]]) -> list[str]:
     """Assent last, so that it is on top."""
     measured = {peer for column in columns for peer in column}
-    return sorted(measured, key=lambda peer: (peer == SUBJECT, peer))
+    return sorted(measured, key=lambda peer: (peer in SUBJECTS, peer))
 
 
 def _legend(peers: Sequence[str], top: int) -> Iterable[str]:
     a_row = math.ceil(len(peers) / LEGEND_ROWS) or 1
     for number, peer in enumerate(peers):
         x, y = LEFT + number % a_row * LEGEND_COLUMN, top + number // a_row * LEGEND_ROW
-        weight = ' font-weight="bold"' if peer == SUBJECT else ""
+        weight = ' font-weight="bold"' if peer in SUBJECTS else ""
         yield f'<circle cx="{x}" cy="{y}" r="5" fill="{COLOURS.get(peer, UNKNOWN)}"/>'
         yield f'<text x="{x + 10}" y="{y + 4}" font-size="12"{weight}>{escape(peer)}</text>'

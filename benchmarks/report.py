@@ -54,11 +54,13 @@ def times(ratio: float | None) -> str:
 
 def shown(measure: Measure) -> Callable[[float | None], str]:
     """How values of a measure are written."""
+    if measure.plain:
+        return lambda number: NOTHING if number is None else digits(number)
     return size if measure.kind == "metric" else time
 
 
 def tables(summary: Summary, cases: Iterable[Case]) -> str:
-    """One table a group: Assent, the fastest peer, the lean loop, and the ratios."""
+    """One table a group: Assent, the fastest peer, the yardstick, and the ratios."""
     out = []
     for group, measured in _grouped(cases):
         out += [f"## {GROUPS[group]}", "", *_table(summary, measured), ""]
@@ -66,14 +68,16 @@ def tables(summary: Summary, cases: Iterable[Case]) -> str:
 
 
 def _table(summary: Summary, cases: Iterable[Case]) -> Iterable[str]:
-    yield "| case | assent | fastest peer | ratio | lean | ratio |"
+    cases = list(cases)
+    sides = cases[0].sides
+    yield _row(["case", sides.subject, "fastest peer", "ratio", sides.yardstick or NOTHING, "ratio"])
     yield "|---|---:|---|---:|---:|---:|"
     for case in cases:
         for measure in MEASURES[case.scenario]:
             values = summary.values(case.name, measure)
             if not values:
                 continue
-            write, found = shown(measure), compare(values)
+            write, found = shown(measure), compare(values, sides)
             fastest = NOTHING if found.fastest is None else f"{found.fastest}, {write(found.rival)}"
             cells = [_label(case, measure), write(found.subject), fastest, times(found.to_rival)]
             yield _row([*cells, write(found.yardstick), times(found.to_yardstick)])
@@ -96,7 +100,7 @@ def details(summary: Summary, cases: Iterable[Case]) -> str:
 
 def _both(summary: Summary, case: Case, measure: Measure, peer: str) -> str:
     value = summary.values(case.name, measure).get(peer)
-    if value is None or measure.kind == "metric":
+    if value is None or measure.kind != "cpu":
         return shown(measure)(value)
     wall = Measure(measure.label, "wall", measure.name)
     return f"{time(value)} / {time(summary.values(case.name, wall).get(peer))}"

@@ -1,14 +1,14 @@
-"""The arithmetic: medians of a run's records, and how Assent compares with the fastest peer and the lean loop."""
+"""The arithmetic: medians of a run's records, and how Assent compares with the fastest peer and a yardstick."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from .cases import WHOLE, Measure
-from .peers import RIVALS, SUBJECT, YARDSTICK
+from .peers import RUNTIMES, Sides
 
 Values = Mapping[str, float]
 """A number a peer."""
@@ -45,7 +45,7 @@ def _numbers(record: Mapping[str, Any]) -> Iterable[tuple[str, str, float]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Assent beside the fastest peer and the lean loop. None: it was not measured, or is nothing to divide by."""
+    """Assent beside the fastest peer and a yardstick. None: it was not measured, or is nothing to divide by."""
 
     subject: float | None
     fastest: str | None
@@ -58,10 +58,10 @@ class Comparison:
     to_yardstick: float | None
 
 
-def compare(values: Values, rivals: Collection[str] = RIVALS) -> Comparison:
+def compare(values: Values, sides: Sides = RUNTIMES) -> Comparison:
     """Compare what was measured of one case."""
-    subject, yardstick = values.get(SUBJECT), values.get(YARDSTICK)
-    fastest = min((peer for peer in values if peer in rivals), key=values.__getitem__, default=None)
+    subject, yardstick = values.get(sides.subject), values.get(sides.yardstick or "")
+    fastest = min((peer for peer in values if peer in sides.rivals), key=values.__getitem__, default=None)
     rival = None if fastest is None else values[fastest]
     return Comparison(subject, fastest, rival, ratio(subject, rival), yardstick, ratio(subject, yardstick))
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from .clock import Clock
 from .conversation import forget
-from .drivers.driver import SCENARIOS, Driver
+from .drivers.driver import SCENARIOS, STORE_SCENARIOS
 
 
-async def execute(driver: Driver, scenario: str, params: dict[str, Any], inner: int) -> dict[str, Any]:
+async def execute(driver: Any, scenario: str, params: dict[str, Any], inner: int) -> dict[str, Any]:
     """One repetition, as the answer to an order."""
     clock = Clock()
     gc.collect()
@@ -47,9 +47,10 @@ async def work(name: str, options: dict[str, str], distributions: list[str]) -> 
         answers.flush()
 
     Clock.calibrate()
-    driver: Driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
+    driver = importlib.import_module(f"{__package__}.drivers.{name}").make(**options)
     versions = {distribution: importlib.metadata.version(distribution) for distribution in distributions}
-    say({"scenarios": [each for each in SCENARIOS if each not in driver.lacks], "versions": versions})
+    known = [each for each in (*SCENARIOS, *STORE_SCENARIOS) if hasattr(driver, each) and each not in driver.lacks]
+    say({"scenarios": known, "versions": versions})
     while line := sys.stdin.readline():
         try:
             say(await execute(driver, **json.loads(line)))

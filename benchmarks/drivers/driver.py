@@ -15,6 +15,8 @@ from ..clock import Clock, resident
 from ..conversation import FINAL, LOOKUP, WIRE, WORD, answer, executed
 
 SCENARIOS = ("turns", "fanout", "pause", "ask", "stages", "stream", "held", "nested")
+STORE_SCENARIOS = ("stored", "commit", "parked", "idle", "inbox")
+"""For peers whose runs live in a database; `stored.py` has those that all of them share."""
 
 
 class Script:

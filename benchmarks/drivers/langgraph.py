@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from ..clock import Clock
 from ..conversation import FINAL, LOOKUP, PROMPT, SYSTEM, WIRE, WORD, arguments, body, call_id
-from . import driver
+from . import driver, stored
 from .langgraph_savers import STORES, Store
 
 INPUT: Any = {"messages": [{"role": "user", "content": PROMPT}]}
@@ -100,7 +100,7 @@ class Seat:
             await self.store.close()
 
 
-class Driver(driver.Driver):
+class Driver(stored.Driver):
     """langgraph, driven. An outcome is what the graph returned, and its thread."""
 
     encodes = False
@@ -109,7 +109,7 @@ class Driver(driver.Driver):
         super().__init__()
         self.store = STORES.get(saver)
         if self.store is None:
-            self.lacks = frozenset({"pause", "ask", "stages", "held", "nested"})
+            self.lacks = frozenset({"pause", "ask", "stages", "held", "nested", *driver.STORE_SCENARIOS})
         else:
             self.lacks = frozenset({"stream"})  # the same as without a saver
             self.remembers = self.store.remembers
@@ -189,6 +189,16 @@ class Driver(driver.Driver):
     async def resume(self, agent: Seat, state: Any) -> Any:
         command, config = state
         return await agent.graph.ainvoke(command, config), config
+
+    async def decide(self, agent: Seat, kept: Any) -> None:
+        """A decision is given when the run is resumed."""
+
+    async def go_on(self, agent: Seat, kept: Any) -> Any:
+        return await self.resume(agent, self.approve(kept))
+
+    async def weigh(self, agent: Seat) -> int:
+        assert agent.store is not None
+        return await agent.store.whole()
 
     async def cycle(self, clock: Clock, agent: Seat, questions: int) -> Any:
         with clock.phase("to pause"):

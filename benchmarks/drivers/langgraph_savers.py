@@ -33,6 +33,10 @@ class Store(ABC):
     async def newest(self, thread: str) -> int:
         """The bytes of a thread's newest checkpoint and of the writes that wait for it."""
 
+    @abstractmethod
+    async def whole(self) -> int:
+        """The bytes of the database: of the file with its log, or of the tables with their indexes."""
+
 
 class Memory(Store):
     """In this process."""
@@ -56,6 +60,9 @@ class Memory(Store):
         ]
         writes = [write[2][1] for write in saver.writes[thread, "", checkpoint_id].values()]
         return sum(map(len, [checkpoint[1], metadata[1], *blobs, *writes]))
+
+    async def whole(self) -> int:
+        raise NotImplementedError("there is no database")
 
 
 class Sqlite(Store):
@@ -94,6 +101,13 @@ class Sqlite(Store):
         total: int = length + writes
         return total
 
+    async def whole(self) -> int:
+        connection = sqlite3.connect(self.path)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.close()
+        files = self.path.parent.glob(f"{self.path.name}*")
+        return sum(file.stat().st_size for file in files if not file.name.endswith("-shm"))
+
 
 NEWEST_IN_POSTGRES = """
 with newest as (
@@ -108,6 +122,12 @@ select octet_length(checkpoint::text) + octet_length(metadata::text)
        where thread_id = newest.thread_id and checkpoint_ns = '' and checkpoint_id = newest.checkpoint_id)
     as bytes
 from newest
+"""
+
+
+WHOLE_IN_POSTGRES = """
+select sum(pg_total_relation_size(oid))::bigint as bytes from pg_class
+where relkind = 'r' and relnamespace = 'public'::regnamespace and relname like 'checkpoint%'
 """
 
 
@@ -130,6 +150,11 @@ class Postgres(Store):
 
     async def newest(self, thread: str) -> int:
         cursor = await self.connection.execute(NEWEST_IN_POSTGRES, {"thread": thread})
+        row: Any = await cursor.fetchone()
+        return int(row["bytes"])
+
+    async def whole(self) -> int:
+        cursor = await self.connection.execute(WHOLE_IN_POSTGRES)
         row: Any = await cursor.fetchone()
         return int(row["bytes"])
 
