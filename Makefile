@@ -18,8 +18,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 demo: $(STAMP)
 	@$(BIN)/python examples/shop.py
 
+# In two processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one.
 test: $(STAMP)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -18,7 +18,9 @@ import assent
 from assent import Runner
 from assent.cli import main
 from assent.cli.worker import find
+from assent.core import facts as f
 from assent.store import Store, open_store
+from tests.store.support import Script, asked, js, replied
 from tests.unit.support import HANGS, SOURCES
 
 SHOP = """
@@ -220,6 +222,8 @@ def test_without_a_digest_the_question_is_shown_and_only_yes_is_yes(question: di
     code, out, err = cli(*words, stdin="y\n")
     assert code == 0 and "approve by ann" in out
     assert verdict(cli, question) == "approve"
+    code, out, err = cli(*words, stdin="y\n")
+    assert (code, out) == (1, "") and "decided already" in err and "[y/N]" not in err
 
 
 def test_all_four_verdicts_can_be_given(shop: Path, cli: Cli) -> None:
@@ -304,6 +308,18 @@ def test_what_a_model_wrote_cannot_steer_the_terminal(shop: Path, cli: Cli) -> N
     assert r"\u202e\n  bea" in out, "nothing is left out either"
 
 
+def test_a_question_is_shown_with_what_came_too_late(shop: Path, cli: Cli) -> None:
+    async def doubt() -> str:
+        async with open_store("runs.db") as store:
+            script = await Script(store).begin()
+            await script.write(replied("c1"), f.Approved("c1", "rule"), f.Started("c1"), asked(kind="doubt"))
+            await store.witness("r1", [f.Witnessed("c1", 1, js("It was sent."), at=9)])
+            return "q1"
+
+    _, out, _ = cli("questions", "show", "runs.db", asyncio.run(doubt()))
+    assert '"output":"It was sent."' in out
+
+
 # -- keeping -------------------------------------------------------------------------------------
 
 
@@ -320,6 +336,18 @@ def test_a_run_that_is_not_over_is_not_erased(shop: Path, cli: Cli) -> None:
     [run] = begin(shop, "ann")
     code, out, err = cli("runs", "erase", "runs.db", run)
     assert (code, out, err.count("\n")) == (1, "", 1)
+
+
+def test_a_run_with_nothing_to_do_is_not_tried_again(shop: Path, cli: Cli) -> None:
+    [run] = begin(shop, "ann")
+
+    async def cancel() -> None:
+        async with open_store("runs.db") as store:
+            await store.cancel(run, by="ann")
+
+    asyncio.run(cancel())
+    code, out, err = cli("runs", "retry", "runs.db", run)
+    assert (code, out) == (1, "") and "cancelled" in err
 
 
 def test_a_run_that_was_left_alone_is_tried_again(shop: Path, cli: Cli) -> None:
@@ -526,3 +554,7 @@ def test_a_file_that_must_be_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(assent.UsageError, match="no file"):
         open_store(str(tmp_path / "a.db"), create=False)
     assert not (tmp_path / "a.db").exists()
+
+
+def test_an_address_may_name_its_driver() -> None:
+    assert "shop on host" in repr(open_store("postgresql+psycopg://ann@host/shop"))

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import assent
 import assent.errors
 from assent import AssentError
 
@@ -120,6 +121,10 @@ def test_every_error_is_on_the_page() -> None:
     for name, error in vars(assent.errors).items():
         if inspect.isclass(error) and issubclass(error, AssentError):
             assert headings.count(name) == 1, name
+
+
+def test_every_error_is_at_the_front_door() -> None:
+    assert {error.__name__ for error in tree(AssentError)} <= set(assent.__all__)
 
 
 def test_every_branch_says_who_must_act() -> None:

@@ -794,6 +794,15 @@ class LeavesTheQuestions(MemoryStore):
         self._questions = before
 
 
+@fault("Nothing of what came too late is left in an erased run.")
+class LeavesTheEvidence(MemoryStore):
+    async def erase(self, run_id: str) -> None:
+        before = {id: question.evidence for id, question in self._questions.items()}
+        await super().erase(run_id)
+        for id, evidence in before.items():
+            self._questions[id].evidence = evidence
+
+
 @fault("Nothing that was said in an erased run is left.")
 class LeavesTheGrants(MemoryStore):
     async def erase(self, run_id: str) -> None:

@@ -320,3 +320,25 @@ async def test_a_clock_that_was_never_read_asks_the_server() -> None:
     async with PostgresStore("postgresql://ann@127.0.0.1:1/shop") as store:
         with pytest.raises(StoreFailed, match="cannot be reached"):
             store.clock()
+
+
+async def test_the_server_is_asked_for_the_time_where_nobody_waits_for_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(url) as store:
+        asked_on: list[str] = []
+        read = store._server._read_clock
+
+        def noted(connection: Any) -> None:
+            asked_on.append(threading.current_thread().name)
+            read(connection)
+
+        monkeypatch.setattr(store._server, "_read_clock", noted)
+        assert await store.claim("w", agents=None, hold=5, limit=1) == []
+    async with made(url) as store:
+        monkeypatch.setattr(store._server, "_read_clock", lambda connection: noted(connection))
+        read = inside.Server._read_clock.__get__(store._server)
+        await store.open()
+        assert store.clock() > 1_000_000_000
+        await store.open()
+    assert asked_on == ["assent-store", "assent-store"]

@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from assent.core import facts as f
 from assent.errors import Conflict, Overtaken, RunFinished, StoreFailed, UnreadableState, UsageError
-from assent.store import PostgresStore, SavedContext, SQLiteStore, Store
+from assent.store import Lease, PostgresStore, SavedContext, SQLiteStore, Store
 from assent.store.packing import LARGE, redacted
 from assent.store.sql.migrating import MIGRATIONS, config
 from assent.store.sql.schema import VERSION, VERSION_TABLE, metadata
@@ -210,6 +210,12 @@ async def test_threads_that_claim_at_once_get_each_run_once(place: Place) -> Non
 
         taken = [run for runs in await asyncio.to_thread(at_once, 32, work) for run in runs]
     assert len(taken) == 200 and len(set(taken)) == 200
+
+
+async def test_a_lease_that_was_to_hold_for_no_time_does_not_hold_for_ever(place: Place) -> None:
+    async with place.store() as store:
+        await Script(store).begin(lease=Lease("r1", "w1", 1))
+        assert [lease.fence for lease in await store.claim("w2", agents=None, hold=60, limit=9)] == [2]
 
 
 async def test_a_worker_gets_only_runs_of_its_agents(place: Place) -> None:

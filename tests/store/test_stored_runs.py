@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from assent import (
     Agent,
@@ -24,7 +25,7 @@ from assent import (
 )
 from assent.core import facts as f
 from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed
-from assent.store import Change, Question, Store
+from assent.store import Change, Question, Store, Stored
 from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.support import scripted, sending, told
@@ -58,6 +59,12 @@ async def only(store: Store) -> Question:
 
 async def kinds(store: Store, run_id: str) -> list[str]:
     return [type(fact).__name__ for fact in (await store.load(run_id)).facts]
+
+
+def keeper_in(ctx: ToolContext[Any]) -> Any:
+    """Who writes the run that a body is in."""
+    control: Any = ctx._bound()
+    return control.driver().keeper
 
 
 def has(change: Change, kind: type[Any]) -> bool:
@@ -336,6 +343,37 @@ async def test_a_store_that_fails_after_a_body_loses_nothing_while_the_process_l
     assert (result.final_output, sent, told(result)) == ("done", [("bob", 1)], ["sent 1 to bob"])
 
 
+async def test_a_store_that_fails_is_not_asked_again_and_again_while_a_body_runs() -> None:
+    store, tries = Watched(), 0
+    gate, failed = asyncio.Event(), asyncio.Event()
+
+    async def fail(change: Change) -> None:
+        nonlocal tries
+        if has(change, f.Finished):
+            tries += 1
+            failed.set()
+            raise StoreFailed("gone")
+
+    @function_tool
+    async def slow() -> str:
+        await gate.wait()
+        return "slow"
+
+    send, _ = sending()
+    store.before = fail
+    agent = scripted([call("slow"), call("send", {"to": "bob"})], "done", tools=[slow, send])
+    run = asyncio.create_task(Runner.run(agent, "go", store=store))
+    await failed.wait()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert tries == 1
+    store.before = None
+    gate.set()
+    with pytest.raises(StoreFailed) as error:
+        await run
+    assert (await kinds(store, error.value.state.run_id)).count("Finished") == 2  # when it ended
+
+
 async def test_an_answer_lost_after_a_write_is_looked_up_and_nothing_is_written_twice() -> None:
     send, sent = sending()
     store = Watched()
@@ -439,6 +477,85 @@ async def test_a_lease_that_is_lost_stops_the_drive_where_it_stands() -> None:
     with pytest.raises(LeaseLost):
         await run
     assert sent == [] and lease.fence == 2
+
+
+async def test_a_look_at_the_store_takes_no_write_of_our_own_for_one_of_others() -> None:
+    store = Watched()
+    looked, written = asyncio.Event(), asyncio.Event()
+    merges: list[int] = []
+
+    @function_tool
+    async def ship(ctx: ToolContext[Any]) -> str:
+        keeper = keeper_in(ctx)
+        whole = store.read
+
+        async def read(run_id: str, after: int = 0) -> Stored:
+            looked.set()
+            await written.wait()
+            store.read = whole  # type: ignore[method-assign]
+            return await whole(run_id, after)
+
+        async def linger(change: Change) -> None:
+            written.set()  # it is there, and nobody was told so yet
+            await looking
+            store.after = None
+
+        store.read = read  # type: ignore[method-assign]
+        looking = asyncio.create_task(keeper.look())
+        await looked.wait()
+        store.after = linger
+        await ctx.step("label", lambda: 1)
+        merges.append(keeper.merges)
+        return "ok"
+
+    result = await Runner.run(scripted(call("ship"), "done", tools=[ship]), "go", store=store)
+    assert (result.final_output, merges) == ("done", [0])
+    assert (await kinds(store, result.run_id)).count("Stepped") == 1
+
+
+async def test_a_lease_is_kept_for_a_drive_that_begins_again() -> None:
+    looks = 0
+
+    @function_tool
+    async def ship(ctx: ToolContext[Any]) -> str:
+        keeper, twice = keeper_in(ctx), asyncio.Event()
+
+        async def look() -> None:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                raise Overtaken("Others were first.")
+            twice.set()
+
+        keeper.look, hold, keeper.hold = look, keeper.hold, 0
+        keeper._wake()
+        await twice.wait()
+        keeper.hold = hold
+        return "ok"
+
+    agent = scripted(call("ship"), "done", tools=[ship])
+    assert (await Runner.run(agent, "go", store=MemoryStore())).final_output == "done"
+
+
+async def test_what_happened_is_saved_where_what_was_to_come_cannot_follow_others() -> None:
+    store = Watched()
+    send, sent = sending()
+
+    @function_tool
+    async def ship(ctx: ToolContext[Any]) -> str:
+        keeper = keeper_in(ctx)
+        run = keeper.journal.run
+        await store.cancel(run.id, by="ann")
+        ours, other = run.open
+        keeper.journal.append([f.Started(other, 1), f.Stepped(ours, "label", Raw(b"1"))])
+        await keeper.save()
+        return "ok"
+
+    agent = scripted([call("ship"), call("send", {"to": "bob"})], tools=[ship, send])
+    result = await Runner.run(agent, "go", store=store, run_config=RunConfig(max_parallel_tools=1))
+    written = await kinds(store, result.run_id)
+    assert written[-3:] == ["Cancelled", "Stepped", "Finished"]
+    assert (written.count("Started"), sent) == (1, [])
 
 
 # -- what changes while a question waits -------------------------------------------------------------

@@ -11,6 +11,7 @@ from assent.store import MemoryStore
 from assent.testing import call
 from assent.threads import AIMessage, HumanMessage, InMemorySaver, SystemMessage, ToolMessage, create_agent
 from tests.threads.support import Paired, decide, journal, office, only, requests, say, texts, thread
+from tests.unit.support import named
 
 
 async def test_what_was_said_before_is_heard_again_and_is_not_stored_again() -> None:
@@ -78,7 +79,7 @@ async def test_a_new_message_may_let_the_question_wait_and_is_heard_after_it() -
 async def test_what_cannot_be_rejected_is_not_rejected_by_a_new_message() -> None:
     agent, _ = office(call("write_file", {"path": "a"}), policy={"write_file": {"allowed_decisions": ["approve"]}})
     waiting = only(await agent.ainvoke(say("go"), thread()))
-    with pytest.raises(UsageError, match="reject"):
+    with pytest.raises(ThreadWaiting, match="write_file can only be answered, not rejected"):
         await agent.ainvoke(say("no"), thread(), on_pending="reject")
     assert only(await agent.ainvoke(None, thread())) == waiting
 
@@ -245,7 +246,7 @@ async def test_a_history_may_be_given_with_its_calls_and_results() -> None:
         "hi",
         7,
     ],
-    ids=str,
+    ids=named,
 )
 async def test_input_that_no_model_can_be_told_is_refused(given: Any) -> None:
     agent, _ = office("ok")

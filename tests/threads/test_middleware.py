@@ -295,8 +295,26 @@ def test_a_decorator_is_for_functions(decorator: Any) -> None:
         decorator(3)
     with pytest.raises(InvalidDefinition):
         decorator(unknown=True)
-    made = decorator(can_jump_to=["end"])(lambda one, two: None)
+    with pytest.raises(InvalidDefinition, match="state_schema"):
+        decorator(state_schema=dict)
+    made = decorator(name="mine")(lambda one, two: None)
     assert isinstance(made, AgentMiddleware)
+    assert made.name == "mine"
+
+
+def test_jumps_may_be_declared_where_hooks_can_jump() -> None:
+    assert isinstance(before_model(can_jump_to=["end"])(lambda state, runtime: None), AgentMiddleware)
+    for decorator, jumps in ((before_model, ["nowhere"]), (wrap_tool_call, ["end"])):
+        with pytest.raises(InvalidDefinition, match="can_jump_to"):
+            decorator(can_jump_to=jumps)
+
+
+def test_a_state_of_other_keys_is_refused() -> None:
+    class Counting(AgentMiddleware):
+        state_schema = dict
+
+    with pytest.raises(InvalidDefinition, match="Counting has a state_schema; the state of a thread is its messages"):
+        office("ok", middleware=[Counting()])
 
 
 # -- calls that middleware edits, invents, answers or drops -------------------------------------------
@@ -384,7 +402,7 @@ async def test_a_hook_cannot_answer_a_call_that_is_not_there() -> None:
         return {"messages": [ToolMessage("x", tool_call_id="nowhere")]}
 
     agent, _ = office("ok", middleware=[answer])
-    with pytest.raises(InvalidInput, match="no call of this reply"):
+    with pytest.raises(InvalidInput, match="no call before it in this reply"):
         await agent.ainvoke(say("a"), thread())
 
 

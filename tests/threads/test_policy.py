@@ -9,6 +9,7 @@ from assent.store import MemoryStore
 from assent.testing import call
 from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, SqliteSaver, create_agent
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
+from tests.unit.support import named
 
 CONFIGS: list[tuple[Any, str]] = [
     (None, "is True, False or"),
@@ -84,7 +85,7 @@ def test_there_is_one_policy() -> None:
         {"checkpointer": False},
         {"system_prompt": 1},
     ],
-    ids=str,
+    ids=named,
 )
 def test_an_agent_that_cannot_be_is_refused_when_it_is_made(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidDefinition):

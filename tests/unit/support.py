@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -116,3 +117,8 @@ def python(code: str, *options: str, cwd: Path | None = None) -> subprocess.Comp
         encoding="utf-8",
         timeout=HANGS,
     )
+
+
+def named(value: Any) -> str:
+    """A value as a test's name: without addresses, since processes that share the tests must agree on the names."""
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))

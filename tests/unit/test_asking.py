@@ -16,6 +16,7 @@ from assent.errors import AlreadyDecided, InvalidDecision, ReplayMismatch
 from assent.testing import ScriptedModel, call
 from tests.unit.support import (
     asked,
+    named,
     outcomes,
     outputs,
     python,
@@ -279,7 +280,7 @@ async def test_an_answer_must_fit_what_was_asked(
     assert result.final_output == "done"
 
 
-@pytest.mark.parametrize("answer", [float("nan"), {1, 2}, object(), "\ud800"], ids=repr)
+@pytest.mark.parametrize("answer", [float("nan"), {1, 2}, object(), "\ud800"], ids=named)
 async def test_an_answer_that_is_not_json_is_refused(answer: Any) -> None:
     book, _ = asking(True)
     agent = scripted(call("book", {"city": "Rome"}), tools=[book])

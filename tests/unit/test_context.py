@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from assent import Agent, RunContextWrapper, Runner, RunState, ToolApprovalItem, ToolContext, Usage, function_tool
 from assent.errors import AlreadyDecided, AssentError, Conflict, ContextMissing, QuestionNotFound
 from assent.testing import call
-from tests.unit.support import HANGS, facts, outcomes, reloaded, scripted, sending, told
+from tests.unit.support import HANGS, facts, named, outcomes, reloaded, scripted, sending, told
 
 # -- what code gets to know ------------------------------------------------------------------------
 
@@ -409,7 +409,7 @@ async def test_a_context_given_on_resume_replaces_the_states() -> None:
     assert seen == [{"user": "bob"}]
 
 
-@pytest.mark.parametrize("context", [Team("a"), User(name="a", since=MOMENT), Secret("k"), 5], ids=repr)
+@pytest.mark.parametrize("context", [Team("a"), User(name="a", since=MOMENT), Secret("k"), 5], ids=named)
 async def test_strict_saving_fails_for_all_but_mappings(context: Any) -> None:
     agent, state, seen = await paused(context)
     with pytest.raises(ContextMissing):

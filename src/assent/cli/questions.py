@@ -68,12 +68,14 @@ def _parts(question: Question) -> list[tuple[str, str]]:
         ("question", question.id),
         ("run", question.run),
         ("agent", question.agent),
+        ("under", "/".join(question.path) or None),
         ("tool", question.tool),
         ("kind", question.kind),
         ("arguments", question.arguments),
         ("reason", question.reason),
         ("prompt", None if question.prompt is None else encode(question.prompt).decode()),
         ("schema", None if question.schema is None else encode(question.schema).decode()),
+        ("evidence", encode(question.evidence).decode() if question.evidence else None),
         ("allowed", ", ".join(question.allowed)),
         ("asked", when(question.at)),
         ("until", None if question.until is None else when(question.until)),
@@ -96,6 +98,9 @@ async def decide(options: Namespace) -> int:
             shown = await store.question(options.question)
             for name, value in _parts(shown):
                 say(f"{name}: {value}")
+            if shown.verdict is not None:
+                say("It was decided already. Nothing was recorded.")
+                return 1
             if not confirmed(f"{_worded(decision)} as {visible(options.by)}?"):
                 say("Nothing was decided.")
                 return 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.json import encode
 
+from ..core.run import UNDER_WAY
 from ..store.open import open_store
 from ..store.record import Entry, RunRecord
 from .write import confirmed, put, put_json, put_table, say, when
@@ -89,8 +90,11 @@ async def erase(options: Namespace) -> int:
 async def retry(options: Namespace) -> int:
     """Take a run and give it back: it is due now, and its failures are forgotten."""
     async with open_store(options.url, create=False) as store:
-        seq = (await store.read(options.run, 2**31 - 1)).record.seq
-        lease = await store.take(options.run, "assent runs retry", seq=seq, hold=10)
+        record = (await store.read(options.run, 2**31 - 1)).record
+        if record.status not in UNDER_WAY:
+            say(f"Run {options.run} is {record.status}; there is nothing in it for a worker to do.")
+            return 1
+        lease = await store.take(options.run, "assent runs retry", seq=record.seq, hold=10)
         await store.release(lease, again_in=0)
     put(f"Workers look at {options.run} again.")
     return 0

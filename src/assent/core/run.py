@@ -242,6 +242,8 @@ _identity = id
 
 # -- reading -------------------------------------------------------------------------------------
 
+UNDER_WAY = ("working", "waiting")
+"""A run of another status is not for whoever drives what is owed."""
 ENDED = ("done", "exhausted", "closed")
 
 

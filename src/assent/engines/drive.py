@@ -9,14 +9,14 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.facts import AnyFact, Began
-from ..core.run import status
+from ..core.run import UNDER_WAY, status
 from ..errors import MaxTurnsExceeded, RunFinished
 from ..hooks import RunHooks
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
 from ..runtime.keeper import Keeper
 from ..runtime.registry import AgentRegistry
-from ..runtime.runner import Order, _resume, _through
+from ..runtime.runner import Order, drive_through, resume
 from ..runtime.saved_context import LEFT_OUT
 from ..runtime.state import state_of
 from ..sessions.session import Session
@@ -58,7 +58,7 @@ class Plan:
         context = await _given(self.context, stored.record) if own else None
         state = state_of(agent, stored, context, self.config)
         order = Order(await self._session(stored), None, self.store)
-        driver = _resume(agent, state, context, None, self.config, self.hooks, order, lease)
+        driver = resume(agent, state, context, None, self.config, self.hooks, order, lease)
         keeper_of(driver).saved = NOT_SAVED if context is not None else stored.context
         driver.gentle = True
         return driver
@@ -104,7 +104,7 @@ class Drive:
         """Take the run up and drive it. What this raises is why it could not go on, and the lease still holds."""
         stored = await self.plan.store.read(self.lease.run)
         self.record, self.known = stored.record, len(stored.facts)
-        if stored.record.status not in ("working", "waiting"):  # one that was cancelled is resumed by a person
+        if stored.record.status not in UNDER_WAY:  # one that was cancelled is resumed by a person
             raise RunFinished(f"The run is {stored.record.status}; there is nothing to do in it.")
         driver = self._driver = await self.plan.driver(stored, self.lease)
         if self.halted:
@@ -121,7 +121,7 @@ class Drive:
         driver.journal.listen(heard)
         try:
             await keeper.begin()
-            await _through(driver)
+            await drive_through(driver)
         except BaseException:
             await self._put_down(keeper)
             raise
@@ -136,7 +136,7 @@ class Drive:
     async def _put_down(self, keeper: Keeper) -> None:
         """Write what was done. The lease is left to the worker: it says when the run is looked at again."""
         try:
-            await keeper.flush()
+            await keeper.save()
         except Exception as error:
             log.warning("What run %s did last could not be written: %s", self.lease.run, error)
         keeper.lease = None
@@ -150,7 +150,7 @@ class Drive:
 
     def over(self) -> bool:
         """Whether the run has nothing left for a worker to do, as far as the drive knows."""
-        return self._driver is not None and status(self._driver.journal.run) not in ("working", "waiting")
+        return self._driver is not None and status(self._driver.journal.run) not in UNDER_WAY
 
 
 def keeper_of(driver: Driver) -> Keeper:

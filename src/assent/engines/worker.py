@@ -19,6 +19,7 @@ from ..agent import Agent
 from ..approval.decision import checked_name
 from ..approval.question import new_id
 from ..core.digest import text as clean_text
+from ..core.run import UNDER_WAY
 from ..errors import (
     AgentNotFound,
     AssentError,
@@ -329,7 +330,7 @@ class Worker:
         run = drive.lease.run
         with suppress(StoreFailed, NotFound, Conflict, UnreadableState):
             stored = await self.store.read(run, drive.known)
-            if (stored.facts or drive.joined) and stored.record.status in ("working", "waiting"):
+            if (stored.facts or drive.joined) and stored.record.status in UNDER_WAY:
                 lease = await self.store.take(run, self.name, seq=stored.record.seq, hold=self._plan.config.lease)
                 await self._give_back(lease, 0.0)
 

@@ -235,6 +235,8 @@ async def run_instead(
     journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
     if journal.flush is not None:
         await journal.flush()
+        if driver.stopped(path):
+            raise Conflict("The run was stopped before the tool could be entered.")
     inside = ToolContext(ctx.context, driver.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
     value = await tool.invoke(inside, bound)
     if tool.tool_output_guardrails:

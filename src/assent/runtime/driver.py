@@ -15,7 +15,7 @@ from ..approval.gate import Arguments
 from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import text as clean_text
-from ..core.run import CallState, Run, overdue, owed, status
+from ..core.run import UNDER_WAY, CallState, Run, overdue, owed, status
 from ..core.transcript import Item
 from ..errors import (
     Conflict,
@@ -341,7 +341,7 @@ class Driver:
 
     async def _wind_down(self) -> None:
         run = self.journal.run
-        if status(run) in ("working", "waiting"):
+        if status(run) in UNDER_WAY:
             self.journal.add(f.Cancelled("local", at=self.journal.now()))
         bodies = [task for (path, call), task in self.busy.items() if self._is_body(path, call)]
         for task in self.busy.values():

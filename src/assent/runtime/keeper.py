@@ -75,6 +75,8 @@ class Keeper:
         self.news: asyncio.Future[None] | None = None
         """Done when others have written something; for a drive that waits."""
         self.lost = False
+        self.failing = False
+        """Whether a write has failed: none is begun by the way until the drive begins again, or ends."""
         self.unwritten += self._recent(known)
         self.journal.listen(self._heard)
         self.journal.flush = self.flush
@@ -129,6 +131,8 @@ class Keeper:
                 await self.look()
             except StoreFailed as error:
                 log.warning("The lease of run %s could not be renewed: %s", self.journal.run.id, error)
+            except Overtaken:
+                pass  # the drive was told, and may begin again: it needs the lease
             except Exception as error:
                 self._stop(error)
                 return
@@ -139,12 +143,14 @@ class Keeper:
         assert self.lease is not None
         if not await self.store.renew([self.lease], hold=self.hold):
             raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
-        if self.writing is None and (await self.store.read(self.journal.run.id, self.seq)).facts:
-            self.writing = self._task(self._merge())
-            await asyncio.shield(self.writing)
+        if self.writing is not None:
+            return  # it finds out by itself
+        found = (await self.store.read(self.journal.run.id, self.seq)).facts
+        if found and self.writing is None:  # what was begun meanwhile may be what was found
+            await asyncio.shield(self._begin(self._merge()))
 
     def _stop(self, error: Exception) -> None:
-        self.lost = self.lost or isinstance(error, LeaseLost)
+        self.lost, self.failing = self.lost or isinstance(error, LeaseLost), True
         self.driver.fail((), error)
         self._tell()
 
@@ -162,8 +168,8 @@ class Keeper:
 
     def kick(self) -> None:
         """Begin to write what there is, and go on."""
-        if self.unwritten and self.writing is None and not self.lost:
-            self.writing = self._task(self._write())
+        if self.unwritten and self.writing is None and not self.failing:
+            self._begin(self._write())
 
     async def flush(self) -> None:
         """What is in the journal now is in the store when this returns."""
@@ -171,9 +177,15 @@ class Keeper:
         while wanted is not None and any(fact is wanted for fact in reversed(self.unwritten)):
             if self.lost:
                 raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
-            if self.writing is None:
-                self.writing = self._task(self._write())
-            await asyncio.shield(self.writing)
+            await asyncio.shield(self.writing or self._begin(self._write()))
+
+    async def save(self) -> None:
+        """Write what is left; what cannot follow what others have written is left out, and what happened is not."""
+        try:
+            await self.flush()
+        except Overtaken:
+            await self.again()
+            await self.flush()
 
     async def finish(self) -> bool:
         """Write what is left and give the run back; False if others have written something to go on with."""
@@ -183,8 +195,7 @@ class Keeper:
             if self.lost:
                 raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
             if self.lease is not None and self.merges == merges:
-                self.writing = self._task(self._write())
-                await asyncio.shield(self.writing)
+                await asyncio.shield(self._begin(self._write()))
         finally:
             self.ending = False
         return self.lease is None
@@ -212,9 +223,8 @@ class Keeper:
         What cannot be written is left to whoever has the state, and so is the lease, until it runs out.
         """
         for _ in range(TRIES):
-            self.writing = self._task(self._write(release=True))
             try:
-                await asyncio.shield(self.writing)
+                await asyncio.shield(self._begin(self._write(release=True)))
             except Overtaken:
                 await self.again()
             if self.lease is None:
@@ -226,10 +236,14 @@ class Keeper:
         while self.writing is not None:
             await asyncio.wait([self.writing])
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A write has a task of its own: whoever waits for it may be cancelled, and it may not be cut in two."""
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A write has a task of its own: whoever waits for it may be cancelled, and it may not be cut in two. There is
+        one at a time."""
+        assert self.writing is None
         task = asyncio.create_task(self._written(work))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits for it is told
+        if not task.done():  # a loop may have done it at once
+            self.writing = task
         return task
 
     async def _written(self, work: Coroutine[Any, Any, None]) -> None:
@@ -363,7 +377,7 @@ class Keeper:
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
         self.seq, self.unwritten, self.projection = len(stored.facts), [], Projection()
-        self.joined = False
+        self.joined = self.failing = False
         for fact in outcomes:
             with suppress(IllegalFact):
                 self.journal.add(fact)

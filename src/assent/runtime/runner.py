@@ -86,8 +86,10 @@ class Runner:
                 with `Runner.run(agent, await store.load(run_id), store=store)`, or let a `Worker` do so.
         """
         order = _order(previous_response_id, auto_previous_response_id, conversation_id, session, store)
-        driver, begin = _prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
-        await _drive(driver, begin)
+        if order.store is not None:
+            await order.store.open()
+        driver, begin = prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
+        await drive(driver, begin)
         return RunResult(driver)
 
     @classmethod
@@ -145,9 +147,9 @@ class Runner:
         except RuntimeError:
             raise UsageError("run_streamed needs a running event loop; call it in an async function.") from None
         order = _order(previous_response_id, auto_previous_response_id, conversation_id, session, store)
-        driver, begin = _prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
+        driver, begin = prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
         result = RunResultStreaming(driver)
-        result._start(_drive(driver, begin))
+        result._start(drive(driver, begin))
         return result
 
 
@@ -199,7 +201,7 @@ def _check_store(store: Any) -> None:
             raise UsageError(f"store must be a Store, such as SQLiteStore(path), got {store!r:.80}.")
 
 
-def _prepare(
+def prepare(
     agent: Agent[Any],
     input: str | list[Item] | RunState[Any] | Stored,
     context: Any,
@@ -220,7 +222,7 @@ def _prepare(
         raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
     if not isinstance(input, str | list):
         state = _state(agent, input, context, config)
-        driver = _resume(agent, state, context, max_turns, config, hooks, order)
+        driver = resume(agent, state, context, max_turns, config, hooks, order)
         return driver, driver.keeper.begin if driver.keeper is not None else None
     if isinstance(input, str) and input.startswith('{"schema":') and '"journal":[' in input:
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
@@ -282,7 +284,7 @@ def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> Ru
     return state_of(agent, input, context, config)
 
 
-def _resume(
+def resume(
     agent: Agent[Any],
     state: RunState[Any],
     context: Any,
@@ -292,6 +294,7 @@ def _resume(
     order: Order,
     lease: Lease | None = None,
 ) -> Driver:
+    """A driver for a state, which is spent then; with the lease of a run that was claimed already."""
     if state._spent:
         raise StateSpent()
     run = state._journal.run
@@ -370,12 +373,13 @@ async def _load(driver: Driver, begin: Any) -> None:
         driver.loading = None
 
 
-async def _drive(driver: Driver, begin: Any) -> None:
+async def drive(driver: Driver, begin: Any) -> None:
+    """Begin, if that is still to be done, and drive; what this raises has the run as it is now, as `state`."""
     work = _driven(driver, begin)
     await (work if driver.observer is None else driver.observer.drive(work))
 
 
-async def _through(driver: Driver) -> None:
+async def drive_through(driver: Driver) -> None:
     """Drive to the end; where others have changed the run's course meanwhile, go on with theirs."""
     keeper = driver.keeper
     if keeper is None:
@@ -393,32 +397,12 @@ async def _through(driver: Driver) -> None:
     await keeper.close()
 
 
-async def go_on(
-    agent: Agent[Any],
-    stored: Stored,
-    store: Store,
-    lease: Lease,
-    *,
-    context: Any = None,
-    config: RunConfig = DEFAULT,
-    hooks: RunHooks[Any] | None = None,
-    session: Session | None = None,
-) -> RunResult:
-    """Drive a run that a worker has claimed."""
-    state = state_of(agent, stored, context, config)
-    order = Order(session, None, store)
-    driver = _resume(agent, state, context, None, config, hooks, order, lease)
-    assert driver.keeper is not None
-    await _drive(driver, driver.keeper.begin)
-    return RunResult(driver)
-
-
 async def _driven(driver: Driver, begin: Any) -> None:
     """Drive, and let no exception leave without the run as it is now."""
     try:
         if begin is not None:
             await _load(driver, begin)
-        await _through(driver)
+        await drive_through(driver)
         run = driver.journal.run
         if not run.open and status(run) == "exhausted":
             raise MaxTurnsExceeded(

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from ..core.digest import described
 from ..core.transcript import Item
 from ..errors import SessionFailed, UsageError
-from .sqlite import LARGEST, _decode, _name, _number, _texts
+from .stored import LARGEST, Closing, checked_name, checked_number, decode, texts_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from uuid import UUID
 
     from .server import Connection
@@ -39,7 +38,7 @@ SHOWN = ("service", "host", "hostaddr", "port", "user", "dbname")
 """What of an address is shown. Its password is not."""
 
 
-class PostgresSession:
+class PostgresSession(Closing):
     """A conversation kept in a Postgres database. Needs `pip install "assent[postgres]"`.
 
     The url is one that libpq knows: `postgresql://user:password@host/database`. Any number of sessions,
@@ -51,7 +50,7 @@ class PostgresSession:
     """
 
     def __init__(self, session_id: str, url: str, *, timeout: float = 10.0) -> None:
-        self.session_id = _name(session_id, "A session's id")
+        self.session_id = checked_name(session_id, "A session's id")
         """Which conversation this is."""
         try:
             from .server import share  # brings psycopg
@@ -62,11 +61,10 @@ class PostgresSession:
         settings = _settings(url)
         self._where = " ".join(["Postgres", *(f"{name}={settings[name]}" for name in SHOWN if name in settings)])
         self._timeout = _seconds(timeout)
-        self._closed = False
         self._tables: UUID | None = None
         self._key = _key(session_id)
         self._lock = _lock(self._key)
-        self._line = share(settings, self._lock)
+        self._line = self._shared = share(settings, self._lock)
         self._line.join(self)
 
     def __repr__(self) -> str:
@@ -74,7 +72,7 @@ class PostgresSession:
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """The latest `limit` items, oldest first; all of them if there is no limit."""
-        count = None if limit is None else min(_number(limit, "A limit"), LARGEST)
+        count = None if limit is None else min(checked_number(limit, "A limit"), LARGEST)
 
         def read(connection: Connection) -> list[Item]:
             rows = connection.execute(LATEST, (self._key, count)).fetchall()
@@ -84,7 +82,7 @@ class PostgresSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Add items at the end, in their order: all of them side by side, or none."""
-        rows = [(self._key, text) for text in _texts(items)]
+        rows = [(self._key, text) for text in texts_of(items)]
         await self._do(lambda connection: connection.cursor().executemany(ADD, rows), lock=self._lock)
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
@@ -93,9 +91,9 @@ class PostgresSession:
         If something else is stored there, the run was taken up from an earlier save and took another
         course: what is stored of it from `position` on is replaced.
         """
-        run = _key(_name(run_id, "A run's id"))
-        texts = _texts(items)
-        if _number(position, "A position") > LARGEST - len(texts):
+        run = _key(checked_name(run_id, "A run's id"))
+        texts = texts_of(items)
+        if checked_number(position, "A position") > LARGEST - len(texts):
             raise UsageError(f"There is no position {position}.")
 
         def change(connection: Connection) -> None:
@@ -128,34 +126,6 @@ class PostgresSession:
 
         await self._do(clear, lock=self._lock)
 
-    def close(self) -> None:
-        """Let go of the server, when what was begun is done. Closing twice is once."""
-        if (closing := self._closing()) is not None:
-            closing.result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        if (closing := self._closing()) is not None:
-            await asyncio.wrap_future(closing)
-
-    def _closing(self) -> Future[None] | None:
-        if self._closed:
-            return None
-        self._closed = True
-        return self._line.lane.submit(self._leave)
-
-    def _leave(self) -> None:
-        if self._line.leave(self):
-            self._line.disconnect()
-
     async def _do(self, work: Callable[[Connection], R], *, lock: int | None = None, repeatable: bool = False) -> R:
         if self._closed:
             raise SessionFailed(f"Session {self.session_id!r} was closed. Make a new one; its items are still there.")
@@ -174,7 +144,7 @@ class PostgresSession:
 
     def _item(self, seq: int, text: str) -> Item:
         try:
-            return _decode(text)
+            return decode(text)
         except (msgspec.DecodeError, RecursionError) as error:
             raise SessionFailed(
                 f"Session {self.session_id!r} has an item that is damaged: row {seq} of assent_session_items in "

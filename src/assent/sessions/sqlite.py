@@ -6,16 +6,16 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ..core.digest import BadJSON, described, holds, plain
+from ..core.digest import described
 from ..core.transcript import Item
-from ..errors import InvalidInput, SessionFailed, UsageError
+from ..errors import SessionFailed, UsageError
+from .stored import LARGEST, Closing, checked_name, checked_number, decode, texts_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from sqlite3 import Connection
 
 R = TypeVar("R")
@@ -30,14 +30,9 @@ STORED = "SELECT position, item FROM assent_items WHERE session = ? AND run = ? 
 REWIND = "DELETE FROM assent_items WHERE session = ? AND run = ? AND position >= ?"
 REMOVE = "DELETE FROM assent_items WHERE seq = ?"
 CLEAR = "DELETE FROM assent_items WHERE session = ?"
-LARGEST = 2**63 - 1
-"""The largest integer that SQLite knows."""
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
-_encode = msgspec.json.Encoder().encode
 
 
-class SQLiteSession:
+class SQLiteSession(Closing):
     """A conversation kept in an SQLite file, or in memory as long as this object lives.
 
     Any number of sessions, threads, event loops and processes may use one file at once; sessions of
@@ -47,15 +42,14 @@ class SQLiteSession:
     """
 
     def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, busy_timeout: float = 5.0) -> None:
-        self.session_id = _name(session_id, "A session's id")
+        self.session_id = checked_name(session_id, "A session's id")
         """Which conversation this is."""
         self._path = _path(db_path)
         self._busy_timeout = _seconds(busy_timeout)
-        self._closed = False
         self._file: bytes | None = None
         from .database import share  # brings sqlite3
 
-        self._database = share(self._path)
+        self._database = self._shared = share(self._path)
         self._database.join(self)
 
     def __repr__(self) -> str:
@@ -63,7 +57,7 @@ class SQLiteSession:
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """The latest `limit` items, oldest first; all of them if there is no limit."""
-        count = -1 if limit is None else min(_number(limit, "A limit"), LARGEST)
+        count = -1 if limit is None else min(checked_number(limit, "A limit"), LARGEST)
 
         def read(connection: Connection) -> list[Item]:
             rows = connection.execute(LATEST, (self.session_id, count)).fetchall()
@@ -73,7 +67,7 @@ class SQLiteSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Add items at the end, in their order: all of them side by side, or none."""
-        await self._change(ADD, [(self.session_id, text) for text in _texts(items)])
+        await self._change(ADD, [(self.session_id, text) for text in texts_of(items)])
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
         """Add what a run generated; what is stored of that run at these positions already is not stored again.
@@ -83,9 +77,9 @@ class SQLiteSession:
         """
         from .database import transaction
 
-        run = _name(run_id, "A run's id")
-        texts = _texts(items)
-        if _number(position, "A position") > LARGEST - len(texts):
+        run = checked_name(run_id, "A run's id")
+        texts = texts_of(items)
+        if checked_number(position, "A position") > LARGEST - len(texts):
             raise UsageError(f"There is no position {position}.")
 
         def change(connection: Connection) -> None:
@@ -116,34 +110,6 @@ class SQLiteSession:
         """Remove all items of this session."""
         await self._change(CLEAR, [(self.session_id,)])
 
-    def close(self) -> None:
-        """Let go of the database, when what was begun is done. A session in memory is lost. Closing twice is once."""
-        if (closing := self._closing()) is not None:
-            closing.result()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        if (closing := self._closing()) is not None:
-            await asyncio.wrap_future(closing)
-
-    def _closing(self) -> Future[None] | None:
-        if self._closed:
-            return None
-        self._closed = True
-        return self._database.lane.submit(self._leave)
-
-    def _leave(self) -> None:
-        if self._database.leave(self):
-            self._database.disconnect()
-
     async def _change(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
         from .database import transaction
 
@@ -171,34 +137,12 @@ class SQLiteSession:
 
     def _item(self, seq: int, text: Any) -> Item:
         try:
-            return _decode(text)
+            return decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError) as error:
             raise SessionFailed(
                 f"Session {self.session_id!r} has an item that is damaged: row {seq} of assent_items in {self._path} "
                 f"({error}). Mend or delete that row, or clear the session."
             ) from None
-
-
-def _texts(items: Any) -> list[str]:
-    """The items as JSON text. They are the session's own from here on, whoever changes the list."""
-    if not isinstance(items, list | tuple) or not all(isinstance(item, dict) for item in items):
-        raise InvalidInput(f"A session takes a list of items (dicts), got {described(items)}. Nothing was stored.")
-    try:
-        return [_encode(plain(item)).decode() for item in items]
-    except BadJSON as error:
-        raise InvalidInput(f"An item cannot be stored: {error}. Nothing was stored.") from None
-
-
-def _name(value: Any, what: str) -> str:
-    if not isinstance(value, str) or not value or not holds(value):
-        raise UsageError(f"{what} is a text that is not empty, got {described(value)}.")
-    return value
-
-
-def _number(value: Any, what: str) -> int:
-    if type(value) is not int or value < 0:
-        raise UsageError(f"{what} is a whole number, 0 or more, got {described(value)}.")
-    return value
 
 
 def _seconds(value: Any) -> float:

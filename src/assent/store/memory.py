@@ -13,18 +13,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy, deepcopy
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
 from ..core.facts import AnyFact
-from ..core.fold import fold
-from ..core.run import ENDED, Run
+from ..core.run import ENDED, UNDER_WAY
 from ..errors import (
     Conflict,
-    IllegalFact,
     LeaseLost,
     Overtaken,
     QuestionNotFound,
@@ -33,11 +31,11 @@ from ..errors import (
     RunNotFound,
     StoreFailed,
     UnreadableState,
-    UsageError,
 )
 from .packing import START, is_erased, link, pack, redacted, unpack
-from .projection import Projection, record_of
+from .projection import anew
 from .record import (
+    MARK,
     Change,
     Entry,
     GrantRecord,
@@ -48,16 +46,9 @@ from .record import (
     SavedContext,
     Stored,
     cursor,
-    position,
+    page_start,
 )
 from .store import Store
-
-MOST = 1000
-"""How many a page holds at most."""
-UNDER_WAY = ("working", "waiting")
-"""A run of another status is not for a worker."""
-MARK = 8
-"""How much of a fingerprint is needed at least to find a tool by it."""
 
 T = TypeVar("T")
 
@@ -399,7 +390,9 @@ class MemoryStore(Store):
         with self._locked():
             kept = self._kept(run_id)
             if kept.record.status not in ENDED:
-                raise Conflict(f"Run {run_id!r} is not over, it is {kept.record.status}; cancel it and close it first.")
+                raise Conflict(
+                    f"Run {run_id!r} is not over, it is {kept.record.status}. Erase it when it is, or purge it."
+                )
             if kept.record.erased is not None:
                 return
             now, rows = self._now(), [row._replace(text=redacted(row.text)) for row in kept.rows]
@@ -409,6 +402,7 @@ class MemoryStore(Store):
                 if question.run == run_id:
                     question.arguments = question.reason = ""
                     question.prompt = question.schema = None
+                    question.evidence = ()
             for grant in self._grants.values():
                 if grant.run == run_id:
                     grant.message = grant.pins = None
@@ -499,19 +493,10 @@ def _page(
     found: Iterable[T], place: Callable[[T], tuple[int, str]], limit: int, after: str | None, own: Callable[[T], T]
 ) -> Page[T]:
     """The first of what was found that come after the page before, as copies."""
-    if type(limit) is not int or not 1 <= limit <= MOST:
-        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {limit!r:.80}.")
-    start = _start(after)
+    start = page_start(limit, after)
     first = heapq.nsmallest(limit + 1, (each for each in found if start is None or place(each) > start), key=place)
     more = cursor(*place(first[limit - 1])) if len(first) > limit else None
     return Page([own(each) for each in first[:limit]], more)
-
-
-def _start(after: Any) -> tuple[int, str] | None:
-    try:
-        return None if after is None else position(after)
-    except (DecodeError, TypeError, UnicodeEncodeError):
-        raise UsageError(f"after is the `next` of the page before, got {after!r:.80}.") from None
 
 
 def _check_chain(kept: _Kept, after: int = 0) -> None:
@@ -535,13 +520,4 @@ def _facts(kept: _Kept, after: int = 0) -> list[AnyFact]:
 def _projected(kept: _Kept) -> Change:
     """All records of a run, made anew."""
     _check_chain(kept)
-    run, projection, facts = Run(), Projection(), _facts(kept)
-    try:
-        for fact in facts:
-            fold(run, fact)
-            projection.note(run, fact)
-    except IllegalFact as error:
-        raise UnreadableState(f"Run {kept.record.id!r} is damaged: {error}") from None
-    change = projection.change(run, 0, facts, 0)
-    change.record = record_of(run, len(facts), kept.rows[-1].at)
-    return change
+    return anew(kept.record.id, _facts(kept), kept.rows[-1].at)

@@ -31,7 +31,7 @@ def open_store(url: str, *, create: bool = True, upgrade: bool = False) -> SQLSt
     if type(url) is not str or not url:
         raise UsageError(f"A store's address is text, such as sqlite:///runs.db, got {url!r:.80}.")
     scheme = url.partition("://")[0] if "://" in url else ""
-    if scheme in POSTGRES:
+    if scheme.partition("+")[0] in POSTGRES:  # as SQLAlchemy writes them, too
         return _postgres()(url, upgrade=upgrade)
     if scheme not in ("", "sqlite"):
         raise UsageError(f"There is no store for {scheme!r:.40}; give postgresql://..., sqlite:///file.db, or a path.")

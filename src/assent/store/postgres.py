@@ -67,8 +67,17 @@ class PostgresStore(SQLStore):
         return f"<PostgresStore {self._server.name}>"
 
     def clock(self) -> float:
-        """The time on the store's clock, in seconds since 1970. The first time, the server is asked."""
+        """The time on the store's clock, in seconds since 1970.
+
+        The server is asked if it never was, and that blocks; any other method of the store, and `open`, asks it too.
+        """
         return self._server.now() if self._clock is None else self._clock()
+
+    async def open(self) -> None:
+        """Ask the server for the time, unless it is known."""
+        self._check()
+        if self._clock is None and self._server.clock.read() is None:
+            await self._lane.do(self._server.now)
 
     async def upgrade(self) -> None:
         """Make the tables, or bring them to what this Assent needs; of several that do it at once, one does."""

@@ -9,8 +9,10 @@ from msgspec.json import decode
 from ..approval.question import evidence_of, item_of
 from ..core import facts as f
 from ..core.facts import AnyFact
+from ..core.fold import fold
 from ..core.rules import ASKED, verdict_of
 from ..core.run import Run, deadline, questions, status
+from ..errors import IllegalFact, UnreadableState
 from ..item import Evidence
 from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled
 
@@ -146,6 +148,20 @@ def _open(run: Run) -> Iterator[str]:
 
 def _at(run: Run, fact: AnyFact) -> int:
     return _began(run) + fact.at
+
+
+def anew(run_id: str, facts: list[AnyFact], at: int) -> Change:
+    """All the records of a run, made from its facts; the last of them was written at this time."""
+    run, projection = Run(), Projection()
+    try:
+        for fact in facts:
+            fold(run, fact)
+            projection.note(run, fact)
+    except IllegalFact as error:
+        raise UnreadableState(f"Run {run_id!r} is damaged: {error}") from None
+    change = projection.change(run, 0, facts, 0)
+    change.record = record_of(run, len(facts), at)
+    return change
 
 
 def record_of(run: Run, seq: int, now: int) -> RunRecord:

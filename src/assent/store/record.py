@@ -12,11 +12,18 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from ..core.digest import holds
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.run import Status
+from ..errors import UsageError
 from ..item import Evidence
 
 T = TypeVar("T", default=Any)
+
+MOST = 1000
+"""How many a page holds at most."""
+MARK = 8
+"""How much of a fingerprint is needed at least to find a tool by it."""
 
 Settlement = Verdict | Literal["replaced", "void"]
 """How a question came to its end: answered, replaced by another one, or void because its run was closed."""
@@ -209,6 +216,14 @@ def cursor(at: int, id: str) -> str:
     return msgspec.json.encode((at, id)).decode()
 
 
-def position(after: str) -> tuple[int, str]:
-    """What `cursor` was made of, or `msgspec.DecodeError`."""
-    return _cursor.decode(after)
+def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
+    """What `cursor` was made of; `UsageError` if it was made of nothing, or if the limit is not one."""
+    if type(limit) is not int or not 1 <= limit <= MOST:
+        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {limit!r:.80}.")
+    try:
+        start = None if after is None else _cursor.decode(after)
+    except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
+        start = (-1, "")
+    if start is not None and (not 0 <= start[0] < 2**63 or not holds(start[1])):
+        raise UsageError(f"after is the `next` of the page before, got {after!r:.80}.")
+    return start

@@ -195,6 +195,10 @@ class Store(ABC):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
+    async def open(self) -> None:
+        """Have at hand what `clock` needs, where that takes its time. A store whose clock is here needs nothing."""
+        return
+
     # -- what follows from it ----------------------------------------------------------------------
 
     async def load(self, run_id: str) -> Stored:

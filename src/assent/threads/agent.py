@@ -8,7 +8,7 @@ runner.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -22,13 +22,13 @@ from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import described, holds
 from ..core.run import ENDED, CallState, Run, owed
-from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
+from ..errors import LeaseLost, MaxTurnsExceeded, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
 from ..runtime.blocking import block, iterate
 from ..runtime.cast import Cast
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
 from ..runtime.keeper import past
-from ..runtime.runner import Order, Part, _drive, _prepare
+from ..runtime.runner import Order, Part, drive, prepare
 from ..runtime.value import input_json
 from ..runtime.view import View
 from ..store.memory import MemoryStore
@@ -145,7 +145,8 @@ class ThreadAgent:
         """
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None:
-            await _drive(opened.driver, None)
+            with _told_of_limit():
+                await drive(opened.driver, None)
         return self._state(opened)
 
     def stream(
@@ -192,14 +193,18 @@ class ThreadAgent:
         if opened.driver is not None:
             stream = ThreadStream(opened.driver, modes, self._gated)
             before = WRITER.set(stream.write)
-            stream._start(_drive(opened.driver, None))
+            stream._start(drive(opened.driver, None))
             WRITER.reset(before)
-            async with aclosing(stream.stream_events()) as events:  # type: ignore[type-var]
-                if "values" in modes:
-                    yield "values", stream.state()
-                async for event in events:
-                    if isinstance(event, tuple):
-                        yield event
+            with _told_of_limit():
+                try:
+                    if "values" in modes:
+                        yield "values", stream.state()
+                    async with aclosing(stream.stream_events()) as events:  # type: ignore[type-var]
+                        async for event in events:
+                            if isinstance(event, tuple):
+                                yield event
+                finally:  # whoever stops at the first chunk has not begun to read events
+                    await stream._left()
         for last in last_chunks(modes, opened.run, self._state(opened), self._prefix):
             yield last
 
@@ -247,7 +252,8 @@ class ThreadAgent:
 
     def _thread(self, config: Any) -> str:
         options = config.get("configurable") if isinstance(config, Mapping) else None
-        thread = options.get("thread_id") if isinstance(options, Mapping) else None
+        options = options if isinstance(options, Mapping) else {}
+        thread = options.get("thread_id")
         if type(thread) in (int, UUID):
             thread = str(thread)
         if type(thread) is not str or not thread or not holds(thread):
@@ -255,13 +261,15 @@ class ThreadAgent:
                 'Say which thread: config={"configurable": {"thread_id": "..."}}, a text of your own; '
                 f"got {described(config)}."
             )
+        if options.get("checkpoint_id") is not None:
+            raise UsageError("A thread goes on where it stands, and cannot go back to a checkpoint_id; leave it out.")
         return thread
 
     async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending) -> Opened:
         """The thread, ready to be driven: with what is said on it now, or what was answered."""
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
-        limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
+        limit = _limit(config)
         if self.store is None and not self._inner:
             return await self._alone(input, context, limit)
         store, thread = self._kept(), self._thread(config)
@@ -291,7 +299,8 @@ class ThreadAgent:
     ) -> Opened:
         part = Part(thread, f"{thread}:{_number(last) + 1}", last.id if last is not None else None)
         order = Order(store=store, part=part)
-        driver, begin = _prepare(self.agent, items, context, limit or self._max_turns, self._config, None, order)
+        turns = self._max_turns if limit is None else limit
+        driver, begin = prepare(self.agent, items, context, turns, self._config, None, order)
         try:
             await _taken_up(driver, begin)
         except (LeaseLost, Overtaken):
@@ -303,7 +312,8 @@ class ThreadAgent:
 
     async def _go_on(self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None) -> Opened:
         for _ in range(TRIES):
-            driver, begin = _prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
+            with _told_of_limit():
+                driver, begin = prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
             try:
                 await _taken_up(driver, begin)
                 return Opened(driver, driver.journal.run, driver.before)
@@ -347,8 +357,12 @@ class ThreadAgent:
                     'message what becomes of it: on_pending="reject" rejects it, on_pending="keep" lets it wait.'
                 )
             states = [state for each in waiting for _, state in each.states]
-            if any(state.call.kind == "hook" for state in states):
-                raise ThreadWaiting(f"What a middleware asks on thread {thread!r} can only be answered, not rejected.")
+            fixed = [state.tool for state in states if "reject" not in state.allowed()]
+            if fixed:
+                raise ThreadWaiting(
+                    f"Thread {thread!r} waits for {waits_for(run)}, and {', '.join(fixed)} can only be answered, not "
+                    'rejected. Answer with Command(resume=...), or say the message with on_pending="keep".'
+                )
             return [(state.question.id, Reject(SET_ASIDE), state.question.digest) for state in states if state.question]
 
         return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
@@ -376,6 +390,27 @@ def _number(record: RunRecord | None) -> int:
     return int(number) if number.isascii() and number.isdigit() else 0
 
 
+def _limit(config: Any) -> int | None:
+    """How often the model may be asked in the run, if the config says."""
+    limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise UsageError(f"recursion_limit must be a whole number of at least 1, got {described(limit)}.")
+    return limit
+
+
+@contextmanager
+def _told_of_limit() -> Iterator[None]:
+    """Say of a run that used up its turns what to do about it on a thread."""
+    try:
+        yield
+    except MaxTurnsExceeded as error:
+        error.args = (
+            "The run used up its turns. To go on, call invoke(None, config) with a higher "
+            '"recursion_limit" in the config; or say something new, which begins another run.',
+        )
+        raise
+
+
 def _known(thread: str, last: RunRecord | None) -> RunRecord:
     if last is None:
         raise RunNotFound(f"There is no thread {thread!r:.80}; begin it with a message.")
@@ -398,5 +433,7 @@ def _next(run: Run) -> tuple[str, ...]:
     if waiting:
         state = waiting[0].states[0][1]
         return ((GATE if waiting[0].decides else "model" if state.call.kind == "hook" else "tools"),)
+    if run.cancelled is not None:  # it was stopped, and goes on when somebody says so
+        return ("tools",) if run.open else ("model",)
     left = owed(run)
     return () if not left else ("model",) if type(left[0]) in (f.AskModel, f.Guard) else ("tools",)

@@ -222,7 +222,10 @@ def said(input: Any) -> str | list[Item]:
             'The input is {"messages": [{"role": "user", "content": ...}]}, a Command(resume=...), or None to go on; '
             f"got {described(input)}."
         )
-    items = [item for each in _listed(given) for item in items_of(message(each))]
+    if input.keys() != {"messages"}:
+        other = ", ".join(sorted(map(repr, input.keys() - {"messages"})))
+        raise InvalidInput(f"The state of a thread is its messages; there is no {other}. Give it as the context.")
+    items = [item for each in listed(given) for item in items_of(message(each))]
     if not items:
         raise InvalidInput("There is no message in this input.")
     if len(accepted(items)) < len(items):
@@ -234,8 +237,11 @@ def said(input: Any) -> str | list[Item]:
     return text if alone and isinstance(text, str) and not text.startswith("{") else items
 
 
-def _listed(given: Any) -> list[Any]:
+def listed(given: Any) -> list[Any]:
+    """Messages as they may be given: a list, or a single one."""
     single = isinstance(given, str | dict | Message) or (isinstance(given, tuple) and len(given) == 2)
+    if not single and not isinstance(given, list | tuple):
+        raise InvalidInput(f"Messages are a list, or a single one; got {described(given)}.")
     return [given] if single else list(given)
 
 

@@ -12,10 +12,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..core.digest import described
-from ..errors import InvalidDefinition
+from ..errors import Conflict, InvalidDefinition
 from ..tools.function import in_thread, is_async
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
+
+JUMPS = ("end", "model", "tools")
+NO_SCHEMA = (
+    "the state of a thread is its messages, and has no other keys. What a middleware keeps for itself belongs in the "
+    "context, or in the middleware."
+)
 
 Handler = Callable[[Any], Awaitable[Any]]
 
@@ -33,8 +39,9 @@ class AgentMiddleware:
     | `after_agent(state, runtime)` | once, when the model has no more calls | an update, or None |
 
     An update is `{"messages": [...]}`, to add messages or, by its id, replace the model's new one; and
-    `{"jump_to": "end" | "model" | "tools"}`. The first in the list is outermost: its `before_` hooks come first and its
-    `after_` hooks last. An async method may also be called `abefore_model` and so on.
+    `{"jump_to": "end" | "model" | "tools"}`, which need not be declared: `can_jump_to` is accepted, and changes
+    nothing. The first in the list is outermost: its `before_` hooks come first and its `after_` hooks last. An async
+    method may also be called `abefore_model` and so on.
     """
 
     tools: Sequence[Any] = ()
@@ -67,6 +74,8 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
                 "middleware is a list of AgentMiddleware: HumanInTheLoopMiddleware(...), a subclass of yours, or a "
                 f"function with @before_model or the like; got {described(each)}."
             )
+        if getattr(each, "state_schema", None) is not None:
+            raise InvalidDefinition(f"{each.name} has a state_schema; {NO_SCHEMA}")
         for name in HOOKS:
             hook = hook_of(each, name)
             if hook is not None and not callable(hook):
@@ -90,12 +99,14 @@ def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
 
 
 async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
-    if is_async(hook):
-        return await hook(request, handler)
+    """Call a hook with its handler, which is good for as long as the hook is in it."""
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[Any]] = set()
+    over = False
 
     async def handled(request: Any) -> Any:
+        if over:
+            raise Conflict("This handler is over, since the hook that it was given to has returned; nothing ran.")
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
@@ -108,29 +119,42 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
         return asyncio.run_coroutine_threadsafe(handled(request), loop).result()
 
     try:
-        return await called(hook, request, blocking)
-    except asyncio.CancelledError:  # the thread cannot be stopped, and what it waits for can
+        return await called(hook, request, handled if is_async(hook) else blocking)
+    finally:  # a thread cannot be stopped, and what it waits for can; so can tasks that a hook left behind
+        over = True
         left = list(tasks)
         for task in left:
             task.cancel()
         if left:
             await asyncio.wait(left)
-        raise
 
 
 def _decorator(hook: str, text: str) -> Callable[..., Any]:
-    def decorate(function: Callable[..., Any] | None = None, *, tools: Sequence[Any] = (), **options: Any) -> Any:
+    def decorate(
+        function: Callable[..., Any] | None = None,
+        *,
+        tools: Sequence[Any] = (),
+        name: str | None = None,
+        can_jump_to: Sequence[str] = (),
+        **options: Any,
+    ) -> Any:
         def make(function: Callable[..., Any]) -> AgentMiddleware:
             if not callable(function):
                 raise InvalidDefinition(f"@{hook} is for a function, got {described(function)}.")
-            kind = type(function.__name__, (AgentMiddleware,), {"__doc__": function.__doc__, "tools": tools})
+            kind = type(name or function.__name__, (AgentMiddleware,), {"__doc__": function.__doc__, "tools": tools})
             made: AgentMiddleware = kind()
             setattr(made, hook, function)
             return made
 
-        unknown = options.keys() - {"can_jump_to", "name", "state_schema"}
-        if unknown:
-            raise InvalidDefinition(f"@{hook} has no option {min(unknown)!r}.")
+        if "state_schema" in options:
+            raise InvalidDefinition(f"@{hook} has no state_schema: {NO_SCHEMA}")
+        if options:
+            raise InvalidDefinition(f"@{hook} has no option {min(options)!r}.")
+        if can_jump_to and (hook.startswith("wrap_") or not set(can_jump_to) <= set(JUMPS)):
+            raise InvalidDefinition(
+                f'@{hook}: can_jump_to is a list of "end", "model" and "tools", for hooks before and after; got '
+                f"{described(can_jump_to)}."
+            )
         return make if function is None else make(function)
 
     decorate.__name__ = decorate.__qualname__ = hook

@@ -23,14 +23,25 @@ from ..models.model import ModelResponse as Response
 from ..runtime.asking import Hook
 from ..runtime.history import accepted
 from ..tools.tool import Tool
-from .message import AIMessage, Message, ToolMessage, ai_message, call_item, items_of, message, messages_of, numbered
-from .middleware import AgentMiddleware, called, hooks_of, nested
+from .message import (
+    AIMessage,
+    Message,
+    ToolMessage,
+    ai_message,
+    call_item,
+    items_of,
+    listed,
+    message,
+    messages_of,
+    numbered,
+)
+from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
 from .scene import Runtime, State, runtime_in
 
 if TYPE_CHECKING:
     from ..runtime.driver import Driver
 
-JUMPS = 25
+REPEATS = 25
 """How often hooks may have the model asked again before anything is recorded."""
 UPDATE = {"messages", "jump_to"}
 
@@ -118,19 +129,21 @@ class Asking:
 
     async def _reply(self, request: Request) -> Response:
         jump = await self._run("before_agent") if self.first else None
-        for _ in range(JUMPS):
+        for _ in range(REPEATS):
             jump = jump if jump in ("end", "tools") else await self._run("before_model")
             if jump not in ("end", "tools"):
                 await self._ask(request)
                 jump = await self._run("after_model")
             if jump == "end":
                 self._drop_calls()
+            elif jump != "model" and self._settled():
+                jump = "model"  # hooks have answered all its calls, and it has not heard the answers
             if jump != "model" and not self._open_calls():
                 jump = await self._run("after_agent")
             if jump != "model":
                 return Response(self._items(), self.usage, self.response_id)
             self._drop_calls()
-        raise UsageError(f"Middleware had the model asked {JUMPS} times without an end; see its jump_to.")
+        raise UsageError(f"Middleware had the model asked {REPEATS} times without an end; see its jump_to.")
 
     # -- hooks -------------------------------------------------------------------------------------
 
@@ -153,7 +166,7 @@ class Asking:
                 )
             self._add(update.get("messages") or ())
             jump: str | None = update.get("jump_to")
-            if jump not in (None, "end", "model", "tools"):
+            if jump is not None and jump not in JUMPS:
                 raise UsageError(f'{name}: jump_to is "end", "model" or "tools", got {described(jump)}.')
             if jump is not None:
                 return jump
@@ -161,8 +174,8 @@ class Asking:
 
     def _add(self, given: Any) -> None:
         """Add messages; one with the id of a message of this asking takes its place."""
-        for each in [given] if isinstance(given, str | dict | Message) else given:
-            new = message(each)
+        for each in listed(given):
+            new = replace(message(each))  # whoever gave it may give it again
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
                 self.made[places[0]] = new
@@ -186,15 +199,15 @@ class Asking:
             runtime_in(self.driver.ctx),
             request.settings.tool_choice,
         )
-        given = shown.messages
+        hooks = self.model.hooks["wrap_model_call"]
+        given = _looks(shown.messages) if hooks else None
 
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
-            return await self._asked(request, asked, asked.messages is given and len(asked.messages) == count)
+            return await self._asked(request, asked, given is None or _looks(asked.messages) == given)
 
-        count = len(given)
-        answer = await nested(self.model.hooks["wrap_model_call"], inner)(shown)
+        answer = await nested(hooks, inner)(shown)
         result = answer.result if isinstance(answer, ModelResponse) else answer
         if not isinstance(result, list | Message):
             raise UsageError(
@@ -241,7 +254,11 @@ class Asking:
                 f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}."
             )
         more = asked.model_settings
-        settings = request.settings.resolve(more if isinstance(more, ModelSettings) else ModelSettings(**more))
+        if isinstance(more, dict) and more.keys() <= set(ModelSettings.__struct_fields__):
+            more = ModelSettings(**more)
+        if not isinstance(more, ModelSettings):
+            raise UsageError(f"model_settings are those of ModelSettings, got {described(more)}.")
+        settings = request.settings.resolve(more)
         if asked.tool_choice != request.settings.tool_choice:
             settings = replace(settings, tool_choice=asked.tool_choice)
         return replace(
@@ -259,45 +276,67 @@ class Asking:
     def _of(self, said: Message) -> list[Item]:
         """A message as items: the model's own as they came, as far as they were not changed."""
         raw = self.raw.get(said.id or "")
-        if raw is None or not isinstance(said, AIMessage):
+        if not isinstance(said, AIMessage):
             return items_of(said)
-        was = ai_message(raw, said.id or "")
-        if was == replace(said, name=None, usage_metadata=None, response_metadata={}):
+        was = ai_message(raw, said.id or "") if raw is not None else None
+        if raw is not None and was == replace(said, name=None, usage_metadata=None, response_metadata={}):
             return raw
-        return _rebuilt(raw, was, said)
+        ids = [call_item(call)["call_id"] for call in said.tool_calls]
+        if len(set(ids)) < len(ids):
+            raise InvalidInput(f"Two calls of a message have the same id, one of: {', '.join(ids)}.")
+        return items_of(said) if raw is None or was is None else _rebuilt(raw, was, said)
 
     # -- what comes of it ----------------------------------------------------------------------------
 
-    def _open_calls(self) -> bool:
-        answered = {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
-        return any(
-            call.get("id") not in answered
-            for each in self.made
+    def _answered(self) -> set[str]:
+        return {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
+
+    def _open_calls(self) -> list[int]:
+        """Which messages have calls without an output."""
+        answered = self._answered()
+        return [
+            number
+            for number, each in enumerate(self.made)
             if isinstance(each, AIMessage)
-            for call in [*each.tool_calls, *each.invalid_tool_calls]
-        )
+            and any(call.get("id") not in answered for call in [*each.tool_calls, *each.invalid_tool_calls])
+        ]
+
+    def _settled(self) -> bool:
+        """Whether the model's last message has calls, and all have their outputs."""
+        last = next((each for each in reversed(self.made) if isinstance(each, AIMessage)), None)
+        return last is not None and bool(last.tool_calls or last.invalid_tool_calls) and not self._open_calls()
 
     def _drop_calls(self) -> None:
         """Let go of the calls that have no output."""
-        answered = {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
+        answered = self._answered()
         for number, each in enumerate(self.made):
             if isinstance(each, AIMessage):
                 calls = [call for call in each.tool_calls if call.get("id") in answered]
-                self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=[])
+                invalid = [call for call in each.invalid_tool_calls if call.get("id") in answered]
+                self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=invalid)
 
     def _items(self) -> list[Item]:
         """The reply: everything that was said. What was put between a call and its output comes before the call."""
         made = self.made
-        if self._open_calls():
-            last = max(n for n, each in enumerate(made) if isinstance(each, AIMessage))
-            late = [each for each in made[last:] if not isinstance(each, AIMessage | ToolMessage)]
-            made = [*made[:last], *late, *(each for each in made[last:] if isinstance(each, AIMessage | ToolMessage))]
+        if waiting := self._open_calls():
+            first = waiting[0]
+            late = [each for each in made[first:] if not isinstance(each, AIMessage | ToolMessage)]
+            made = [*made[:first], *late, *(each for each in made[first:] if isinstance(each, AIMessage | ToolMessage))]
         items = [item for each in made for item in self._of(each)]
-        calls = {item["call_id"] for item in items if item.get("type") == "function_call"}
+        calls: set[Any] = set()
         for item in items:
-            if item.get("type") == "function_call_output" and item["call_id"] not in calls:
-                raise InvalidInput(f"A ToolMessage answers {item['call_id']!r:.80}, which is no call of this reply.")
+            if item.get("type") == "function_call":
+                calls.add(item.get("call_id"))
+            elif item.get("type") == "function_call_output" and item["call_id"] not in calls:
+                raise InvalidInput(
+                    f"A ToolMessage answers {item['call_id']!r:.80}, which is no call before it in this reply."
+                )
         return items
+
+
+def _looks(messages: Sequence[Any]) -> list[Any]:
+    """What messages are now, to see later whether somebody has changed them, in place or otherwise."""
+    return [(type(each), to_builtins(each, enc_hook=repr)) for each in messages]
 
 
 def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:

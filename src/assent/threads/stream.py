@@ -15,7 +15,7 @@ from ..core.transcript import Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
-from .message import AIMessage, AIMessageChunk, Message, messages_of, run_messages, tool_message, turn_messages
+from .message import AIMessage, AIMessageChunk, messages_of, tool_message, turn_messages
 from .pause import interrupts
 
 Mode = Literal["updates", "messages", "values", "custom"]
@@ -130,10 +130,7 @@ class ThreadStream(RunResultStreaming):
 
     def state(self) -> dict[str, Any]:
         """The thread as it is now."""
-        return {"messages": self._messages()}
-
-    def _messages(self) -> list[Message]:
-        return [*messages_of(self._driver.before), *run_messages(self._driver.journal.run)]
+        return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
 
 
 def last_chunks(modes: list[Mode], run: Any, state: dict[str, Any], prefix: str) -> Iterator[tuple[Mode, Any]]:

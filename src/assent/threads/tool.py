@@ -1,7 +1,8 @@
 """Tools with middleware around their bodies.
 
 The door enters such a tool like any other, once, when its call may run. What the middleware makes of the call is the
-door's business again: as it was approved, it runs; changed, it is judged anew.
+door's business again: as it was approved, it runs; changed, it is judged anew. Middleware that asks is entered again
+from the top, and a body that had run by then is not: what it gave is kept with the question.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any
 from ..approval.decision import Decision, Edit
 from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
-from ..core.digest import BadJSON, described, parse_object
+from ..core.digest import BadJSON, described, digest, parse_object, plain, worded
+from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, UsageError
 from ..runtime.asking import Body
 from ..runtime.door import Answered, NotRun, run_inside, run_instead
+from ..runtime.model_call import enabled
 from ..runtime.value import output_json
 from ..tools.tool import Tool
 from .message import ToolMessage
@@ -35,6 +38,8 @@ RESPONSE = {
     "additionalProperties": False,
 }
 """What an answer looks like to a question about a call that a middleware has changed."""
+RAN = "assent:ran:"
+"""How the names of steps begin that say what a body gave before the code around it asked."""
 
 
 class Failed(Exception):
@@ -91,6 +96,8 @@ class Entry:
         self.tool, self.ctx, self.bound = tool, ctx, bound
         self.body: Body = ctx._asking  # type: ignore[assignment]
         self.ran: set[str] = set()
+        self.kept: list[tuple[str, int, dict[str, Any]]] = []
+        """What bodies gave in this entry, as steps for the next one."""
         self.value: tuple[ToolMessage, str, Any] | None = None
         """The last message that a body gave, its text, and the value that it was made of."""
 
@@ -101,7 +108,12 @@ class Entry:
         call = {"name": self.tool.name, "args": args, "id": ctx.call_id, "type": "tool_call"}
         state = functools.partial(state_in, ctx, self.body.path)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
-        given = await nested(self.tool.hooks, self._handle)(request)
+        try:
+            given = await nested(self.tool.hooks, self._handle)(request)
+        finally:
+            if self.body.pending is not None:
+                for kept in self.kept:
+                    self.body._journal.add(self.body._stepped(*kept))
         if not isinstance(given, ToolMessage):
             raise UsageError(
                 f"wrap_tool_call gives what its handler gave, or a ToolMessage; it gave {described(given)}."
@@ -120,26 +132,68 @@ class Entry:
             raise UsageError(
                 f'The handler takes the request, with a tool_call {{"name", "args"}}; got {described(call)}.'
             )
-        tool = self._tool(name)
+        tool = await self._tool(name)
         if tool is None:
             return self._message(name, f"There is no tool named {name!r}. The call did not run.", "error")
         try:
+            step = RAN + digest({"tool": name, "arguments": plain(args)})
             same = name == self.tool.name and tool.canonical(args) == self.body.args
-            self._once(tool)
-            if same:
-                return self._gave(name, await run_inside(self.ctx, tool, self.bound))
-            return self._gave(name, await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool)))
-        except (NotRun, InvalidArguments, BadJSON) as error:
+        except (InvalidArguments, BadJSON) as error:
+            return self._message(name, str(error), "error")
+        number, done = self.body._replayed(step)
+        self._once(tool)
+        if done is not None:
+            return self._again(name, decode(done.value))
+        try:
+            value = await self._entered(tool, args, same)
+        except NotRun as error:
             self.ran.discard(name)
             return self._message(name, str(error), "error")
-        except Answered as answer:
-            return self._gave(name, answer.value)
+        except Exception as error:
+            self._keep(step, number, {"failed": worded(error)})
+            raise
+        given = self._gave(name, value)
+        value = given.content if given is value else output_json(value)[0]
+        self._keep(step, number, {"value": value, "status": given.status})
+        return given
 
-    def _tool(self, name: str) -> Tool | None:
-        """The tool that this call's agent has under this name, without what is around it."""
+    async def _entered(self, tool: Tool, args: dict[str, Any], same: bool) -> Any:
+        """What a body gives, or a person in its place; `NotRun` if it was not entered."""
+        steps = len(self.body._state.steps)
+        try:
+            if same:
+                return await run_inside(self.ctx, tool, self.bound)
+            return await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool))
+        except (InvalidArguments, BadJSON) as error:
+            if same or len(self.body._state.steps) > steps:
+                raise
+            raise NotRun(str(error)) from None
+        except Answered as answer:
+            return answer.value
+
+    def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
+        """Note what a body gave, and how far the call's questions and steps had come then."""
+        if self.body.pending is None:  # else it asks itself, whatever it made of that, and is entered again
+            self.kept.append((step, number, {**gave, "asks": self.body._asks, "steps": dict(self.body._steps)}))
+
+    def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
+        """What a body gave before the code around it asked; it is not entered again, and asks nothing again."""
+        self.body._asks, self.body._steps = kept["asks"], kept["steps"]
+        if "failed" in kept:
+            raise Failed(kept["failed"])
+        if kept["status"] == "error":
+            return self._message(name, kept["value"], "error")
+        return self._gave(name, kept["value"])
+
+    async def _tool(self, name: str) -> Tool | None:
+        """The tool that this call's agent has under this name and may use, without what is around it."""
         if name == self.tool.name:
             return self.tool.inner
-        tool = driver_of(self.ctx).cast.of(self.body._state).tools.get(name)
+        driver = driver_of(self.ctx)
+        seat = driver.cast.of(self.body._state)
+        tool = seat.tools.get(name)
+        if tool is not None and not await enabled(driver, tool, seat.agent):
+            return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
 
     def _once(self, tool: Tool) -> None:

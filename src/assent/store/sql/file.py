@@ -46,7 +46,7 @@ GONE = (
     "the file was removed or replaced while it was in use, and what was written to it meanwhile is gone with it. "
     "Put it back, or make a new store"
 )
-UNSURE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
+NOT_MADE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """A commit that fails with one of these was not made. With any other it may still come back after a crash."""
 
 _abandoned: list[sqlite3.Connection] = []
@@ -101,7 +101,7 @@ class Handle:
         except BaseException as error:
             self._clear(error)
             if isinstance(error, sqlite3.Error | Unusable):
-                unknown = committing and _code(error) not in UNSURE
+                unknown = committing and _code(error) not in NOT_MADE
                 raise self.file.failure(error, unknown=unknown) from error
             raise
 

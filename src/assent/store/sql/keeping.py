@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from ...core.fold import fold
-from ...core.run import ENDED, Run
-from ...errors import Conflict, IllegalFact, UnreadableState
+from ...core.run import ENDED
+from ...errors import Conflict, UnreadableState
 from ..packing import redacted
-from ..projection import Projection, record_of
+from ..projection import anew
 from ..record import Change, RunRecord
 from .reading import RECORD, ROWS, chained, checked, facts_of, found, record_from
 from .schema import blobs, contexts, grants, journal, questions, runs
@@ -57,7 +56,7 @@ def erase(transaction: Transaction, run_id: str, now: int) -> None:
     locked(transaction, run_id)
     record, number, head = found(transaction, run_id)
     if record.status not in ENDED:
-        raise Conflict(f"Run {run_id!r} is not over, it is {record.status}; cancel it and close it first.")
+        raise Conflict(f"Run {run_id!r} is not over, it is {record.status}. Erase it when it is, or purge it.")
     if record.erased is not None:
         return
     rows = checked(transaction, record, number, head, 0)
@@ -127,7 +126,7 @@ def rebuild(transaction: Transaction, number: int, now: int) -> None:
         return
     rows = transaction.rows(ROWS, run=number, after=0)
     checked_rows = chained(record.id, rows, 0, _last(rows), head, erased=False)
-    change = _projected(record.id, facts_of(transaction, record.id, number, checked_rows), checked_rows[-1].at)
+    change = anew(record.id, facts_of(transaction, record.id, number, checked_rows), checked_rows[-1].at)
     transaction.do(SET_RECORD, number=number, **_columns(change.record))
     _write(transaction, number, change)
 
@@ -140,7 +139,7 @@ def _make(transaction: Transaction, number: int, now: int) -> None:
     except (msgspec.DecodeError, TypeError, KeyError):
         raise UnreadableState(f"Journal {number} is damaged: its first fact does not say which run it is.") from None
     checked_rows = chained(id, rows, 0, _last(rows), None, erased=False)
-    change = _projected(id, facts_of(transaction, id, number, checked_rows), checked_rows[-1].at)
+    change = anew(id, facts_of(transaction, id, number, checked_rows), checked_rows[-1].at)
     values = _columns(change.record) | {"id": number, "run": id, "head": checked_rows[-1].hash}
     # The fence was lost too, and must be above all that ever were: there are fewer leases than milliseconds.
     values |= {"worker": None, "until": None, "fence": now, "failures": 0, "error": None, "erased": None}
@@ -151,19 +150,6 @@ def _make(transaction: Transaction, number: int, now: int) -> None:
 def _last(rows: list[tuple[Any, ...]]) -> int:
     """How many facts there must be, as far as the journal itself can tell."""
     return max((row[0] for row in rows), default=0)
-
-
-def _projected(run_id: str, facts: list[Any], at: int) -> Change:
-    run, projection = Run(), Projection()
-    try:
-        for fact in facts:
-            fold(run, fact)
-            projection.note(run, fact)
-    except IllegalFact as error:
-        raise UnreadableState(f"Run {run_id!r} is damaged: {error}") from None
-    change = projection.change(run, 0, facts, 0)
-    change.record = record_of(run, len(facts), at)
-    return change
 
 
 def _columns(record: RunRecord) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import BindParameter, and_, bindparam, func, select, update
 
 from ...core.digest import holds
+from ...core.run import UNDER_WAY
 from ...errors import Overtaken, RunBusy
 from ..record import Lease
 from .schema import runs
@@ -28,8 +29,6 @@ _mine = (
 )
 _back = {"worker": None, "until": None}
 
-UNDER_WAY = ("working", "waiting")
-"""A run of another status is not for a worker."""
 READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
 TAKE = Statement(
     update(runs)

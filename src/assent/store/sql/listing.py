@@ -10,17 +10,14 @@ import msgspec
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
-from ...errors import QuestionNotFound, UsageError
+from ...errors import QuestionNotFound
 from ...item import Evidence
-from ..record import GrantRecord, Page, Question, RunRecord, cursor, position
+from ..record import GrantRecord, Page, Question, RunRecord, cursor
 from .reading import RECORD, record_from
 from .schema import grants, questions, runs
 from .statement import Statement, Transaction
 
 T = TypeVar("T", Question, RunRecord, GrantRecord)
-
-MOST = 1000
-"""How many a page holds at most."""
 
 
 def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
@@ -101,19 +98,6 @@ def _page(
     rows = transaction.rows(statement, **values, limit=limit + 1)
     items = [made(row) for row in rows[:limit]]
     return Page(items, cursor(*place(items[-1])) if len(rows) > limit else None)
-
-
-def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
-    """Where a page begins; `UsageError` if it cannot be told, or if the limit is not one."""
-    if type(limit) is not int or not 1 <= limit <= MOST:
-        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {limit!r:.80}.")
-    try:
-        start = None if after is None else position(after)
-    except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
-        start = (-1, "")
-    if start is not None and (not 0 <= start[0] < 2**63 or not holds(start[1])):
-        raise UsageError(f"after is the `next` of the page before, got {after!r:.80}.")
-    return start
 
 
 def list_questions(

@@ -11,15 +11,13 @@ from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...errors import UnreadableState
 from ..packing import START, is_erased, link, needed, unpack
-from ..record import Entry, RunRecord, SavedContext, Stored
+from ..record import MARK, Entry, RunRecord, SavedContext, Stored
 from .schema import blobs, contexts, definitions, journal, runs
 from .statement import Statement, Transaction
 from .writing import missing
 
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
 """The columns of a run's record, in the order of its fields."""
-MARK = 8
-"""How much of a fingerprint is needed at least to find a tool by it."""
 
 READ = Statement(select(*RECORD, runs.c.id, runs.c.head).where(runs.c.run == bindparam("run")))
 ROWS = Statement(

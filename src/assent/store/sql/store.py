@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from ...core.digest import holds
 from ...errors import UnreadableState, UsageError
-from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
+from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, page_start
 from ..store import Store
 from .bell import Bell
 from .keeping import erase, next_number, purge, rebuild
 from .leasing import claim, release, renew, take
-from .listing import find_question, list_grants, list_questions, list_runs, page_start
+from .listing import find_question, list_grants, list_questions, list_runs
 from .reading import definition, lines, read
 from .statement import Transaction
 from .writing import append, missing
@@ -45,11 +45,16 @@ class SQLStore(Store):
     def _tell(self, transaction: Transaction) -> None:
         """Let other processes know, when the transaction is written, that a run may be claimed."""
 
+    # The time is asked for where a transaction is under way, and never by whoever waits for it: a server's clock has
+    # been read there, and what was waited for is over.
     def _now(self) -> int:
         return int(self.clock() * 1000)
 
+    def _before(self, seconds: float) -> int:
+        return self._now() - int(seconds * 1000)
+
     def _ago(self, seconds: float | None) -> int | None:
-        return None if seconds is None else self._now() - int(seconds * 1000)
+        return None if seconds is None else self._before(seconds)
 
     def _until(self, hold: float) -> int:
         return self._now() + int(hold * 1000)
@@ -58,10 +63,10 @@ class SQLStore(Store):
 
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; durable when it returns."""
-        now, known = self._now(), self._known
+        known = self._known
 
         def work(transaction: Transaction) -> bool:
-            ready = append(transaction, change, now, known)
+            ready = append(transaction, change, self._now(), known)
             if ready:
                 self._tell(transaction)
             return ready
@@ -98,9 +103,11 @@ class SQLStore(Store):
         after: str | None = None,
     ) -> Page[Question]:
         """The open questions, the oldest first; with `settled` those that have come to their end."""
-        start, until = page_start(limit, after), self._ago(older_than)
+        start = page_start(limit, after)
         return await self._read(
-            lambda transaction: list_questions(transaction, run, agent, tool, until, settled, limit, start)
+            lambda transaction: list_questions(
+                transaction, run, agent, tool, self._ago(older_than), settled, limit, start
+            )
         )
 
     async def question(self, question_id: str) -> Question:
@@ -118,8 +125,10 @@ class SQLStore(Store):
         after: str | None = None,
     ) -> Page[RunRecord]:
         """The runs, the oldest first."""
-        start, until = page_start(limit, after), self._ago(unchanged_for)
-        return await self._read(lambda transaction: list_runs(transaction, agent, status, thread, until, limit, start))
+        start = page_start(limit, after)
+        return await self._read(
+            lambda transaction: list_runs(transaction, agent, status, thread, self._ago(unchanged_for), limit, start)
+        )
 
     async def grants(
         self,
@@ -142,26 +151,28 @@ class SQLStore(Store):
         if (agents is not None and not agents) or limit < 1:
             return []
         self._bell.listen()
-        now, until = self._now(), self._until(hold)
-        return await self._write(lambda transaction: claim(transaction, worker, agents, now, until, limit))
+        return await self._write(
+            lambda transaction: claim(transaction, worker, agents, self._now(), self._until(hold), limit)
+        )
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
         """The right to drive this run."""
-        now, until = self._now(), self._until(hold)
-        return await self._write(lambda transaction: take(transaction, run_id, worker, seq, now, until))
+        return await self._write(
+            lambda transaction: take(transaction, run_id, worker, seq, self._now(), self._until(hold))
+        )
 
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
         """Let the leases hold for `hold` seconds from now; those that still do."""
-        given, until = list(leases), self._until(hold)
+        given = list(leases)
         if not given:
             return []
-        return await self._write(lambda transaction: renew(transaction, given, until))
+        return await self._write(lambda transaction: renew(transaction, given, self._until(hold)))
 
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
         """Give a lease back, if it still holds."""
-        wake = None if again_in is None else self._until(again_in)
 
         def work(transaction: Transaction) -> bool:
+            wake = None if again_in is None else self._until(again_in)
             ready = release(transaction, lease, wake, error)
             if ready:
                 self._tell(transaction)
@@ -176,14 +187,13 @@ class SQLStore(Store):
         """Erase what was said in a run that is over."""
         if type(run_id) is not str or not holds(run_id):
             raise missing(run_id)
-        now = self._now()
-        await self._write(lambda transaction: erase(transaction, run_id, now))
+        await self._write(lambda transaction: erase(transaction, run_id, self._now()))
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete runs of these statuses that did not change for so many seconds, wholly."""
         if isinstance(statuses, str):
             raise UsageError(f"statuses are a list of statuses, got {statuses!r}.")
-        until, count = self._now() - int(unchanged_for * 1000), 0
+        until, count = await self._read(lambda transaction: self._before(unchanged_for)), 0
         while some := await self._write(lambda transaction: purge(transaction, statuses, until)):
             count += some
         return count
@@ -210,5 +220,4 @@ class SQLStore(Store):
         return await self._read(lambda transaction: next_number(transaction, number))
 
     async def _rebuild(self, number: int) -> None:
-        now = self._now()
-        await self._write(lambda transaction: rebuild(transaction, number, now))
+        await self._write(lambda transaction: rebuild(transaction, number, self._now()))

@@ -112,7 +112,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
         BEGIN,
         **_columns(record),
         worker=lease.worker if lease is not None and held else None,
-        until=now + int(change.hold * 1000) if held and change.hold is not None else None,
+        until=now + int((change.hold or 0) * 1000) if held else None,
         fence=lease.fence if lease is not None else 0,
         failures=0,
         error=None,

@@ -63,6 +63,21 @@ async def erases(store: Store, clock: FakeClock) -> None:
     same((await store.read(draft.id)).record, stored.record, "Erasing twice is once.")
 
 
+async def erases_evidence(store: Store, clock: FakeClock) -> None:
+    """What came too late to count was said in the run, too."""
+    draft = await begun(store)
+    (call,) = draft.propose(SEND)
+    draft.add(f.Approved(call, "rule", at=0), f.Started(call))
+    draft.ask(call, kind="doubt")
+    change = await draft.write(store)
+    await store.witness(draft.id, [f.Witnessed(call, 1, json(SECRET), at=9)])
+    draft = await Draft.read(store, draft.id)
+    await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
+    await store.erase(draft.id)
+    question = await store.question(change.asked[0].id)
+    same(question.evidence, (), "Nothing of what came too late is left in an erased run.")
+
+
 async def _all(store: Store, run_id: str) -> list[Any]:
     """All records of a run but its own."""
     open_ = (await store.questions(run=run_id)).items
@@ -207,6 +222,7 @@ async def works_in_threads(store: Store, clock: FakeClock) -> None:
 
 CHECKS = (
     erases,
+    erases_evidence,
     erases_only_what_is_over,
     purges,
     rebuilds,
