@@ -7,6 +7,7 @@ import inspect
 import signal
 import threading
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -249,6 +250,15 @@ def test_more_bodies_can_block_on_inner_runs_than_there_are_threads() -> None:
     assert python(inspect.cleandoc(code)).stdout == "over\n"
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as a program finds it, whatever the process that runs the tests has made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_blocking_run_can_be_interrupted_and_leaves_a_state_and_a_usable_thread() -> None:
     async def stop(request: Any) -> str:
         signal.raise_signal(signal.SIGINT)
