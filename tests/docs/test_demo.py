@@ -169,9 +169,11 @@ def test_damaged_file_is_explained(
 class Terminal:
     """A program in a pseudo-terminal: wait for what it shows, type, and see it end."""
 
-    # Ctrl-C is a matter of the terminal that controls a process; this one makes its own the one it was given.
+    # Ctrl-C is a matter of the terminal that controls a process; this one makes its own the one it was given. Whoever
+    # started the tests may have had it ignored.
     START = (
-        "import fcntl, runpy, sys, termios\n"
+        "import fcntl, runpy, signal, sys, termios\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
         "runpy.run_path(sys.argv[1], run_name='__main__')"
     )
