@@ -118,7 +118,7 @@ class Worker:
         self.name = checked_name(name) if name is not None else f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
         self.store = store
         self.agents = registry_of(agents)
-        config = replace(run_config or DEFAULT, lease=lease)
+        config = replace(run_config or DEFAULT, lease=RunConfig(lease=lease).lease)  # checked: `replace` may not do it
         self._plan = Plan(store, self.agents, config, hooks, context, sessions)
         self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
         self._max_failures, self._on_error, self._random = max_failures, on_error, random
