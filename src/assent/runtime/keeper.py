@@ -392,8 +392,10 @@ class Keeper:
         ]
         self.unwritten.clear()
         if late:
-            with suppress(Exception):
+            try:
                 await self.store.witness(run.id, late)
+            except Exception as error:
+                log.warning("Results of run %s that came too late could not be kept: %s", run.id, error)
 
 
 def _happened(fact: AnyFact) -> bool:

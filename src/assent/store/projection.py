@@ -32,24 +32,22 @@ class Projection:
 
     def note(self, run: Run, fact: AnyFact) -> None:
         """What this fact, the last that was folded into the run, changes."""
-        kind = type(fact)
-        if kind is f.Asked:
-            self._asked(run, fact)  # type: ignore[arg-type]
-        elif kind is f.Approved or kind is f.Refused or kind is f.Finished or kind is f.Answered:
+        if isinstance(fact, f.Asked):
+            self._asked(run, fact)
+        elif isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered):
             verdict = verdict_of(fact)
-            if verdict is not None:
-                self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact)))  # type: ignore[union-attr, arg-type]
-            elif fact.by.startswith("grant:"):  # type: ignore[union-attr]
-                grant = fact.by[6:]  # type: ignore[union-attr]
-                self.used[grant] = run.uses.get(grant, 0)
-        elif kind is f.Witnessed:
-            self._witnessed(run, fact)  # type: ignore[arg-type]
-        elif kind is f.Closed:
-            self._closed(run, fact)  # type: ignore[arg-type]
-        elif kind is f.Granted:
-            self._granted(run, fact)  # type: ignore[arg-type]
-        elif kind is f.Revoked:
-            self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))  # type: ignore[union-attr]
+            if verdict is not None and fact.asked is not None:
+                self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact)))
+            elif fact.by.startswith("grant:"):
+                self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
+        elif isinstance(fact, f.Witnessed):
+            self._witnessed(run, fact)
+        elif isinstance(fact, f.Closed):
+            self._closed(run, fact)
+        elif isinstance(fact, f.Granted):
+            self._granted(run, fact)
+        elif isinstance(fact, f.Revoked):
+            self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))
 
     def change(self, run: Run, seq: int, facts: list[AnyFact], now: float) -> Change:
         """All of it as one change, and nothing is left; the run has these facts now, and had `seq` before.
