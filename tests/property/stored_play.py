@@ -69,6 +69,9 @@ class Door(Store):
         self._live()
         return await self.store.read(run_id, after)
 
+    async def newest(self, thread: str) -> Stored | None:
+        raise NotImplementedError
+
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
         self._live()
         return await self.store.take(run_id, worker, seq=seq, hold=hold)

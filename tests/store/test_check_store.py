@@ -562,6 +562,58 @@ class TakesWithoutComparing(MemoryStore):
         return await super().take(run_id, worker, seq=seq, hold=hold)
 
 
+@fault("A run is not taken with a change while it is driven.")
+class TakesWithAChangeWhatIsDriven(MemoryStore):
+    def _see_that_it_is_free(self, kept: inside._Kept, lease: Lease) -> None:
+        kept.record.worker = None
+        super()._see_that_it_is_free(kept, lease)
+
+
+@fault("A run is not taken by somebody who does not know who had it.")
+class TakesWithAnyFence(MemoryStore):
+    def _see_that_it_is_free(self, kept: inside._Kept, lease: Lease) -> None:
+        super()._see_that_it_is_free(kept, replace(lease, fence=kept.fence + 1))
+
+
+@fault("Whoever takes a run with a change has the next fence.")
+class TakesWithoutAFence(MemoryStore):
+    async def append(self, change: Change) -> None:
+        fence = self._runs[change.record.id].fence if change.take else 0
+        await super().append(change)
+        if change.take:
+            self._runs[change.record.id].fence = fence
+
+
+@fault("A run is taken with a change.")
+class DoesNotTakeWithAChange(MemoryStore):
+    async def append(self, change: Change) -> None:
+        await super().append(replace(change, take=False, lease=None) if change.take else change)
+
+
+@fault("A run that is read says which fence its newest lease has.")
+class DoesNotSayTheFence(MemoryStore):
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        return replace(await super().read(run_id, after), fence=None)
+
+    async def newest(self, thread: str) -> Stored | None:
+        found = await super().newest(thread)
+        return None if found is None else replace(found, fence=None)
+
+
+@fault("The newest run of a thread is the one that was made last.")
+class NewestByClock(MemoryStore):
+    async def newest(self, thread: str) -> Stored | None:
+        page = await self.runs(thread=thread, limit=1000)
+        return await self.read(page.items[-1].id) if page.items else None
+
+
+@fault("The newest run of a thread comes with its facts.")
+class NewestWithoutFacts(MemoryStore):
+    async def newest(self, thread: str) -> Stored | None:
+        found = await super().newest(thread)
+        return None if found is None else replace(found, facts=[])
+
+
 @fault("A lease that was taken over cannot be renewed.")
 class RenewsAnything(MemoryStore):
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:

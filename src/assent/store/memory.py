@@ -128,6 +128,8 @@ class MemoryStore(Store):
                 self._threads.setdefault(record.thread, []).append(record.id)
             self._runs[record.id] = kept
             kept.record = record
+            if change.take and change.lease is not None:
+                kept.fence = change.lease.fence
             kept.rows += rows
             for _, blobs in packed:
                 kept.blobs |= blobs
@@ -146,13 +148,23 @@ class MemoryStore(Store):
                 kept.fence, kept.record.worker, kept.record.until = lease.fence, lease.worker, self._now()
             return kept
         kept = self._kept(id)
-        if lease is not None and not _holds(kept, lease):
+        if change.take and lease is not None:
+            self._see_that_it_is_free(kept, lease)
+        elif lease is not None and not _holds(kept, lease):
             raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
         if len(kept.rows) != change.seq:
             raise Overtaken(f"Run {id!r} has {len(kept.rows)} facts, not {change.seq}; load it again.")
         if kept.record.erased is not None:
             raise RunFinished(f"Run {id!r} was erased; nothing was written.")
         return kept
+
+    def _see_that_it_is_free(self, kept: _Kept, lease: Lease) -> None:
+        """The run can be taken, and by whoever knows who had it last."""
+        id = lease.run
+        if kept.record.worker != lease.worker and _is_driven(kept.record, self._now()):
+            raise RunBusy(f"Run {id!r} is driven by {kept.record.worker!r}; wait until that is done.")
+        if lease.fence != kept.fence + 1:
+            raise Overtaken(f"Run {id!r} was taken by others meanwhile; load it again.")
 
     def _see_that_ids_are_new(self, asked: list[Question]) -> None:
         ids = [question.id for question in asked]
@@ -173,6 +185,8 @@ class MemoryStore(Store):
         record = _own(change.record, kept.record)
         if not change.facts:
             record.changed = kept.record.changed
+        if change.take and change.lease is not None:
+            record.worker, record.until = change.lease.worker, now
         if change.lease is not None and change.hold is not None:
             record.until = now + int(change.hold * 1000)
         if change.lease is not None and change.release:
@@ -206,10 +220,13 @@ class MemoryStore(Store):
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """A run, with its facts but the first `after`. An erased run has none any more."""
         with self._locked():
-            kept = self._kept(run_id)
-            _check_chain(kept, after)
-            facts = [] if kept.record.erased is not None else _facts(kept, after)
-            return Stored(record=copy(kept.record), facts=facts, context=kept.context)
+            return _stored(self._kept(run_id), after)
+
+    async def newest(self, thread: str) -> Stored | None:
+        """The run of a thread that was made last; None if there is no such thread."""
+        with self._locked():
+            made = self._threads.get(thread) if type(thread) is str else None
+            return None if not made else _stored(self._runs[made[-1]])
 
     async def lines(self, run_id: str) -> list[Entry]:
         """The rows of a run as they are, with their hashes."""
@@ -508,6 +525,12 @@ def _check_chain(kept: _Kept, after: int = 0) -> None:
         if not gone and link(before, kept.record.id, seq, row.text) != row.hash:
             raise UnreadableState(f"Fact {seq} of run {kept.record.id!r} is not what was written: its hash is wrong.")
         before = row.hash
+
+
+def _stored(kept: _Kept, after: int = 0) -> Stored:
+    _check_chain(kept, after)
+    facts = [] if kept.record.erased is not None else _facts(kept, after)
+    return Stored(record=copy(kept.record), facts=facts, context=kept.context, fence=kept.fence)
 
 
 def _facts(kept: _Kept, after: int = 0) -> list[AnyFact]:

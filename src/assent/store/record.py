@@ -176,6 +176,8 @@ class Change(Struct, kw_only=True):
     """The context, where it has changed."""
     lease: Lease | None = None
     """Set by whoever drives the run: it must still hold. A decision needs none."""
+    take: bool = False
+    """Take the run with this change: the lease is a new one, with the fence after the newest, and nobody else drives."""
     hold: float | None = None
     """The seconds that the lease is to hold from now on; None leaves it as it is."""
     release: bool = False
@@ -188,6 +190,8 @@ class Stored(Struct, kw_only=True):
     record: RunRecord
     facts: list[AnyFact]
     context: SavedContext = SavedContext()
+    fence: int | None = None
+    """The fence of the run's newest lease: whoever takes the run next has the one after it. None if it is not known."""
 
 
 class Page(Struct, Generic[T]):

@@ -64,10 +64,12 @@ class Store(ABC):
         """Write a change in one transaction; durable when it returns.
 
         A change with `seq=0` makes the run, and may bring its first lease. One without facts is compared by
-        `seq` like any other. A question's id that another run has used is refused.
+        `seq` like any other. A question's id that another run has used is refused. With `take` the lease is a new
+        one, whose fence must be the one after the run's newest; given back at once, it leaves only its fence.
 
-        `Overtaken` if the run does not have exactly `change.seq` facts, `LeaseLost` if `change.lease` is
-        not the run's newest, `RunNotFound` if there is no such run; then nothing was written.
+        `Overtaken` if the run does not have exactly `change.seq` facts, or was taken by others since; `LeaseLost` if
+        `change.lease` is not the run's newest; `RunBusy` if it is to be taken and somebody else drives it;
+        `RunNotFound` if there is no such run. Then nothing was written.
         """
 
     @abstractmethod
@@ -75,6 +77,10 @@ class Store(ABC):
         """A run, with its facts but the first `after`; `RunNotFound`, or `UnreadableState` naming the row
         that is damaged. The chain of hashes is checked over what is read. A run that was erased has its record,
         and no facts and no context."""
+
+    @abstractmethod
+    async def newest(self, thread: str) -> Stored | None:
+        """The run of a thread that was made last, as `read` gives it; None if there is no such thread."""
 
     @abstractmethod
     async def questions(

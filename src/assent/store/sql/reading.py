@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from ...core.digest import holds
 from ...core.facts import AnyFact
@@ -19,7 +19,11 @@ from .writing import missing
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
 """The columns of a run's record, in the order of its fields."""
 
-READ = Statement(select(*RECORD, runs.c.id, runs.c.head).where(runs.c.run == bindparam("run")))
+_FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
+READ = Statement(select(*_FOUND).where(runs.c.run == bindparam("run")))
+# Runs are numbered as they are made, and the next of a thread is made when the one before is there.
+_last = select(func.max(runs.c.id)).where(runs.c.thread == bindparam("thread")).scalar_subquery()
+NEWEST = Statement(select(*_FOUND).where(runs.c.id == _last))
 ROWS = Statement(
     select(journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
     .where(journal.c.run == bindparam("run"), journal.c.seq > bindparam("after"))
@@ -46,13 +50,23 @@ class Row(NamedTuple):
 
 def read(transaction: Transaction, run_id: str, after: int) -> Stored:
     """A run with its facts but the first `after`. An erased run has none any more."""
-    record, number, head = found(transaction, run_id)
+    return _stored(transaction, _found(transaction, run_id), after)
+
+
+def newest(transaction: Transaction, thread: str) -> Stored | None:
+    """The run of a thread that was made last."""
+    row = transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
+    return None if row is None else _stored(transaction, row, 0)
+
+
+def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Stored:
+    record, fence, number, head = record_from(row), *row[-3:]
     after = min(max(after, 0), record.seq)
     rows = checked(transaction, record, number, head, after)
     facts = [] if record.erased is not None else facts_of(transaction, record.id, number, rows)
     context = transaction.row(CONTEXT, run=number)
     saved = SavedContext() if context is None else SavedContext(_bytes(context[0]), context[1])
-    return Stored(record=record, facts=facts, context=saved)
+    return Stored(record=record, facts=facts, context=saved, fence=fence)
 
 
 def lines(transaction: Transaction, run_id: str) -> list[Entry]:
@@ -75,10 +89,15 @@ def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
 
 def found(transaction: Transaction, run_id: str) -> tuple[RunRecord, int, bytes]:
     """A run's record, its number, and the hash of its last row."""
+    row = _found(transaction, run_id)
+    return record_from(row), row[-2], row[-1]
+
+
+def _found(transaction: Transaction, run_id: str) -> tuple[Any, ...]:
     row = transaction.row(READ, run=run_id) if type(run_id) is str and holds(run_id) else None
     if row is None:
         raise missing(run_id)
-    return record_from(row), row[-2], row[-1]
+    return row
 
 
 def record_from(row: tuple[Any, ...]) -> RunRecord:

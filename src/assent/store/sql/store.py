@@ -14,7 +14,7 @@ from .bell import Bell
 from .keeping import erase, next_number, purge, rebuild
 from .leasing import claim, release, renew, take
 from .listing import find_question, list_grants, list_questions, list_runs
-from .reading import definition, lines, read
+from .reading import definition, lines, newest, read
 from .statement import Transaction
 from .writing import append, missing
 
@@ -80,6 +80,10 @@ class SQLStore(Store):
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """A run, with its facts but the first `after`. An erased run has none any more."""
         return await self._read(lambda transaction: read(transaction, run_id, after), snapshot=True)
+
+    async def newest(self, thread: str) -> Stored | None:
+        """The run of a thread that was made last; None if there is no such thread."""
+        return await self._read(lambda transaction: newest(transaction, thread), snapshot=True)
 
     async def lines(self, run_id: str) -> list[Entry]:
         """The rows of a run as they are, with their hashes."""

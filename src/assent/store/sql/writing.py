@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
-from ...errors import LeaseLost, Overtaken, RunFinished, RunNotFound, StoreFailed
+from ...errors import LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
 from ..packing import START, link, pack
 from ..record import Change, GrantRecord, Question, RunRecord, SavedContext
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
@@ -120,7 +120,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
         head=head,
     )
     if found is None:
-        _check(locked(transaction, record.id), change)  # it is there, so this raises
+        _check(locked(transaction, record.id), change, now)  # it is there, so this raises
         raise Overtaken(f"There is a run {record.id!r} already; load it.")
     _write(transaction, found[0], change, rows, kept)
     return record.wake is not None and not held
@@ -129,7 +129,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
 def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     record = change.record
     run = locked(transaction, record.id)
-    _check(run, change)
+    _check(run, change, now)
     rows, kept, head = rows_of(change, run.head)
     values: dict[str, Any] = {
         "seq": record.seq,
@@ -140,6 +140,8 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     more: dict[str, Any] = {"changed": record.changed} if change.facts else {}
     if record.status != run.status:
         more["status"] = record.status
+    if change.take and change.lease is not None:
+        more |= {"worker": change.lease.worker, "fence": change.lease.fence, "until": now}
     if change.lease is not None and change.release:
         more |= {"worker": None, "until": None, "failures": 0, "error": None}
     elif change.lease is not None and change.hold is not None:
@@ -163,15 +165,25 @@ def missing(run_id: object) -> RunNotFound:
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
 
 
+def see_that_it_is_free(run: Found, id: str, worker: str, now: int) -> None:
+    """See that nobody but this worker drives a run."""
+    if run.worker != worker and is_driven(run.worker, run.until, now):
+        raise RunBusy(f"Run {id!r} is driven by {run.worker!r}; wait until that is done.")
+
+
 def is_driven(worker: str | None, until: int | None, now: int) -> bool:
     """Whether somebody holds a lease that has not run out."""
     return worker is not None and (until is None or until > now)
 
 
-def _check(run: Found, change: Change) -> None:
+def _check(run: Found, change: Change, now: int) -> None:
     """See that the run is as the change expects it to be."""
     id, lease = change.record.id, change.lease
-    if lease is not None and (run.fence, run.worker) != (lease.fence, lease.worker):
+    if lease is not None and change.take:
+        see_that_it_is_free(run, id, lease.worker, now)
+        if run.fence + 1 != lease.fence:
+            raise Overtaken(f"Run {id!r} was taken by others meanwhile; nothing was written. Load it again.")
+    elif lease is not None and (run.fence, run.worker) != (lease.fence, lease.worker):
         raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
     if run.seq != change.seq:
         raise Overtaken(f"Run {id!r} has {run.seq} facts, not {change.seq}; nothing was written. Load it again.")

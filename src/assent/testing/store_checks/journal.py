@@ -276,6 +276,27 @@ async def chains_its_lines(store: Store, clock: FakeClock) -> None:
         same(await store.history(draft.id), lines, "`history` gives the lines.")
 
 
+async def finds_the_newest_of_a_thread(store: Store, clock: FakeClock) -> None:
+    """The newest run of a thread is the one that was made last, whatever the clocks said."""
+    same(await store.newest("t"), None, "A thread that is not there has no newest run.")
+    await ended(store, thread="other")
+    await ended(store)
+    first = await ended(store, thread="t")
+    clock.advance(-5)
+    second = await begun(store, thread="t")
+    clock.advance(60)
+    await (await Draft.read(store, first.id)).add(f.Said(json("More."), at=1)).write(store)
+    found = await store.newest("t")
+    if found is None:
+        raise AssertionError("A thread has a newest run.")
+    same(found.record.id, second.id, "The newest run of a thread is the one that was made last.")
+    read = await store.read(second.id)
+    same((found.record, found.context, found.fence), (read.record, read.context, read.fence), "It is as it is read.")
+    same_facts(found.facts, read.facts, "The newest run of a thread comes with its facts.")
+    for strange in ("", "\ud800", "T"):
+        same(await store.newest(strange), None, "A thread that is not there has no newest run.")
+
+
 async def needs_no_facts(store: Store, clock: FakeClock) -> None:
     """A change without facts is written too: it can give a lease back."""
     draft = await ended(store)
@@ -299,5 +320,6 @@ CHECKS = (
     keeps_the_context,
     keeps_the_record,
     chains_its_lines,
+    finds_the_newest_of_a_thread,
     needs_no_facts,
 )

@@ -257,6 +257,44 @@ async def makes_a_run_with_its_lease(store: Store, clock: FakeClock) -> None:
     await raises(LeaseLost, store.append(change), "The lease that a run was made with can be lost.")
 
 
+async def takes_a_run_with_a_change(store: Store, clock: FakeClock) -> None:
+    """A run can be taken with the change that is written first, by whoever knows who had it last."""
+    (question,) = await written(store)
+    found = await store.read(question.run)
+    fence = found.fence
+    if fence is None:
+        raise AssertionError("A run that is read says which fence its newest lease has.")
+    draft = await Draft.read(store, question.run)
+    lease = Lease(draft.id, "w1", fence + 1)
+    await draft.add(f.Said(json("1"), at=1)).write(store, lease=lease, take=True, hold=10)
+    found = await store.read(draft.id)
+    until = int((clock() + 10) * 1000)
+    same((found.record.worker, found.record.until), ("w1", until), "A run is taken with a change.")
+    same(found.fence, fence + 1, "Whoever takes a run with a change has the next fence.")
+    same(await store.renew([lease], hold=10), [lease], "A lease that was taken with a change holds.")
+    other = (await Draft.read(store, draft.id)).add(f.Said(json("2"), at=2))
+    change = other.change(lease=Lease(draft.id, "w2", fence + 2), take=True, hold=10)
+    await raises(RunBusy, store.append(change), "A run is not taken with a change while it is driven.")
+    await draft.add(f.Said(json("2"), at=2)).write(store, lease=lease, release=True)
+    for wrong in (0, fence, fence + 1, fence + 3):
+        late = (await Draft.read(store, draft.id)).add(f.Said(json("3"), at=3))
+        change = late.change(lease=Lease(draft.id, "w1", wrong), take=True, hold=10)
+        await raises(Overtaken, store.append(change), "A run is not taken by somebody who does not know who had it.")
+    stale = late.change(lease=Lease(draft.id, "w1", fence + 2), take=True, hold=10)
+    stale.seq -= 1
+    await raises(Overtaken, store.append(stale), "A run is not taken with a change by who does not know all of it.")
+    found = await store.read(draft.id)
+    same((found.record.worker, found.record.seq), (None, draft.seq), "A run that could not be taken is as it was.")
+    again = Lease(draft.id, "w2", fence + 2)
+    await draft.add(f.Said(json("3"), at=3)).write(store, lease=again, take=True, hold=10, release=True)
+    found = await store.read(draft.id)
+    same((found.record.worker, found.fence), (None, fence + 2), "A run can be taken and given back with one change.")
+    change = draft.add(f.Said(json("4"), at=4)).change(lease=again)
+    await raises(LeaseLost, store.append(change), "A lease that was given back at once is lost.")
+    newer = await store.take(draft.id, "w3", seq=draft.seq, hold=10)
+    same(newer.fence, fence + 3, "Whoever takes a run has the fence after the newest.")
+
+
 async def waits(store: Store, clock: FakeClock) -> None:
     """Waiting ends when a run becomes ready, and after its time at the latest."""
     await asyncio.wait_for(store.wait(0), LONG)
@@ -298,5 +336,6 @@ CHECKS = (
     refuses_who_lost_the_run,
     appends_with_a_lease,
     makes_a_run_with_its_lease,
+    takes_a_run_with_a_change,
     waits,
 )
