@@ -1005,7 +1005,7 @@ class NeverChecks(MemoryStore):
     async def read(self, run_id: str, after: int = 0) -> Stored:
         kept = self._kept(run_id)
         facts = [] if kept.record.erased is not None else inside._facts(kept, after)
-        return Stored(record=copy(kept.record), facts=facts, context=kept.context)
+        return Stored(record=copy(kept.record), facts=facts, context=kept.context, fence=kept.fence)
 
 
 class ChecksFactsOnly(MemoryStore):

@@ -177,7 +177,7 @@ class Change(Struct, kw_only=True):
     lease: Lease | None = None
     """Set by whoever drives the run: it must still hold. A decision needs none."""
     take: bool = False
-    """Take the run with this change: the lease is a new one, with the fence after the newest, and nobody else drives."""
+    """Take the run with this change: the lease is a new one, with the fence after the newest; nobody else drives it."""
     hold: float | None = None
     """The seconds that the lease is to hold from now on; None leaves it as it is."""
     release: bool = False
