@@ -10,9 +10,20 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from assent import MaxTurnsExceeded, RunConfig, Runner, RunState
 from assent.core import facts as f
-from assent.errors import AlreadyDecided, LeaseLost, ModelFailed, NotPending, RunNotFound, TripwireTriggered
+from assent.errors import (
+    AlreadyDecided,
+    LeaseLost,
+    ModelFailed,
+    NotPending,
+    Overtaken,
+    RunBusy,
+    RunNotFound,
+    TripwireTriggered,
+)
 from assent.runtime.state import state_of
 from assent.store import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Store, Stored
 from assent.testing import FakeClock
@@ -159,6 +170,8 @@ class StoredPlay(Play):
         self.deeds: list[tuple[str, int, Deed]] = []
         """What happens around the writes of the processes to come: of the next one, then of the one after it."""
         self.deaths = 0
+        self.lag = self.chance.choice((0, 0.01))
+        """How soon things are written."""
 
     # -- processes -------------------------------------------------------------------------------------
 
@@ -191,6 +204,10 @@ class StoredPlay(Play):
             COUNTS["raised: LeaseLost"] += 1
             if not door.taken:
                 raise
+        except (Overtaken, RunBusy) as error:  # others were first, before the run was ours
+            COUNTS[f"raised: {type(error).__name__}"] += 1
+            if stored is None or door.writes > 1:
+                raise
         except (TripwireTriggered, MaxTurnsExceeded, Boom, ModelFailed) as error:
             COUNTS[f"raised: {type(error).__name__}"] += 1
             if door.dead:
@@ -207,7 +224,7 @@ class StoredPlay(Play):
         door.before[1] = note
 
     def config(self) -> RunConfig:
-        return self.world.config()
+        return replace(self.world.config(), write_lag=self.lag)
 
     async def stored(self) -> Stored | None:
         """The run as it is now, if it has begun."""

@@ -23,7 +23,7 @@ from assent.core import facts as f
 from assent.errors import InputGuardrailTripwireTriggered
 from assent.store import Change
 from assent.testing import FakeClock, call
-from tests.store.test_stored_runs import Watched, has, kinds
+from tests.store.test_stored_runs import AT_ONCE, Watched, has, kinds
 from tests.unit.support import scripted, sending, soon, told
 
 
@@ -91,7 +91,7 @@ async def test_what_is_said_between_two_guardrails_is_seen_by_both_and_the_run_c
     store.before = say
     guards = [InputGuardrail(watching(quick), "quick"), InputGuardrail(watching(slow, gate), "slow")]
     agent = scripted("one", "two", "three", input_guardrails=guards)
-    result = await soon(Runner.run(agent, "go", store=store))
+    result = await soon(Runner.run(agent, "go", store=store, run_config=AT_ONCE))
     assert gate.is_set()
     stored = await store.load(result.run_id)
     assert stored.record.status == "done"
@@ -139,7 +139,7 @@ async def test_a_run_that_a_guardrail_stops_as_others_write_to_it_is_closed() ->
     store.before = meddle
     agent = scripted("one", input_guardrails=[InputGuardrail(watching([]))])
     with pytest.raises(InputGuardrailTripwireTriggered):
-        await soon(Runner.run(agent, "bad", store=store))
+        await soon(Runner.run(agent, "bad", store=store, run_config=AT_ONCE))
     [record] = (await store.runs()).items
     assert store.before is None
     assert (record.status, record.worker) == ("closed", None)

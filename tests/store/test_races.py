@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
-from assent import Agent, Approve, Runner, function_tool
+from assent import Agent, Approve, RunConfig, Runner, function_tool
 from assent.core import facts as f
 from assent.engines import Worker
 from assent.errors import LeaseLost, StoreFailed, UnreadableState
@@ -305,6 +305,10 @@ class Watched(PostgresStore):
         return await super().take(run_id, worker, seq=seq, hold=hold)
 
 
+LAGS = pytest.mark.parametrize(("lag", "writes"), [(0, 7), (0.01, 5)])
+"""How soon things are written, and how many writes there are at least."""
+
+
 async def through(agent: Agent[Any], start: Any, store: Store, **options: Any) -> tuple[Any, int]:
     """Go on until the run stops by itself; how often the store has failed on the way."""
     for failures in range(20):
@@ -315,11 +319,12 @@ async def through(agent: Agent[Any], start: Any, store: Store, **options: Any) -
     raise AssertionError("the store fails for ever")
 
 
+@LAGS
 async def test_a_database_that_is_restarted_inside_a_body_or_before_a_write_has_nothing_done_twice(
-    postgres: Server, tmp_path: Path
+    lag: float, writes: int, postgres: Server, tmp_path: Path
 ) -> None:
     place = Place(postgres.database(), tmp_path / "effects")
-    for number in range(1, 8):
+    for number in range(1, writes + 1):
         effects, seen = tmp_path / f"effects_{number}", 0
 
         async def restart(change: Any, number: int = number) -> None:
@@ -331,10 +336,11 @@ async def test_a_database_that_is_restarted_inside_a_body_or_before_a_write_has_
         async with Watched(place.address, upgrade=True) as store:
             store.before = restart
             context = {"effects": str(effects), "name": "x"}
-            result, _ = await through(program.agent(), "go", store, context=context)
+            config = RunConfig(write_lag=lag)
+            result, _ = await through(program.agent(), "go", store, context=context, run_config=config)
             for question in (await store.questions(run=result.run_id)).items:
                 await store.decide(question.id, Approve(), by="ann", digest=question.digest)
-            result, _ = await through(program.agent(), await store.load(result.run_id), store)
+            result, _ = await through(program.agent(), await store.load(result.run_id), store, run_config=config)
             assert result.final_output == program.OUTPUT
             assert program.done(effects) == Counter(f"{what} x" for what in program.EFFECTS)
             await store.history(result.run_id)
@@ -425,15 +431,16 @@ def proxy(postgres: Server) -> Iterator[Proxy]:
     shutil.rmtree(folder)
 
 
+@LAGS
 async def test_an_answer_to_any_write_that_is_lost_is_looked_up_and_nothing_is_done_twice(
-    postgres: Server, proxy: Proxy, tmp_path: Path
+    lag: float, writes: int, postgres: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
     address = postgres.database()
     async with PostgresStore(address, upgrade=True) as plain:
         await plain.runs(limit=1)
     through_proxy = address.replace(str(postgres.folder), str(proxy._folder))
     assert through_proxy != address
-    for number in range(1, 8):
+    for number in range(1, writes + 1):
         seen, effects = 0, tmp_path / f"effects_{number}"
 
         async def lose(change: Any, number: int = number) -> None:
@@ -444,7 +451,8 @@ async def test_an_answer_to_any_write_that_is_lost_is_looked_up_and_nothing_is_d
         async with Watched(through_proxy) as store:
             store.before = lose
             context = {"effects": str(effects), "name": "x"}
-            result = await Runner.run(program.agent(), "go", store=store, context=context)
+            config = RunConfig(write_lag=lag)
+            result = await Runner.run(program.agent(), "go", store=store, context=context, run_config=config)
             question = (await store.questions(run=result.run_id)).items[0]
             for _ in range(2):  # whoever is not told decides again, and that is no error
                 try:
@@ -453,7 +461,8 @@ async def test_an_answer_to_any_write_that_is_lost_is_looked_up_and_nothing_is_d
                 except StoreFailed as error:
                     if not error.unknown:
                         raise
-            result = await Runner.run(program.agent(), await store.load(result.run_id), store=store)
+            loaded = await store.load(result.run_id)
+            result = await Runner.run(program.agent(), loaded, store=store, run_config=config)
             assert result.final_output == program.OUTPUT
         assert program.done(effects) == Counter(f"{what} x" for what in program.EFFECTS)
         async with PostgresStore(address) as plain:

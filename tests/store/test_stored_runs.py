@@ -30,6 +30,9 @@ from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.support import scripted, sending, told
 
+AT_ONCE = RunConfig(write_lag=0)
+"""Everything is written as soon as it can be, and a new run is in the store before its model is asked."""
+
 
 class Watched(MemoryStore):
     """A store that notes what it is given to write, and may be told to fail or to do something first."""
@@ -96,11 +99,113 @@ async def test_a_turn_makes_two_writes() -> None:
     send, _ = sending()
     store = Watched()
     calls = [call("send", {"to": name}) for name in "abc"]
-    await Runner.run(scripted(*calls, "done", tools=[send]), "go", store=store)
+    await Runner.run(scripted(*calls, "done", tools=[send]), "go", store=store, run_config=AT_ONCE)
     written = store.written()
     assert written[0] == ["Began", "Said"]
     assert written[1] == ["Defined", "Replied", "Approved", "Started"]
     assert len(written) <= 2 + 2 * len(calls)
+
+
+async def test_a_turn_whose_model_is_quick_makes_one_write() -> None:
+    send, _ = sending()
+    store = Watched()
+    await Runner.run(scripted(*[call("send", {"to": name}) for name in "ab"], "done", tools=[send]), "go", store=store)
+    assert store.written() == [
+        ["Began", "Said", "Defined", "Replied", "Approved", "Started"],
+        ["Finished", "Replied", "Approved", "Started"],
+        ["Finished", "Replied", "Concluded"],
+    ]
+    assert [(change.take, change.release) for change in store.changes] == [
+        (False, False),
+        (False, False),
+        (False, True),
+    ]
+
+
+async def test_what_is_done_is_written_while_a_slow_model_thinks() -> None:
+    store = Watched()
+    written = asyncio.Event()
+
+    async def note(change: Change) -> None:
+        if has(change, wanted):
+            written.set()
+
+    store.after = note
+
+    class Thinking(ScriptedModel):
+        async def stream(self, request: Any) -> Any:
+            nonlocal wanted
+            wanted = f.Said if len(request.input) == 1 else f.Finished
+            await asyncio.wait_for(written.wait(), 20)
+            written.clear()
+            async for event in super().stream(request):
+                yield event
+
+    wanted: Any = None
+    send, _ = sending()
+    agent = Agent("agent", tools=[send], model=Thinking([call("send", {"to": "bob"}), "done"]))
+    assert (await Runner.run(agent, "go", store=store)).final_output == "done"
+    assert [kinds[0] for kinds in store.written()] == ["Began", "Defined", "Finished", "Replied"]
+
+
+async def test_a_decided_run_is_taken_with_the_write_that_comes_before_its_body() -> None:
+    send, sent = sending(needs_approval=True)
+    store = Watched()
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    loaded, stale = await store.load(question.run), await store.load(question.run)
+    store.changes.clear()
+    await Runner.run(agent, loaded, store=store)
+    assert [(change.take, change.release) for change in store.changes] == [(True, False), (False, True)]
+    assert store.written()[0] == ["Started"] and sent == [("bob", 1)]
+    with pytest.raises(Overtaken):
+        await Runner.run(agent, stale, store=store)
+    assert sent == [("bob", 1)]
+
+
+async def test_a_run_that_somebody_drives_is_not_taken_with_a_write() -> None:
+    send, sent = sending(needs_approval=True)
+    store = Watched()
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    loaded = await store.load(question.run)
+    lease = await store.take(question.run, "another", seq=loaded.record.seq, hold=60)
+    with pytest.raises(RunBusy) as busy:
+        await Runner.run(agent, loaded, store=store)
+    assert sent == [] and (await store.load(question.run)).facts == loaded.facts
+    await store.release(lease)
+    result = await Runner.run(agent, await store.load(question.run), store=store)
+    assert (result.final_output, sent) == ("done", [("bob", 1)])
+    with pytest.raises(Overtaken):
+        await Runner.run(agent, busy.value.state, store=store)
+
+
+async def test_a_run_that_was_taken_and_given_back_meanwhile_goes_on() -> None:
+    send, sent = sending(needs_approval=True)
+    store = Watched()
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    loaded = await store.load(question.run)
+    await store.release(await store.take(question.run, "another", seq=loaded.record.seq, hold=60))
+    assert (await Runner.run(agent, loaded, store=store)).final_output == "done"
+    assert sent == [("bob", 1)]
+
+
+async def test_a_new_run_whose_model_fails_is_in_the_store_and_can_go_on() -> None:
+    store = Watched()
+    agent = scripted(ValueError("no"), "done")
+    with pytest.raises(ValueError, match="no") as failed:
+        await Runner.run(agent, "go", store=store)
+    [record] = (await store.runs()).items
+    assert (record.status, record.worker) == ("working", None)
+    state: Any = failed.value
+    assert (await Runner.run(agent, state.state, store=store)).final_output == "done"
 
 
 async def test_calls_that_run_at_once_share_their_writes() -> None:
@@ -429,7 +534,8 @@ async def test_a_run_cancelled_in_the_store_begins_nothing_new() -> None:
             await store.cancel(change.record.id, by="ann")
 
     store.before = cancel
-    result = await Runner.run(scripted(call("send", {"to": "bob"}), "done", tools=[send]), "go", store=store)
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    result = await Runner.run(agent, "go", store=store, run_config=AT_ONCE)
     [record] = (await store.runs()).items
     assert (sent, record.status, record.worker, result.final_output) == ([], "cancelled", None, None)
     await store.resume(record.id, by="ann")
@@ -449,7 +555,7 @@ async def test_what_is_said_to_a_run_as_it_ends_is_heard() -> None:
 
     store.before = say
     agent = scripted("one", "two", "three")
-    result = await Runner.run(agent, "go", store=store)
+    result = await Runner.run(agent, "go", store=store, run_config=AT_ONCE)
     model: Any = agent.model
     assert any(item.get("content") == "And?" for item in model.requests[-1].input)
     assert (result.final_output, (await store.load(result.run_id)).record.status) == ("two", "done")
@@ -679,4 +785,4 @@ async def test_a_run_that_others_keep_changing_is_given_up_in_words() -> None:
 
     store.before = say
     with pytest.raises(Overtaken):
-        await Runner.run(scripted(*["x"] * 200), "go", store=store, max_turns=100)
+        await Runner.run(scripted(*["x"] * 200), "go", store=store, max_turns=100, run_config=AT_ONCE)

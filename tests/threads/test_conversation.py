@@ -111,15 +111,15 @@ async def test_a_new_message_after_a_broken_model_is_said_in_the_same_run() -> N
 async def test_two_messages_at_once_are_not_both_begun() -> None:
     store = MemoryStore()
     agent, _ = office("a", "b", checkpointer=store)
-    runs = store.runs
+    newest = store.newest
     seen = asyncio.Barrier(2)
 
-    async def together(**options: Any) -> Any:
-        page = await runs(**options)
+    async def together(thread: str) -> Any:
+        found = await newest(thread)
         await seen.wait()
-        return page
+        return found
 
-    store.runs = together  # type: ignore[method-assign, assignment]
+    store.newest = together  # type: ignore[method-assign]
     results = await asyncio.gather(
         agent.ainvoke(say("one"), thread()), agent.ainvoke(say("two"), thread()), return_exceptions=True
     )

@@ -92,19 +92,19 @@ def test_of_two_processes_that_answer_one_does_and_nothing_runs_twice(tmp_path: 
 
 async def together(store: Store, *works: Any) -> list[Any]:
     """Let all read the run before any of them writes."""
-    read = store.read
+    newest = store.newest
     seen = asyncio.Barrier(len(works))
     waited: set[asyncio.Task[Any] | None] = set()
 
-    async def barred(run_id: str, after: int = 0) -> Any:
-        found = await read(run_id, after)
+    async def barred(thread: str) -> Any:
+        found = await newest(thread)
         task = asyncio.current_task()
         if task in tasks and task not in waited:
             waited.add(task)
             await asyncio.wait_for(seen.wait(), 20)
         return found
 
-    store.read = barred  # type: ignore[method-assign]
+    store.newest = barred  # type: ignore[method-assign]
     tasks = {asyncio.ensure_future(work): None for work in works}
     return await asyncio.gather(*tasks, return_exceptions=True)
 

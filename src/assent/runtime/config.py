@@ -27,6 +27,11 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tool_not_found", ("tell", "raise")),
     ("on_change", ("refuse", "ask", "accept")),
 )
+SECONDS = (
+    ("cancel_grace", 0, math.inf, ""),
+    ("lease", 0.1, math.inf, ", at least 0.1"),
+    ("write_lag", 0, 60, ", at most 60"),
+)
 CALLABLES = (
     "tool_error_formatter",
     "session_input_callback",
@@ -92,6 +97,9 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     again, "refuse" raises `DefinitionChanged`, "accept" goes on with the tool as it is now."""
     lease: float = 30.0
     """Seconds after which a run that lives in a store may be taken over, if its process does not say that it lives."""
+    write_lag: float = 0.01
+    """Seconds for which what nobody waits for, such as a body's result while the model is asked, is gathered before it
+    is written to the run's store. 0 writes it at once, and a new run before its model is asked."""
     context_serializer: Callable[[Any], Any] | None = None
     """Makes JSON of a context, for a run that lives in a store,"""
     context_deserializer: Callable[[Any], Any] | None = None
@@ -125,10 +133,10 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             raise InvalidDefinition(
                 f"RunConfig: model must be a Model, an object with a `stream` method, got {self.model!r:.80}."
             )
-        if type(self.cancel_grace) not in (int, float) or not 0 <= self.cancel_grace < math.inf:
-            raise InvalidDefinition(f"RunConfig: cancel_grace must be seconds, got {self.cancel_grace!r:.80}.")
-        if type(self.lease) not in (int, float) or not 0.1 <= self.lease < math.inf:
-            raise InvalidDefinition(f"RunConfig: lease must be seconds, at least 0.1, got {self.lease!r:.80}.")
+        for option, least, most, said in SECONDS:
+            value = getattr(self, option)
+            if type(value) not in (int, float) or not least <= value <= most or value == math.inf:
+                raise InvalidDefinition(f"RunConfig: {option} must be seconds{said}, got {value!r:.80}.")
         if self.tracing is not None:
             _check_tracing(self.tracing)
 

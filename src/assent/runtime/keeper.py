@@ -1,8 +1,9 @@
 """The keeper: writes a run's journal to its store as the run goes, and learns what others have written.
 
 Nothing enters a body before the facts that lead there are in the store. What follows from a body is written while the
-run goes on. So a turn costs two writes, however many calls it has, and a dead process leaves nothing that nobody knows
-of: a call is not begun, or done, or in doubt.
+run goes on, after a moment at the latest. So a turn costs two writes at most, however many calls it has, and a dead
+process leaves nothing that nobody knows of: a call is not begun, or done, or in doubt. A run is made, or taken, with
+the first of these writes, where nothing but a body or a new run's model comes before it.
 
 Others may write too: decisions, input, a cancellation. Then a write of ours is refused; what they wrote is folded into
 the run, and ours follows it. If it cannot follow (the run was cancelled, and we were about to begin a call), the drive
@@ -24,7 +25,7 @@ from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.run import Run, owed
-from ..errors import IllegalFact, LeaseLost, Overtaken, RunNotFound, StoreFailed, UnreadableState
+from ..errors import IllegalFact, LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed, UnreadableState
 from ..store.projection import Projection
 from ..store.record import Change, Lease, SavedContext
 from . import saved_context
@@ -46,18 +47,34 @@ class Keeper:
     """One run and its store, for one drive."""
 
     def __init__(
-        self, driver: Driver, store: Store, worker: str, hold: float, *, known: int, lease: Lease | None
+        self,
+        driver: Driver,
+        store: Store,
+        worker: str,
+        hold: float,
+        *,
+        known: int,
+        lease: Lease | None = None,
+        fence: int | None = None,
+        noted: Projection | None = None,
     ) -> None:
         self.store = store
         self.driver = driver
         self.journal: Journal = driver.journal
         self.worker = worker
         self.hold = hold
+        self.lag = driver.config.write_lag
         self.lease = lease
+        self.taken = lease is not None
+        """Whether the run has been ours in this drive; if not, the first write takes it."""
+        self.refused = False
+        """Whether it could not be: it is another's, or others have written to it."""
+        self.fence = fence if lease is None else lease.fence
+        """The fence of the run's newest lease, as far as it is known."""
         self.seq = known
         """How many facts the store has."""
         self.unwritten: list[AnyFact] = []
-        self.projection = Projection()
+        self.projection = noted or Projection()
         self.sent: set[str] = set()
         """The tools whose definitions the store has from us."""
         self.saved: SavedContext | None = None
@@ -69,6 +86,8 @@ class Keeper:
         self.joined = False
         """Whether others have written something that a drive which is under way may not have reckoned with."""
         self.writing: asyncio.Task[None] | None = None
+        self.soon: asyncio.TimerHandle | None = None
+        """Has what there is written."""
         self.timer: asyncio.TimerHandle | None = None
         self.beating: asyncio.Task[None] | None = None
         """Keeps the lease, for a drive that takes its time."""
@@ -77,14 +96,14 @@ class Keeper:
         self.lost = False
         self.failing = False
         """Whether a write has failed: none is begun by the way until the drive begins again, or ends."""
-        self.unwritten += self._recent(known)
+        self.unwritten += self._recent(known, noted is not None)
         self.journal.listen(self._heard)
         self.journal.flush = self.flush
 
-    def _recent(self, known: int) -> list[AnyFact]:
+    def _recent(self, known: int, noted: bool) -> list[AnyFact]:
         """What was decided on a state in somebody's hands, and the store does not have yet."""
         facts = self.journal.facts[known:]
-        if facts and known:
+        if facts and known and not noted:
             run = replay(self.journal.facts[:known])
             for fact in facts:
                 fold(run, fact)
@@ -98,18 +117,42 @@ class Keeper:
 
     # -- the lease ---------------------------------------------------------------------------------
 
-    async def begin(self) -> None:
-        """Make the run, or take it up; it is ours to drive when this returns."""
-        if self.seq == 0:
-            self.lease = Lease(self.journal.run.id, self.worker, 1)
-            await self.flush()
-        elif self.lease is None:
-            self.lease = await self._take()
+    @property
+    def waits(self) -> bool:
+        """Whether something must be read or written before the run is driven."""
+        began = self.journal.run.began
+        return (began is not None and began.follows is not None) or not (self.taken or self._can_wait())
+
+    def _can_wait(self) -> bool:
+        """Whether the run can be taken with a later write: it is new, or owes nothing but bodies, which wait for one.
+
+        A new run's model may be asked before. Of two who begin the same run one is told so at the first write.
+        """
+        if self.seq == 0 or self.lag == 0:
+            return self.lag > 0
+        todo = owed(self.journal.run) if self.fence is not None else ()
+        return self.fence is not None and all(
+            type(effect) is f.Execute and self.driver.state_of(effect).call.kind == "tool" for effect in todo
+        )
+
+    async def begin(self, *, now: bool = False) -> None:
+        """Take the run up, with what it follows. With `now` it is in the store, and ours, when this returns; without,
+        it is so before a body is entered, and before any model is asked but a new run's."""
+        if not self.taken and self.fence is None and self.seq:
+            self._take_over(await self._take())
+        elif not self.taken and (now or not self._can_wait()):
+            await self._done(self._write())
         began = self.journal.run.began
         if began is not None and began.follows is not None:
             self.driver.before = await past(self.store, began.follows)
             self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
+
+    def start(self) -> None:
+        """The drive begins: see that the lease holds as long as it takes."""
         self.timer = asyncio.get_running_loop().call_later(self.hold / 3, self._wake)
+
+    def _take_over(self, lease: Lease) -> None:
+        self.lease, self.fence, self.taken = lease, lease.fence, True
 
     def _wake(self) -> None:
         self.beating = asyncio.create_task(self._beat())
@@ -117,12 +160,16 @@ class Keeper:
     async def _take(self) -> Lease:
         """The lease. If it is not known whether it was given, ask again: its own worker may have it twice."""
         run = self.journal.run.id
-        try:
-            return await self.store.take(run, self.worker, seq=self.seq, hold=self.hold)
-        except StoreFailed as error:
-            if not error.unknown:
+        for tries in (1, 2):
+            try:
+                return await self.store.take(run, self.worker, seq=self.seq, hold=self.hold)
+            except (RunBusy, Overtaken):
+                self.refused = True
                 raise
-        return await self.store.take(run, self.worker, seq=self.seq, hold=self.hold)
+            except StoreFailed as error:
+                if not error.unknown or tries == 2:
+                    raise
+        raise AssertionError
 
     async def _beat(self) -> None:
         """Keep the lease, and look whether others have written something."""
@@ -140,7 +187,8 @@ class Keeper:
 
     async def look(self) -> None:
         """Renew the lease and take in what others have written; `LeaseLost` if the run is not ours any more."""
-        assert self.lease is not None
+        if self.lease is None:
+            return  # it is being taken, or given back
         if not await self.store.renew([self.lease], hold=self.hold):
             raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
         if self.writing is not None:
@@ -167,8 +215,18 @@ class Keeper:
     # -- writing -----------------------------------------------------------------------------------
 
     def kick(self) -> None:
-        """Begin to write what there is, and go on."""
-        if self.unwritten and self.writing is None and not self.failing:
+        """Have what there is written soon, and go on. What comes to be until then is written with it."""
+        if self.unwritten and self.soon is None and not self.failing:
+            if self.lag:
+                self.soon = asyncio.get_running_loop().call_later(self.lag, self._write_soon)
+            else:
+                self._write_soon()
+
+    def _write_soon(self) -> None:
+        self.soon = None
+        if self.writing is not None and self.lag:
+            self.kick()
+        elif self.writing is None and self.unwritten and not self.failing:
             self._begin(self._write())
 
     async def flush(self) -> None:
@@ -177,7 +235,7 @@ class Keeper:
         while wanted is not None and any(fact is wanted for fact in reversed(self.unwritten)):
             if self.lost:
                 raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
-            await asyncio.shield(self.writing or self._begin(self._write()))
+            await (self._done(self._write()) if self.writing is None else asyncio.shield(self.writing))
 
     async def save(self) -> None:
         """Write what is left; what cannot follow what others have written is left out, and what happened is not."""
@@ -194,22 +252,24 @@ class Keeper:
             await self.settle()  # one that has not begun gives the run back, too
             if self.lost:
                 raise LeaseLost(f"Run {self.journal.run.id!r} was taken over by another worker.")
-            if self.lease is not None and self.merges == merges:
-                await asyncio.shield(self._begin(self._write()))
+            if (self.lease is not None or not self.taken) and self.merges == merges:
+                await self._done(self._write())
         finally:
             self.ending = False
         return self.lease is None
 
     async def close(self) -> None:
         """Stop, and if the run is still ours write what can be written and give it back."""
-        if self.timer is not None:
-            self.timer.cancel()
+        for timer in (self.timer, self.soon):
+            if timer is not None:
+                timer.cancel()
         if self.beating is not None:
             self.beating.cancel()
             with suppress(asyncio.CancelledError):
                 await self.beating
         await self.settle()
-        if self.lease is not None and not self.lost:
+        ours = self.lease is not None or (not self.taken and bool(self.unwritten))
+        if ours and not self.lost and not self.refused:
             try:
                 await self._write_last()
             except Exception as error:
@@ -224,8 +284,10 @@ class Keeper:
         """
         for _ in range(TRIES):
             try:
-                await asyncio.shield(self._begin(self._write(release=True)))
+                await self._done(self._write(release=True))
             except Overtaken:
+                if self.refused:
+                    raise
                 await self.again()
             if self.lease is None:
                 return
@@ -235,6 +297,13 @@ class Keeper:
         """Wait for a write that is under way, however it ends."""
         while self.writing is not None:
             await asyncio.wait([self.writing])
+
+    async def _done(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for a write, which is done to its end even if whoever waits is not there any more."""
+        if self.store.immediate:
+            await self._written(work)
+        else:
+            await asyncio.shield(self._begin(work))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A write has a task of its own: whoever waits for it may be cancelled, and it may not be cut in two. There is
@@ -263,13 +332,19 @@ class Keeper:
                 await self._append(change)
             except Overtaken:
                 self._put_back()
+                if not self.taken:
+                    await self._take_first()
+                    continue
                 await self._merge()
                 if release:
                     return  # there may be something to do
                 continue
-            except Exception:
+            except Exception as error:
                 self._put_back()
+                self.refused = self.refused or (not self.taken and isinstance(error, RunBusy | LeaseLost))
                 raise
+            if change.lease is not None and not self.taken:
+                self._take_over(change.lease)
             self.seq += len(change.facts)
             del self.unwritten[: len(change.facts)]
             self.sent |= change.definitions.keys()
@@ -279,10 +354,19 @@ class Keeper:
             return
         raise Overtaken(f"Run {self.journal.run.id!r} is written to faster than it can be driven.")
 
+    async def _take_first(self) -> None:
+        """Take a run that could not be taken with a write: others have had it, or written to it. Then it is refused."""
+        if self.seq == 0:
+            self.refused = True
+            raise Overtaken(f"There is a run {self.journal.run.id!r} already; load it.")
+        self._take_over(await self._take())
+
     def _change(self, release: bool) -> Change:
         run, facts = self.journal.run, list(self.unwritten)
         change = self.projection.change(run, self.seq, facts, self.store.clock())
         change.lease, change.hold, change.release = self.lease, self.hold, release
+        if not self.taken:
+            change.lease, change.take = Lease(run.id, self.worker, (self.fence or 0) + 1), self.seq > 0
         if change.asked:
             change.definitions = self._definitions(change)
         if self.seq == 0 or release:
@@ -341,8 +425,11 @@ class Keeper:
         except RunNotFound:
             return False
         found = stored.facts[: len(change.facts)]
-        if not change.facts:  # it gives the lease back
-            return change.lease is not None and stored.record.worker != change.lease.worker
+        if not change.facts:  # it takes the lease, or gives it back
+            lease = change.lease
+            return lease is not None and (
+                stored.fence == lease.fence if change.take else stored.record.worker != lease.worker
+            )
         return [_encode(fact) for fact in found] == [_encode(fact) for fact in change.facts]
 
     # -- what others write ---------------------------------------------------------------------------

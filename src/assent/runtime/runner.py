@@ -43,6 +43,7 @@ from .tracing import observed
 from .value import input_json
 
 if TYPE_CHECKING:
+    from ..store.projection import Proposal
     from ..store.record import Lease, Stored
     from ..store.store import Store
 
@@ -203,7 +204,7 @@ def _check_store(store: Any) -> None:
 
 def prepare(
     agent: Agent[Any],
-    input: str | list[Item] | RunState[Any] | Stored,
+    input: str | list[Item] | RunState[Any] | Stored | Proposal,
     context: Any,
     max_turns: int | None,
     config: RunConfig | None,
@@ -223,14 +224,14 @@ def prepare(
     if not isinstance(input, str | list):
         state = _state(agent, input, context, config)
         driver = resume(agent, state, context, max_turns, config, hooks, order)
-        return driver, driver.keeper.begin if driver.keeper is not None else None
+        return driver, _beginning(driver)
     if isinstance(input, str) and input.startswith('{"schema":') and '"journal":[' in input:
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
     said = input_json(input)
     journal = Journal([], Run(), config.clock if order.store is None else order.store.clock)
     driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)
     if order.store is not None:
-        _keep(driver, order.store, 0)
+        _keep(driver, order.store)
     guarded = agent.input_guardrails or config.input_guardrails
     guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if guarded else ()
     began = f.Began(
@@ -252,7 +253,7 @@ def prepare(
         began = replace(began, trace=driver.observer.trace)
     if order.session is None:
         journal.append([began, f.Said(said)])
-        return driver, driver.keeper.begin if driver.keeper is not None else None
+        return driver, _beginning(driver)
     return driver, functools.partial(_begin, driver, began, order.session, decode(said))
 
 
@@ -262,20 +263,30 @@ async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -
         await driver.keeper.begin()
 
 
-def _keep(driver: Driver, store: Store, known: int, lease: Lease | None = None, worker: str | None = None) -> None:
-    """Have the run written to its store, which has this many of its facts."""
+def _beginning(driver: Driver) -> Any:
+    """How the run is taken up in its store, if that takes its time."""
+    return driver.keeper.begin if driver.keeper is not None and driver.keeper.waits else None
+
+
+def _keep(driver: Driver, store: Store, state: RunState[Any] | None = None, lease: Lease | None = None) -> None:
+    """Have the run written to its store: a new one, or one of which the store has what the state says."""
     from .keeper import Keeper
 
+    known, worker, fence, noted = (0, None, None, None) if state is None else state._kept
     worker = lease.worker if lease is not None else worker or new_id("w")
-    driver.keeper = Keeper(driver, store, worker, driver.config.lease, known=known, lease=lease)
+    hold = driver.config.lease
+    driver.keeper = Keeper(driver, store, worker, hold, known=known, lease=lease, fence=fence, noted=noted)
 
 
 def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
     """The run to go on with, from somebody's hands or from a store."""
     if isinstance(input, RunState):
         return input
+    from ..store.projection import Proposal
     from ..store.record import Stored
 
+    if isinstance(input, Proposal):
+        return state_of(agent, input.stored, context, config, input)
     if not isinstance(input, Stored):
         raise InvalidInput(
             f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
@@ -317,7 +328,7 @@ def resume(
     cast = state._cast if state._cast.root is agent else Cast(agent)
     driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
     if order.store is not None:
-        _keep(driver, order.store, state._stored, lease, state._worker)
+        _keep(driver, order.store, state, lease)
     driver.observer = observed(driver, began, resumed=True)
     state._spent = True
     driver.unseen = list(made_outside(journal.facts[state._heard :]))
@@ -335,7 +346,7 @@ def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order) -> Non
     run = state._journal.run
     now = status(run)
     late = order.session is not None and unsaved(run)  # it is over, and its session does not know
-    unwritten = order.store is not None and len(state._journal.facts) > state._stored  # nor does its store
+    unwritten = order.store is not None and len(state._journal.facts) > state._kept.facts  # nor does its store
     if now in ("done", "closed", "idle") and not (unwritten or (now == "done" and late)):
         if run.closed is not None:
             raise RunFinished(f"The run was closed and cannot go on: {run.closed.why} Begin a new one.")
@@ -385,6 +396,7 @@ async def drive_through(driver: Driver) -> None:
     if keeper is None:
         await driver.drive()
         return
+    keeper.start()
     for tries in range(RESTARTS + 1):
         try:
             await driver.drive()

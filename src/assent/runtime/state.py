@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -40,6 +40,7 @@ from .value import input_json
 from .view import Outputs, View
 
 if TYPE_CHECKING:
+    from ..store.projection import Projection, Proposal
     from ..store.record import Stored
     from .config import RunConfig
     from .driver import Driver
@@ -77,6 +78,22 @@ class Peek(Struct, frozen=True):
     """The open questions; each item's `.agent` is the agent's name."""
 
 
+class Kept(NamedTuple):
+    """What a store has of a run."""
+
+    facts: int = 0
+    """How many of its facts,"""
+    worker: str | None = None
+    """who holds it there, if it could not be given back,"""
+    fence: int | None = None
+    """the fence of its newest lease, if it is known,"""
+    noted: Projection | None = None
+    """and what the facts change there that it does not have yet, if that was gathered."""
+
+
+NOT_KEPT = Kept()
+
+
 class RunState(Generic[T]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
@@ -94,10 +111,8 @@ class RunState(Generic[T]):
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
         self._spent = False
-        self._stored = 0
-        """How many of its facts are in a store, if it lives in one,"""
-        self._worker: str | None = None
-        """and who holds it there, if it could not be given back."""
+        self._kept = NOT_KEPT
+        """What a store has of it, if it lives in one."""
         self._heard = 0
         """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
         self._untold: list[f.AnyFact] = []
@@ -277,7 +292,7 @@ class RunState(Generic[T]):
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
         saved = codec.Saved(
-            codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced, stored=self._stored
+            codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced, stored=self._kept.facts
         )
         if key is not None:
             sign(saved, key)
@@ -338,7 +353,7 @@ class RunState(Generic[T]):
         traced = tracing.load(saved.tracing)
         state = cls(Journal(saved.journal, run, time.time), Cast(agent), context, tracing=traced)
         begun_by(agent, run)
-        state._stored = saved.stored
+        state._kept = Kept(saved.stored)
         state.changes += fit(state._journal, state._cast, on_change)
         if state.changes:
             warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(state.changes)}.", stacklevel=2)
@@ -374,16 +389,23 @@ def begun_by(agent: Agent[Any], run: Run) -> f.Began:
     return run.began
 
 
-def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig) -> RunState[Any]:
-    """A run of a store in this process's hands. What has changed since a question was asked makes a new one."""
-    run = codec.replay(stored.facts)
+def state_of(
+    agent: Agent[Any], stored: Stored, context: Any, config: RunConfig, more: Proposal | None = None
+) -> RunState[Any]:
+    """A run of a store in this process's hands, with what is to be recorded in it besides.
+
+    What has changed since a question was asked makes a new one.
+    """
+    run = codec.replay(stored.facts) if more is None else more.run
     begun_by(agent, run)
     saved = stored.context
     context = saved_context.load(
         Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
     )
-    state = RunState(Journal(list(stored.facts), run, config.clock), Cast(agent), context)
-    state._stored = len(stored.facts)
+    facts = [*stored.facts, *(more.facts if more is not None else ())]
+    state = RunState(Journal(facts, run, config.clock), Cast(agent), context)
+    noted = more.projection if more is not None else None
+    state._kept = Kept(len(stored.facts), None, stored.fence, noted)
     state.changes += fit(state._journal, state._cast, config.on_change)
     return state
 
@@ -400,8 +422,8 @@ def left_by(driver: Driver) -> RunState[Any]:
         driver.control.taken = True
         state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
         if keeper is not None:
-            state._stored = keeper.seq
-            state._worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
+            worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
+            state._kept = Kept(keeper.seq, worker, keeper.fence)
     return driver.left
 
 

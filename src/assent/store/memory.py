@@ -76,6 +76,13 @@ class MemoryStore(Store):
         clock: The time in seconds since 1970.
     """
 
+    immediate = True
+
+    def __init_subclass__(cls) -> None:
+        """One that does something of its own may wait for it."""
+        super().__init_subclass__()
+        cls.immediate = cls.append is MemoryStore.append and cls.read is MemoryStore.read
+
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()

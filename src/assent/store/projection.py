@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec.json import decode
 
@@ -14,7 +15,7 @@ from ..core.rules import ASKED, verdict_of
 from ..core.run import Run, deadline, questions, status
 from ..errors import IllegalFact, UnreadableState
 from ..item import Evidence
-from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled
+from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled, Stored
 
 
 class Projection:
@@ -129,6 +130,18 @@ class Projection:
                 pins=decode(grant.pins) if grant.pins else None,
             )
         )
+
+
+class Proposal(NamedTuple):
+    """What somebody has to say in a run, folded into it, and not written yet."""
+
+    stored: Stored
+    """The run as it was read,"""
+    run: Run
+    """as it will be,"""
+    facts: list[AnyFact]
+    projection: Projection
+    """and what the facts change."""
 
 
 def _began(run: Run) -> int:

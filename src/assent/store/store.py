@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from msgspec import Raw
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from ..approval.decide import decided
 from ..approval.decision import Decision, Edit, checked_name, decision_from
@@ -36,12 +37,14 @@ from ..errors import (
     RunFinished,
     UsageError,
 )
-from .projection import Projection
+from .projection import Projection, Proposal
 from .record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
 
 ATTEMPTS = 50
 """How often a decision that was overtaken is tried again; each time somebody else got something done."""
 
+Choose = Callable[[Run], Sequence[tuple[str, Decision, str]]]
+"""Which questions of a run, by their ids, get which decisions, and the digests of what was shown."""
 Make = Callable[[Run, int], list[AnyFact] | Awaitable[list[AnyFact]]]
 """What somebody outside of a run has to say, given the run as it is and the time."""
 
@@ -52,6 +55,9 @@ class Store(ABC):
     A store that cannot be reached, is full or is damaged raises `StoreFailed`; then nothing was written,
     unless the error says that this is not known.
     """
+
+    immediate: bool = False
+    """Whether its methods never wait for anything; then nobody has to see to it that they come to their end."""
 
     # -- what a store must do ----------------------------------------------------------------------
 
@@ -247,7 +253,7 @@ class Store(ABC):
     async def decide_all(
         self,
         run_id: str,
-        choose: Callable[[Run], Sequence[tuple[str, Decision, str]]],
+        choose: Choose,
         *,
         by: str,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
@@ -265,8 +271,22 @@ class Store(ABC):
             say: What the user says besides: a JSON text, or a list of items.
             known: The run as it was read a moment ago, to begin with.
         """
-        checked_name(by)
         expired: set[str] = set()
+        stored = await self._record(run_id, self._deciding(choose, by, grant, say, expired), known)
+        if expired:
+            raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
+        return stored
+
+    async def propose(self, known: Stored, choose: Choose, *, by: str) -> Proposal | None:
+        """What `decide_all` would record in a run as it was read a moment ago, for whoever goes on with it and writes
+        this with what comes next. None if there is nothing to record, or time has decided."""
+        expired: set[str] = set()
+        made = await self._proposed(known, self._deciding(choose, by, None, None, expired))
+        return None if expired or not made.facts else made
+
+    def _deciding(self, choose: Choose, by: str, grant: Any, say: Raw | None, expired: set[str]) -> Make:
+        """The facts of decisions; or, where it is too late for one of them, which is noted, those of time's."""
+        checked_name(by)
 
         async def facts(run: Run, at: int) -> list[AnyFact]:
             chosen = choose(run)
@@ -280,10 +300,7 @@ class Store(ABC):
                 made += decided(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, terms=grant)
             return made if say is None else [*made, f.Said(say, at=at)]
 
-        stored = await self._record(run_id, facts, known)
-        if expired:
-            raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
-        return stored
+        return facts
 
     async def revoke(self, grant_id: str, *, by: str, run: str) -> None:
         """Take a grant of a run back: later calls are judged without it."""
@@ -335,28 +352,34 @@ class Store(ABC):
         """Append what somebody outside of the run has to say, as often as it takes to be in time."""
         for _ in range(ATTEMPTS):
             stored, known = known or await self.read(run_id), None
-            if stored.record.erased is not None:
-                raise RunFinished(f"Run {run_id!r} was erased.")
-            run = replay(stored.facts)
-            assert run.began is not None
-            projection = Projection()
-            made = make(run, max(0, int(self.clock() * 1000) - run.began.at))
-            facts = made if isinstance(made, list) else await made
-            if not facts:
+            made = await self._proposed(stored, make)
+            if not made.facts:
                 return stored
-            try:
-                for fact in facts:
-                    fold(run, fact)
-                    projection.note(run, fact)
-            except IllegalFact as error:
-                raise NotPending(f"This cannot be recorded in run {run_id!r} any more: {error}") from None
-            change = projection.change(run, len(stored.facts), facts, self.clock())
+            change = made.projection.change(made.run, len(stored.facts), made.facts, self.clock())
             try:
                 await self.append(change)
             except Overtaken:
                 continue
-            return Stored(record=change.record, facts=[*stored.facts, *facts], context=stored.context)
+            return replace(stored, record=change.record, facts=[*stored.facts, *made.facts])
         raise Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
+
+    async def _proposed(self, stored: Stored, make: Make) -> Proposal:
+        """What somebody has to say, folded into the run as it is."""
+        run_id = stored.record.id
+        if stored.record.erased is not None:
+            raise RunFinished(f"Run {run_id!r} was erased.")
+        run = replay(stored.facts)
+        assert run.began is not None
+        projection = Projection()
+        given = make(run, max(0, int(self.clock() * 1000) - run.began.at))
+        facts = given if isinstance(given, list) else await given
+        try:
+            for fact in facts:
+                fold(run, fact)
+                projection.note(run, fact)
+        except IllegalFact as error:
+            raise NotPending(f"This cannot be recorded in run {run_id!r} any more: {error}") from None
+        return Proposal(stored, run, facts, projection)
 
     async def _frozen(
         self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool

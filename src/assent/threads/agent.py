@@ -7,7 +7,7 @@ runner.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
@@ -22,7 +22,16 @@ from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import described, holds
 from ..core.run import ENDED, CallState, Run, owed
-from ..errors import LeaseLost, MaxTurnsExceeded, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
+from ..errors import (
+    AssentError,
+    LeaseLost,
+    MaxTurnsExceeded,
+    Overtaken,
+    RunBusy,
+    RunNotFound,
+    ThreadWaiting,
+    UsageError,
+)
 from ..runtime.blocking import block, iterate
 from ..runtime.cast import Cast
 from ..runtime.config import RunConfig
@@ -33,11 +42,11 @@ from ..runtime.value import input_json
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.record import RunRecord, Stored
-from ..store.store import Store
+from ..store.store import Choose, Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .message import messages_of, said
-from .pause import PREFIX, Chosen, Command, Interrupt, answers, interrupts, pending, waits_for
+from .pause import PREFIX, Chosen, Command, Interrupt, answered, answers, interrupts, pending, waits_for
 from .scene import WRITER
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
@@ -69,6 +78,8 @@ class Opened(NamedTuple):
     """The run as it was found."""
     found_before: list[Run]
     """The runs that it follows."""
+    again: Callable[[], Awaitable[Opened]] | None = None
+    """What to do if it turns out that others were first, and what was answered is not recorded."""
 
     @property
     def run(self) -> Run:
@@ -144,9 +155,10 @@ class ThreadAgent:
             there is a `response_format` and the run is done.
         """
         opened = await self._open(input, config, context, on_pending)
-        if opened.driver is not None:
-            with _told_of_limit():
-                await drive(opened.driver, None)
+        if opened.driver is not None and not await _driven(opened.driver) and opened.again is not None:
+            opened = await opened.again()
+            assert opened.driver is not None
+            await _driven(opened.driver)
         return self._state(opened)
 
     def stream(
@@ -184,7 +196,7 @@ class ThreadAgent:
             on_pending: What becomes of open questions when there is a new message.
         """
         modes, told_apart = modes_of(stream_mode)
-        opened = await self._open(input, config, context, on_pending)
+        opened = await self._open(input, config, context, on_pending, now=True)
         async with aclosing(self._chunks(opened, modes)) as chunks:
             async for mode, chunk in chunks:
                 yield (mode, chunk) if told_apart else chunk
@@ -217,11 +229,11 @@ class ThreadAgent:
     async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
         """A thread as it is now. Of a thread that there is not, an empty one."""
         thread, store = self._thread(config), self._kept()
-        last = await newest(store, thread)
+        last = await store.newest(thread)
         if last is None:
             return StateSnapshot({}, (), (), dict(config))
-        opened = await self._look(store, await store.read(last.id))
-        at = datetime.fromtimestamp(last.changed / 1000, UTC).isoformat()
+        opened = await self._look(store, last)
+        at = datetime.fromtimestamp(last.record.changed / 1000, UTC).isoformat()
         waiting = tuple(interrupts(opened.run, self._prefix))
         state = self._state(opened)
         state.pop("__interrupt__", None)
@@ -265,57 +277,56 @@ class ThreadAgent:
             raise UsageError("A thread goes on where it stands, and cannot go back to a checkpoint_id; leave it out.")
         return thread
 
-    async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending) -> Opened:
-        """The thread, ready to be driven: with what is said on it now, or what was answered."""
+    async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending, *, now: bool = False) -> Opened:
+        """The thread, ready to be driven: with what is said on it now, or what was answered.
+
+        With `now` all of that is in the store, and the run is ours, when this returns; without, it may be written with
+        what comes next.
+        """
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
         limit = _limit(config)
         if self.store is None and not self._inner:
             return await self._alone(input, context, limit)
         store, thread = self._kept(), self._thread(config)
-        last = await newest(store, thread)
+        last = await store.newest(thread)
         if isinstance(input, Command):
-            stored = await store.read(_known(thread, last).id)
-            stored = await self._answer(store, thread, stored, input)
-            return await self._go_on(store, thread, stored, context, limit)
+            return await self._answer(store, thread, _known(thread, last), input, context, limit, now)
         if input is None:
-            stored = await store.read(_known(thread, last).id)
+            stored = _known(thread, last)
             over = stored.record.status in ("done", "closed")
             return await (self._look(store, stored) if over else self._go_on(store, thread, stored, context, limit))
         items = said(input)
-        if last is None or last.status in ENDED or last.erased is not None:
-            return await self._begin(store, thread, last, items, context, limit)
-        stored = await self._say(store, thread, await store.read(last.id), items, on_pending)
+        if last is None or last.record.status in ENDED or last.record.erased is not None:
+            record = last.record if last is not None else None
+            return await self._begin(store, thread, record, items, context, limit, now)
+        stored = await self._say(store, thread, last, items, on_pending)
         return await self._go_on(store, thread, stored, context, limit)
 
     async def _alone(self, input: Any, context: Any, limit: int | None) -> Opened:
         """A run of its own, which nobody can come back to."""
         if input is None or isinstance(input, Command):
             raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
-        return await self._begin(MemoryStore(), new_id("thread"), None, said(input), context, limit)
+        return await self._begin(MemoryStore(), new_id("thread"), None, said(input), context, limit, False)
 
     async def _begin(
-        self, store: Store, thread: str, last: RunRecord | None, items: Any, context: Any, limit: int | None
+        self, store: Store, thread: str, last: RunRecord | None, items: Any, context: Any, limit: int | None, now: bool
     ) -> Opened:
         part = Part(thread, f"{thread}:{_number(last) + 1}", last.id if last is not None else None)
         order = Order(store=store, part=part)
         turns = self._max_turns if limit is None else limit
-        driver, begin = prepare(self.agent, items, context, turns, self._config, None, order)
-        try:
-            await _taken_up(driver, begin)
-        except (LeaseLost, Overtaken):
-            raise Overtaken(
-                f"Something else was said on thread {thread!r} at the same moment, and this was not recorded. Look at "
-                "the thread, and say it again."
-            ) from None
+        await store.open()
+        driver, _ = prepare(self.agent, items, context, turns, self._config, None, order)
+        with _told_of_others(driver):
+            await _taken_up(driver, now)
         return Opened(driver, driver.journal.run, driver.before)
 
     async def _go_on(self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None) -> Opened:
         for _ in range(TRIES):
             with _told_of_limit():
-                driver, begin = prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
+                driver, _ = prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
             try:
-                await _taken_up(driver, begin)
+                await _taken_up(driver, now=True)
                 return Opened(driver, driver.journal.run, driver.before)
             except Overtaken:
                 stored = await store.read(stored.record.id)
@@ -330,16 +341,44 @@ class ThreadAgent:
         follows = run.began.follows if run.began is not None else None
         return Opened(None, run, await past(store, follows) if follows is not None else [])
 
-    async def _answer(self, store: Store, thread: str, stored: Stored, command: Command) -> Stored:
+    async def _answer(
+        self, store: Store, thread: str, stored: Stored, command: Command, context: Any, limit: int | None, now: bool
+    ) -> Opened:
+        """Go on with what was answered. It is written with what comes next, or recorded first if that is not possible,
+        or others were first."""
+        choose, run_id = self._choice(thread, command), stored.record.id
+
+        async def record(known: Stored | None = None) -> Opened:
+            recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
+            return await self._go_on(store, thread, recorded, context, limit)
+
+        proposal = None if now else await store.propose(stored, choose, by=command.by)
+        if proposal is None:
+            return await record(stored)
+        try:
+            driver, _ = prepare(self.agent, proposal, context, limit, self._config, None, Order(store=store))
+            await _taken_up(driver, now=False)
+        except AssentError:
+            return await record()  # which says what is wrong, if it still is
+        return Opened(driver, driver.journal.run, driver.before, record)
+
+    def _choice(self, thread: str, command: Command) -> Choose:
+        """The decisions that an answer comes to."""
         cast = Cast(self.agent)
 
         def tool_at(state: CallState, name: str) -> Tool | None:
             return cast.of(state).tools.get(name)
 
-        def choose(run: Run) -> list[Chosen]:
-            return answers(run, thread, command.resume, tool_at)
+        chosen: list[Chosen] = []
 
-        return await store.decide_all(stored.record.id, choose, by=command.by, known=stored)
+        def choose(run: Run) -> list[Chosen]:
+            for question, _, _ in chosen:  # it was open a moment ago
+                if (already := answered(run, question)) is not None:
+                    raise already
+            chosen[:] = answers(run, thread, command.resume, tool_at)
+            return chosen
+
+        return choose
 
     async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
         """Say something on a thread whose last run is not over."""
@@ -366,20 +405,6 @@ class ThreadAgent:
             return [(state.question.id, Reject(SET_ASIDE), state.question.digest) for state in states if state.question]
 
         return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
-
-
-async def newest(store: Store, thread: str) -> RunRecord | None:
-    """The last run of a thread; None if there is no such thread."""
-    last: RunRecord | None = None
-    after: str | None = None
-    while True:
-        page = await store.runs(thread=thread, limit=1000, after=after)
-        for record in page.items:
-            if _number(record) > _number(last):
-                last = record
-        after = page.next
-        if after is None:
-            return last
 
 
 def _number(record: RunRecord | None) -> int:
@@ -411,20 +436,52 @@ def _told_of_limit() -> Iterator[None]:
         raise
 
 
-def _known(thread: str, last: RunRecord | None) -> RunRecord:
+def _known(thread: str, last: Stored | None) -> Stored:
     if last is None:
         raise RunNotFound(f"There is no thread {thread!r:.80}; begin it with a message.")
     return last
 
 
-async def _taken_up(driver: Driver, begin: Any) -> None:
-    """Have the run in the store, and the right to drive it."""
+async def _taken_up(driver: Driver, now: bool) -> None:
+    """Have the run in the store, and the right to drive it; or, unless that is to be so now, with the first write."""
+    keeper = driver.keeper
+    assert keeper is not None
+    if not now and not keeper.waits:
+        return
     try:
-        await begin()
+        await keeper.begin(now=now)
     except BaseException:
-        assert driver.keeper is not None
-        await driver.keeper.close()
+        await keeper.close()
         raise
+
+
+async def _driven(driver: Driver) -> bool:
+    """Drive; False if it turned out that others were first, and nothing was written."""
+    keeper = driver.keeper
+    assert keeper is not None
+    try:
+        with _told_of_limit(), _told_of_others(driver):
+            await drive(driver, None)
+    except (Overtaken, RunBusy):
+        if keeper.refused and keeper.seq:
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def _told_of_others(driver: Driver) -> Iterator[None]:
+    """Say of a run that somebody else has begun that it was not begun."""
+    try:
+        yield
+    except (LeaseLost, Overtaken):
+        keeper, began = driver.keeper, driver.journal.run.began
+        if keeper is None or keeper.seq or began is None:
+            raise
+        raise Overtaken(
+            f"Something else was said on thread {began.thread!r} at the same moment, and this was not recorded. Look "
+            "at the thread, and say it again."
+        ) from None
 
 
 def _next(run: Run) -> tuple[str, ...]:

@@ -219,11 +219,19 @@ def answers(run: Run, thread: str, resume: Any, tool_at: ToolAt) -> list[Chosen]
     return list(_chosen(each, resume, tool_at))
 
 
+def answered(run: Run, question: str) -> AlreadyDecided | None:
+    """Who has answered a question already, and how; None if nobody has."""
+    decided = run.decided.get(question)
+    if decided is None or verdict_of(decided) is None:
+        return None
+    by, key = getattr(decided, "by", ""), question.removeprefix("q_")
+    return AlreadyDecided(f"Interrupt {key} was answered by {by} already.", by=by, verdict=verdict_of(decided))
+
+
 def _stale(run: Run, thread: str, key: str) -> Exception:
-    decided = run.decided.get(f"q_{key}")
-    if decided is not None and verdict_of(decided) is not None:
-        by = getattr(decided, "by", "")
-        return AlreadyDecided(f"Interrupt {key} was answered by {by} already.", by=by, verdict=verdict_of(decided))
+    already = answered(run, f"q_{key}")
+    if already is not None:
+        return already
     waits = ", ".join(each.id for each in pending(run))
     now = f"it waits for {waits}" if waits else "it waits for nobody"
     return NotPending(f"Thread {thread!r} has no open interrupt {key}: {now}. Nothing was recorded.")

@@ -280,6 +280,7 @@ async def takes_a_run_with_a_change(store: Store, clock: FakeClock) -> None:
         late = (await Draft.read(store, draft.id)).add(f.Said(json("3"), at=3))
         change = late.change(lease=Lease(draft.id, "w1", wrong), take=True, hold=10)
         await raises(Overtaken, store.append(change), "A run is not taken by somebody who does not know who had it.")
+    late = (await Draft.read(store, draft.id)).add(f.Said(json("3"), at=3))
     stale = late.change(lease=Lease(draft.id, "w1", fence + 2), take=True, hold=10)
     stale.seq -= 1
     await raises(Overtaken, store.append(stale), "A run is not taken with a change by who does not know all of it.")
