@@ -121,7 +121,7 @@ async def test_a_run_that_was_erased_takes_no_facts(store: MemoryStore) -> None:
 async def test_payloads_of_an_erased_run_are_not_in_memory(store: MemoryStore) -> None:
     draft = Draft(store.clock).add(f.Said(json("secret" * 9_999), at=0)).conclude()
     await draft.write(store)
-    assert store._runs[draft.id].blobs
+    assert store._runs[draft.id].rows and store._runs[draft.id].blobs
     await store.erase(draft.id)
     assert store._runs[draft.id].blobs == {}
     assert not any(b"secret" in row.text for row in store._runs[draft.id].rows)
@@ -151,6 +151,7 @@ async def test_a_journal_that_does_not_fold_is_not_rebuilt_and_nothing_changes(s
 async def test_a_blob_that_is_gone_is_named(store: MemoryStore) -> None:
     draft = Draft(store.clock).add(f.Said(json("x" * 9_999), at=0))
     await draft.write(store)
+    assert store._runs[draft.id].rows
     store._runs[draft.id].blobs.clear()
     with pytest.raises(UnreadableState, match=f"Fact 3 of run '{draft.id}' has lost its 'items'"):
         await store.read(draft.id)

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ..errors import Conflict
+from ..loop import ALONE
 
 R = TypeVar("R")
 STOPPED = 1.0
@@ -46,7 +47,7 @@ def block(work: Coroutine[Any, Any, R]) -> R:
         if kept is None:
             kept = _own.kept = _Kept()
         try:
-            return kept.runner.run(work, context=contextvars.copy_context())
+            return kept.runner.run(work, context=_alone())
         except KeyboardInterrupt as stop:  # stands in for the cancellation, which has the run's state
             if not hasattr(stop, "state"):
                 stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]
@@ -54,9 +55,16 @@ def block(work: Coroutine[Any, Any, R]) -> R:
     return _in_thread(work)
 
 
+def _alone() -> contextvars.Context:
+    """The context of the caller, for work on a loop of its own."""
+    context = contextvars.copy_context()
+    context.run(ALONE.set, True)
+    return context
+
+
 def _in_thread(work: Coroutine[Any, Any, R]) -> R:
     done: Future[R] = Future()
-    context = contextvars.copy_context()
+    context = _alone()
 
     def go() -> None:
         try:
@@ -73,7 +81,7 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
     whoever stops reading stops it, and waits until it has come to its end."""
     queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    context = contextvars.copy_context()
+    context = _alone()
 
     async def pump() -> None:
         task = asyncio.current_task()

@@ -35,6 +35,7 @@ from .view import View
 if TYPE_CHECKING:
     from ..store.store import Store
     from .driver import Driver
+    from .state import Kept
 
 log = logging.getLogger("assent")
 _encode = Encoder().encode
@@ -46,18 +47,7 @@ TRIES = 20
 class Keeper:
     """One run and its store, for one drive."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        store: Store,
-        worker: str,
-        hold: float,
-        *,
-        known: int,
-        lease: Lease | None = None,
-        fence: int | None = None,
-        noted: Projection | None = None,
-    ) -> None:
+    def __init__(self, driver: Driver, store: Store, worker: str, hold: float, lease: Lease | None, kept: Kept) -> None:
         self.store = store
         self.driver = driver
         self.journal: Journal = driver.journal
@@ -69,15 +59,16 @@ class Keeper:
         """Whether the run has been ours in this drive; if not, the first write takes it."""
         self.refused = False
         """Whether it could not be: it is another's, or others have written to it."""
-        self.fence = fence if lease is None else lease.fence
+        self.fence = kept.fence if lease is None else lease.fence
         """The fence of the run's newest lease, as far as it is known."""
-        self.seq = known
+        self.seq = kept.facts
         """How many facts the store has."""
         self.unwritten: list[AnyFact] = []
-        self.projection = noted or Projection()
+        self.projection = kept.noted or Projection()
         self.sent: set[str] = set()
         """The tools whose definitions the store has from us."""
-        self.saved: SavedContext | None = None
+        self.saved = kept.context
+        """The context as it is stored, if that is known."""
         self.merging = False
         self.merges = 0
         """How often others were found to have written something."""
@@ -96,7 +87,7 @@ class Keeper:
         self.lost = False
         self.failing = False
         """Whether a write has failed: none is begun by the way until the drive begins again, or ends."""
-        self.unwritten += self._recent(known, noted is not None)
+        self.unwritten += self._recent(kept.facts, kept.noted is not None)
         self.journal.listen(self._heard)
         self.journal.flush = self.flush
 
@@ -148,8 +139,9 @@ class Keeper:
             self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
 
     def start(self) -> None:
-        """The drive begins: see that the lease holds as long as it takes."""
-        self.timer = asyncio.get_running_loop().call_later(self.hold / 3, self._wake)
+        """See that the lease holds as long as the drive takes."""
+        if self.timer is None and self.lease is not None:
+            self.timer = asyncio.get_running_loop().call_later(self.hold / 3, self._wake)
 
     def _take_over(self, lease: Lease) -> None:
         self.lease, self.fence, self.taken = lease, lease.fence, True
@@ -351,6 +343,8 @@ class Keeper:
             self.saved = change.context or self.saved
             if release:
                 self.lease = None
+            else:
+                self.start()
             return
         raise Overtaken(f"Run {self.journal.run.id!r} is written to faster than it can be driven.")
 

@@ -38,7 +38,7 @@ from .history import checked_session, heard, unsaved
 from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
-from .state import RunState, begun_by, left_by, state_of
+from .state import NOT_KEPT, RunState, begun_by, left_by, state_of
 from .tracing import observed
 from .value import input_json
 
@@ -272,10 +272,9 @@ def _keep(driver: Driver, store: Store, state: RunState[Any] | None = None, leas
     """Have the run written to its store: a new one, or one of which the store has what the state says."""
     from .keeper import Keeper
 
-    known, worker, fence, noted = (0, None, None, None) if state is None else state._kept
-    worker = lease.worker if lease is not None else worker or new_id("w")
-    hold = driver.config.lease
-    driver.keeper = Keeper(driver, store, worker, hold, known=known, lease=lease, fence=fence, noted=noted)
+    kept = NOT_KEPT if state is None else state._kept
+    worker = lease.worker if lease is not None else kept.worker or new_id("w")
+    driver.keeper = Keeper(driver, store, worker, driver.config.lease, lease, kept)
 
 
 def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:

@@ -41,7 +41,7 @@ from .view import Outputs, View
 
 if TYPE_CHECKING:
     from ..store.projection import Projection, Proposal
-    from ..store.record import Stored
+    from ..store.record import SavedContext, Stored
     from .config import RunConfig
     from .driver import Driver
 
@@ -87,6 +87,8 @@ class Kept(NamedTuple):
     """who holds it there, if it could not be given back,"""
     fence: int | None = None
     """the fence of its newest lease, if it is known,"""
+    context: SavedContext | None = None
+    """the context as it is there, if that is known,"""
     noted: Projection | None = None
     """and what the facts change there that it does not have yet, if that was gathered."""
 
@@ -405,7 +407,8 @@ def state_of(
     facts = [*stored.facts, *(more.facts if more is not None else ())]
     state = RunState(Journal(facts, run, config.clock), Cast(agent), context)
     noted = more.projection if more is not None else None
-    state._kept = Kept(len(stored.facts), None, stored.fence, noted)
+    known = saved if saved.kind != saved_context.LEFT_OUT else None
+    state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
     state.changes += fit(state._journal, state._cast, config.on_change)
     return state
 
@@ -423,7 +426,7 @@ def left_by(driver: Driver) -> RunState[Any]:
         state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
         if keeper is not None:
             worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
-            state._kept = Kept(keeper.seq, worker, keeper.fence)
+            state._kept = Kept(keeper.seq, worker, keeper.fence, keeper.saved)
     return driver.left
 
 

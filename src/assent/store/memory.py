@@ -1,7 +1,8 @@
 """A store in memory, as long as its process lives: for tests, and for programs that need no more.
 
-It keeps what a database keeps, as bytes, and behaves as one: nobody can change what is stored by changing an object
-that was given to it or came from it, and a change is written whole or not at all.
+It behaves as a database does: nobody can change what is stored by changing an object that was given to it or came from
+it, and a change is written whole or not at all. Facts cannot be changed, so they are kept as they are; the rows that a
+database would have, with their chain of hashes, are made when somebody looks at them.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import asyncio
 import heapq
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy, deepcopy
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
-from msgspec.json import decode
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from ..core.facts import AnyFact
+from ..core.facts import AnyFact, Began, Defined
 from ..core.run import ENDED, UNDER_WAY
 from ..errors import (
     Conflict,
@@ -63,10 +64,34 @@ class _Kept(Struct, eq=False):
     """All there is of one run, but for its questions and grants."""
 
     record: RunRecord
-    rows: list[_Row] = []
+    packed: list[_Row] = []
+    """The rows, as far as somebody has looked at them,"""
+    fresh: list[tuple[int, AnyFact]] = []
+    """and the facts that come after them, with their times."""
     blobs: dict[str, bytes] = {}
     context: SavedContext = SavedContext()
     fence: int = 0
+
+    @property
+    def seq(self) -> int:
+        """How many facts there are."""
+        return len(self.packed) + len(self.fresh)
+
+    @property
+    def rows(self) -> list[_Row]:
+        """What a database would have of them."""
+        rows, before = self.packed, self.packed[-1].hash if self.packed else START
+        for at, fact in self.fresh:
+            text, blobs = pack(fact)
+            before = link(before, self.record.id, len(rows) + 1, text)
+            rows.append(_Row(at, text, before))
+            self.blobs |= blobs
+        self.fresh.clear()
+        return rows
+
+    @rows.setter
+    def rows(self, rows: list[_Row]) -> None:
+        self.packed, self.fresh = rows, []
 
 
 class MemoryStore(Store):
@@ -105,12 +130,11 @@ class MemoryStore(Store):
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._lock:
-            if self._closed:
-                raise StoreFailed("This store is closed; make another one.")
-            yield
+    def _locked(self) -> threading.Lock:
+        """The lock, of a store that is open."""
+        if self._closed:
+            raise StoreFailed("This store is closed; make another one.")
+        return self._lock
 
     def _kept(self, run_id: str) -> _Kept:
         kept = self._runs.get(run_id) if type(run_id) is str else None
@@ -122,13 +146,13 @@ class MemoryStore(Store):
 
     async def append(self, change: Change) -> None:
         """Write a change at one go, or nothing of it."""
-        packed = [pack(fact) for fact in change.facts]
+        encode(change.facts)  # what a database could not hold is refused
         asked, granted = [_question(each) for each in change.asked], [_grant(each) for each in change.granted]
         definitions = {name: bytes(text) for name, text in change.definitions.items()}
         with self._locked():
             kept = self._expected(change)
             self._see_that_ids_are_new(asked)
-            now, rows = self._now(), self._linked(kept, change, [text for text, _ in packed])
+            now = self._now()
             record = self._record_after(kept, change, now)
             # From here on nothing can fail: what is written is written whole.
             if record.thread is not None and record.id not in self._runs:
@@ -137,9 +161,7 @@ class MemoryStore(Store):
             kept.record = record
             if change.take and change.lease is not None:
                 kept.fence = change.lease.fence
-            kept.rows += rows
-            for _, blobs in packed:
-                kept.blobs |= blobs
+            kept.fresh += [(record.changed, _fact(fact)) for fact in change.facts]
             kept.context = kept.context if change.context is None else change.context
             self._note(change, asked, granted)
             self._definitions |= definitions
@@ -159,8 +181,8 @@ class MemoryStore(Store):
             self._see_that_it_is_free(kept, lease)
         elif lease is not None and not _holds(kept, lease):
             raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
-        if len(kept.rows) != change.seq:
-            raise Overtaken(f"Run {id!r} has {len(kept.rows)} facts, not {change.seq}; load it again.")
+        if kept.seq != change.seq:
+            raise Overtaken(f"Run {id!r} has {kept.seq} facts, not {change.seq}; load it again.")
         if kept.record.erased is not None:
             raise RunFinished(f"Run {id!r} was erased; nothing was written.")
         return kept
@@ -178,14 +200,6 @@ class MemoryStore(Store):
         for id in ids:
             if id in self._questions or ids.count(id) > 1:
                 raise StoreFailed(f"There is a question {id!r} already; nothing was written.")
-
-    def _linked(self, kept: _Kept, change: Change, texts: list[bytes]) -> list[_Row]:
-        """The rows of a change, chained to those that are there."""
-        before, rows = kept.rows[-1].hash if kept.rows else START, []
-        for seq, text in enumerate(texts, len(kept.rows) + 1):
-            before = link(before, change.record.id, seq, text)
-            rows.append(_Row(change.record.changed, text, before))
-        return rows
 
     def _record_after(self, kept: _Kept, change: Change, now: int) -> RunRecord:
         """The run's record, with what the store keeps itself, after a change."""
@@ -357,8 +371,8 @@ class MemoryStore(Store):
             kept = self._kept(run_id)
             if kept.record.worker != worker and _is_driven(kept.record, self._now()):
                 raise RunBusy(f"Run {run_id!r} is driven by {kept.record.worker!r}; wait until that is done.")
-            if len(kept.rows) != seq:
-                raise Overtaken(f"Run {run_id!r} has {len(kept.rows)} facts, not {seq}; load it again.")
+            if kept.seq != seq:
+                raise Overtaken(f"Run {run_id!r} has {kept.seq} facts, not {seq}; load it again.")
             return self._lease(kept, worker, hold)
 
     def _lease(self, kept: _Kept, worker: str, hold: float) -> Lease:
@@ -535,9 +549,21 @@ def _check_chain(kept: _Kept, after: int = 0) -> None:
 
 
 def _stored(kept: _Kept, after: int = 0) -> Stored:
-    _check_chain(kept, after)
-    facts = [] if kept.record.erased is not None else _facts(kept, after)
+    if not kept.packed and kept.record.erased is None:
+        facts = [_fact(fact) for _, fact in (kept.fresh[after:] if after > 0 else kept.fresh)]
+    else:
+        _check_chain(kept, after)
+        facts = [] if kept.record.erased is not None else _facts(kept, after)
     return Stored(record=copy(kept.record), facts=facts, context=kept.context, fence=kept.fence)
+
+
+def _fact(fact: AnyFact) -> AnyFact:
+    """A fact of one's own: some have a table in them, which could be changed."""
+    if type(fact) is Defined:
+        return replace(fact, tools=dict(fact.tools))
+    if type(fact) is Began and (fact.trace or fact.conversation):
+        return deepcopy(fact)
+    return fact
 
 
 def _facts(kept: _Kept, after: int = 0) -> list[AnyFact]:

@@ -12,15 +12,20 @@ from typing import Any, TypeVar
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from .record import Stored
 from .sql.bell import Bell
-from .sql.file import File, Handle
+from .sql.file import File, Handle, is_busy
 from .sql.lane import Lane
 from .sql.leasing import ready
+from .sql.reading import newest_short, read_short
 from .sql.statement import Transaction
 from .sql.store import SQLStore, Work
 
 R = TypeVar("R")
 
+FEW = 500
+"""A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
+a longer one would be felt by all else on the loop."""
 PATIENCE = 0.05
 """How many seconds pass, while somebody waits, between two looks at what other processes have written."""
 
@@ -47,9 +52,10 @@ class SQLiteStore(SQLStore):
         self._known = set()
         self._bell = Bell()
         self._writer, self._reader = Handle(self._file), Handle(self._file, reads=True)
+        self._near, self._near_lock = Handle(self._file, reads=True, waits=False), threading.Lock()
         self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
         self._watch = Watch(Handle(self._file, reads=True), self._bell, self._clock)
-        parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
+        parts = (self._writing, self._writer, self._reading, self._reader, self._near, self._watch)
         self._let_go = weakref.finalize(self, _let_go, *parts)
         self._let_go.atexit = False
 
@@ -89,6 +95,8 @@ class SQLiteStore(SQLStore):
         if self._process == os.getpid():
             await self._reading.do(self._reader.close)
             await self._writing.do(self._writer.close)
+            with self._near_lock:
+                self._near.close()
         self._let_go()
 
     async def _write(self, work: Work[R]) -> R:
@@ -99,12 +107,42 @@ class SQLiteStore(SQLStore):
         self._check()
         return await self._reading.do(lambda: self._reader.read(work, snapshot=snapshot))
 
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        """A run, with its facts but the first `after`. An erased run has none any more."""
+        near = await self._read_near(lambda transaction: read_short(transaction, run_id, after, FEW))
+        return near if near is not None else await super().read(run_id, after)
+
+    async def newest(self, thread: str) -> Stored | None:
+        """The run of a thread that was made last; None if there is no such thread."""
+        near = await self._read_near(lambda transaction: newest_short(transaction, thread, FEW))
+        return near[0] if near is not None else await super().newest(thread)
+
+    async def _read_near(self, work: Work[R | None]) -> R | None:
+        """What can be read here without anybody waiting; None if it should be read on a thread."""
+        self._check()
+        if not self._near.connected:
+            await self._reading.do(self._connect_near)
+        if not self._near_lock.acquire(blocking=False):
+            return None
+        try:
+            return self._near.read(work, snapshot=True)
+        except StoreFailed as error:
+            if not is_busy(error.__cause__):
+                raise
+            return None
+        finally:
+            self._near_lock.release()
+
+    def _connect_near(self) -> None:
+        with self._near_lock:
+            self._near.read(lambda transaction: None)
+
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._file.path} was closed. Make a new one; the file is still there.")
         if self._process != os.getpid():  # a forked child has none of its parent's threads
-            self._writer.close()
-            self._reader.close()
+            for handle in (self._writer, self._reader, self._near):
+                handle.close()
             self._let_go.detach()
             self._start()
 
@@ -156,8 +194,9 @@ class Watch:
         return ready(transaction, int(self._clock() * 1000))
 
 
-def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:
+def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, near: Handle, watch: Watch) -> None:
     watch.stop()
+    near.close()
     reading.end(reader.close)
     writing.end(writer.close)
 

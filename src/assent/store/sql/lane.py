@@ -1,7 +1,7 @@
 """Blocking work off the event loop: a lane does jobs in their order, on threads of its own.
 
 It may be used from any thread that has an event loop. What was begun is done to its end, whether or not somebody still
-waits for it.
+waits for it. A loop that a blocking call has for itself does its jobs itself: a thread more would only cost time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from ...loop import ALONE
 
 R = TypeVar("R")
 
@@ -27,16 +29,27 @@ class Lane:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._turn: AbstractContextManager[Any] = threading.Lock() if threads == 1 else nullcontext()
         self._stop = weakref.finalize(self, _stop, self._jobs, self._threads)
         self._stop.atexit = False
 
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
         """Have this done after what was given before."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        if ALONE.get():
+            self._do_here(work, future)
+            return future
         if len(self._threads) < self._most:
             self._grow()
         self._jobs.put((work, future))
         return future
+
+    def _do_here(self, work: Callable[[], R], future: asyncio.Future[R]) -> None:
+        try:
+            with self._turn:
+                future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
 
     def end(self, work: Callable[[], Any]) -> None:
         """Have this done last, without waiting for it, and let the threads go."""
@@ -49,14 +62,15 @@ class Lane:
     def _grow(self) -> None:
         with self._lock:
             if len(self._threads) < self._most:
-                thread = threading.Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True)
+                thread = threading.Thread(target=_serve, args=(self._jobs, self._turn), name=self._name, daemon=True)
                 thread.start()
                 self._threads.append(thread)
 
 
-def _serve(jobs: SimpleQueue[Job | None]) -> None:
+def _serve(jobs: SimpleQueue[Job | None], turn: AbstractContextManager[Any]) -> None:
     while (job := jobs.get()) is not None:
-        _do(*job)
+        with turn:
+            _do(*job)
         del job  # or what was given would be kept until there is something else to do
 
 

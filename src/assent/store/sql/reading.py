@@ -53,10 +53,28 @@ def read(transaction: Transaction, run_id: str, after: int) -> Stored:
     return _stored(transaction, _found(transaction, run_id), after)
 
 
+def read_short(transaction: Transaction, run_id: str, after: int, most: int) -> Stored | None:
+    """The same, of a run that has at most so many facts; None of a longer one."""
+    row = _found(transaction, run_id)
+    return _stored(transaction, row, after) if record_from(row).seq <= most else None
+
+
 def newest(transaction: Transaction, thread: str) -> Stored | None:
     """The run of a thread that was made last."""
-    row = transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
+    row = _newest(transaction, thread)
     return None if row is None else _stored(transaction, row, 0)
+
+
+def newest_short(transaction: Transaction, thread: str, most: int) -> tuple[Stored | None] | None:
+    """The same, of a run that has at most so many facts; None of a longer one."""
+    row = _newest(transaction, thread)
+    if row is None:
+        return (None,)
+    return (_stored(transaction, row, 0),) if record_from(row).seq <= most else None
+
+
+def _newest(transaction: Transaction, thread: str) -> tuple[Any, ...] | None:
+    return transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
 
 
 def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Stored:

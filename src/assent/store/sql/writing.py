@@ -216,14 +216,15 @@ def _write(
             KEEP_BLOB, [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
         )
     if change.context is not None:
-        keep_context(transaction, number, change.context)
+        keep_context(transaction, number, change.context, new=change.seq == 0)
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
 
 
-def keep_context(transaction: Transaction, number: int, context: SavedContext) -> None:
-    """Put a context in the place of the one before."""
-    transaction.do(FORGET_CONTEXT, run=number)
+def keep_context(transaction: Transaction, number: int, context: SavedContext, *, new: bool = False) -> None:
+    """Put a context in the place of the one before, if there may be one."""
+    if not new:
+        transaction.do(FORGET_CONTEXT, run=number)
     if context != SavedContext():
         transaction.do(KEEP_CONTEXT, run=number, body=context.json, kind=context.kind)
 
