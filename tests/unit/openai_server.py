@@ -223,6 +223,14 @@ def telling(*events: Item) -> Answer:
     return answer
 
 
+def endless(exchange: Exchange) -> None:
+    """A stream that goes on until its reader leaves."""
+    exchange.begin()
+    where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    exchange.send([begun(), {"type": "response.output_text.delta", **where, "delta": "And "}])
+    exchange.until_gone()
+
+
 def refusing(status: int, text: str, code: str | None = None, **headers: str) -> Answer:
     """An HTTP error."""
 

@@ -1,5 +1,6 @@
 """Models by their names, in agents, in runs and in threads (SPEC E2, G1)."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,8 +28,8 @@ from assent.threads import (
     InMemorySaver,
     create_agent,
 )
-from tests.unit.openai_server import OpenAIServer, calling, message, replying, saying, thought
-from tests.unit.support import facts, python, scripted, sending
+from tests.unit.openai_server import OpenAIServer, calling, endless, message, replying, saying, thought
+from tests.unit.support import HANGS, facts, python, scripted, sending
 
 OPENAIS = [
     ("gpt-5.2", "gpt-5.2"),
@@ -284,6 +285,19 @@ def test_middleware_stands_around_a_named_model(server: OpenAIServer) -> None:
     agent = create_agent("gpt-5.2", middleware=[Looking()])
     chunks = [chunk.content for chunk, _ in agent.stream({"messages": "Hi."}, stream_mode="messages")]
     assert seen == ["Hello."] and "".join(chunks).strip().startswith("Hello.")
+
+
+async def test_who_leaves_a_thread_closes_the_http_response(server: OpenAIServer) -> None:
+    server.script(endless)
+
+    class Nothing(AgentMiddleware):
+        def after_model(self, state: Any, runtime: Any) -> None: ...
+
+    agent = create_agent("gpt-5.2", middleware=[Nothing()])
+    chunks = agent.astream({"messages": "Go on."}, stream_mode="messages")
+    assert (await anext(chunks))[0].content == "And "
+    await chunks.aclose()  # type: ignore[attr-defined]
+    assert await asyncio.to_thread(server.gone.wait, HANGS)
 
 
 async def test_a_tool_may_be_an_agent_with_a_named_model(server: OpenAIServer) -> None:

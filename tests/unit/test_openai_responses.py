@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -38,6 +39,7 @@ from tests.unit.openai_server import (
     OpenAIServer,
     begun,
     calling,
+    endless,
     message,
     refusal,
     refusing,
@@ -47,7 +49,7 @@ from tests.unit.openai_server import (
     telling,
     thought,
 )
-from tests.unit.support import HANGS, reloaded, sending, soon, told
+from tests.unit.support import HANGS, python, reloaded, sending, soon, told
 
 HELLO = ModelRequest(None, [{"role": "user", "content": "Hello?"}])
 
@@ -319,7 +321,7 @@ async def test_a_refused_request_says_why_and_whether_to_try_again(
 ) -> None:
     error = await failure(server, refusing(status, "That is not right.", code, x_request_id="req_9"))
     assert error.retryable is retryable
-    assert f"That is not right. (status {status}, request req_9)" in str(error) and advice in str(error)
+    assert f"(status {status}, request req_9): That is not right." in str(error) and advice in str(error)
     assert isinstance(error.__cause__, openai.APIStatusError), "for those who want to know more"
 
 
@@ -428,6 +430,12 @@ async def test_without_a_key_it_is_said_where_it_goes(
     assert (await Runner.run(Agent("agent", model="gpt-5.2"), caught.value.state)).final_output == "Yes."
 
 
+async def test_an_address_that_is_none_is_said_to_be(environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:port")
+    with pytest.raises(UsageError, match="OPENAI_"):
+        await heard(OpenAIResponsesModel("gpt-5.2"))
+
+
 async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     model = OpenAIResponsesModel("gpt-5.2")
@@ -454,12 +462,6 @@ def test_a_model_shows_its_name_and_no_key() -> None:
 
 
 # -- closing -------------------------------------------------------------------------------------------
-
-
-def endless(exchange: Exchange) -> None:
-    exchange.begin()
-    exchange.send([begun(), {"type": "response.output_text.delta", "delta": "And "}])
-    exchange.until_gone()
 
 
 async def test_who_stops_reading_closes_the_http_response(server: OpenAIServer) -> None:
@@ -516,6 +518,14 @@ async def test_models_of_one_loop_share_their_connections(server: OpenAIServer, 
     assert [each["model"] for each in server.bodies] == ["gpt-5.2", "o4-mini"]
 
 
+async def test_two_that_ask_at_once_share_a_client_too(server: OpenAIServer, environment: None) -> None:
+    before = kept()
+    server.script(saying("One."), saying("One."))
+    model = OpenAIResponsesModel("gpt-5.2")
+    (_, one), (_, other) = await asyncio.gather(heard(model), heard(model))
+    assert one == other and kept() == before + 1
+
+
 async def test_another_key_is_used_from_then_on(
     server: OpenAIServer, environment: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -569,6 +579,23 @@ def test_blocking_calls_work_in_and_outside_of_a_loop(server: OpenAIServer, envi
     server.script(*(saying(text) for text in ("One.", "Two.", "Three.", "Four.")))
     assert [Runner.run_sync(agent, "Hello?").final_output for _ in range(2)] == ["One.", "Two."]
     assert [asyncio.run(inside()) for _ in range(2)] == ["Three.", "Four."]
+
+
+def test_a_program_ends_without_a_word(server: OpenAIServer, environment: None) -> None:
+    code = """
+        import asyncio, threading
+        from assent import Agent, Runner
+
+        agent = Agent("agent", model="gpt-5.2")
+        ask = lambda: print(Runner.run_sync(agent, "Hello?").final_output)
+        ask(), ask()
+        thread = threading.Thread(target=ask)
+        thread.start(), thread.join()
+        asyncio.run(Runner.run(agent, "Hello?"))
+    """
+    server.script(*(saying("Yes.") for _ in range(4)))
+    ended = python(inspect.cleandoc(code), "-W", "always")
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (0, ["Yes."] * 3, "")
 
 
 # -- runs ----------------------------------------------------------------------------------------------

@@ -48,14 +48,14 @@ async def shared_client() -> AsyncOpenAI:
     """
     loop = asyncio.get_running_loop()
     said = frozenset(each for each in os.environ.items() if each[0].startswith("OPENAI_"))
-    here = _kept.setdefault(loop, {})
-    if said not in here:
+    if said not in _kept.get(loop, {}):
         _forget_closed()
-        client = _made()
-        life = _life(loop, client)
-        here[said] = Kept(client, life)
-        await anext(life)
-    return here[said].client
+        made = await asyncio.to_thread(_made)  # it takes most of a second to load
+        here = _kept.setdefault(loop, {})
+        if said not in here:  # of two that came at once, the first
+            here[said] = Kept(made, _life(loop, made))
+            await anext(here[said].life)
+    return _kept[loop][said].client
 
 
 async def _life(loop: asyncio.AbstractEventLoop, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
@@ -85,7 +85,12 @@ def _made() -> AsyncOpenAI:
             "There is no key for OpenAI: set the environment variable OPENAI_API_KEY, or bring a client, "
             "OpenAIResponsesModel(name, AsyncOpenAI(api_key=...))."
         )
-    return AsyncOpenAI()
+    try:
+        client = AsyncOpenAI()
+        client.responses  # noqa: B018  # is loaded when it is first looked at
+        return client
+    except Exception as error:  # of the client, or of the HTTP client below it
+        raise UsageError(f"OpenAI's client cannot be made of the OPENAI_... variables that are set: {error}") from error
 
 
 def failed(name: str, error: Exception) -> ModelFailed:
@@ -95,8 +100,8 @@ def failed(name: str, error: Exception) -> ModelFailed:
     if isinstance(error, APIStatusError):
         return _refused(name, error)
     if isinstance(error, APIConnectionError):
-        why = " ".join(str(each) for each in (error, error.__cause__) if each is not None and str(each))
-        return ModelFailed(f"The model {name!r} could not be reached, or the line broke: {why} Try again.")
+        why = ": ".join(str(each).rstrip(".") for each in (error, error.__cause__) if each is not None and str(each))
+        return ModelFailed(f"The model {name!r} could not be reached, or the line broke ({why}); try again.")
     if isinstance(error, APIError):  # told of in the middle of a stream
         return gave_up(name, error.code, error.message)
     return broke_off(name, f"{type(error).__name__}: {error}")
@@ -109,7 +114,7 @@ def _refused(name: str, error: APIStatusError) -> ModelFailed:
     asked = f", request {error.request_id}" if error.request_id else ""
     advice = ADVICE.get(status) or ("Try again later." if passing else "See what was asked.")
     return ModelFailed(
-        f"The model {name!r} was not given the request: {said or error.message} (status {status}{asked}) {advice}",
+        f"The model {name!r} was asked in vain (status {status}{asked}): {said or error.message} {advice}",
         retryable=passing,
     )
 
