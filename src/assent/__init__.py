@@ -91,6 +91,8 @@ from .item import (
     ToolCallOutputItem,
 )
 from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from .models.named import register_provider
+from .models.openai_responses import OpenAIResponsesModel
 from .output import AgentOutputSchema
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
@@ -175,6 +177,7 @@ __all__ = [
     "NotFound",
     "NotHappened",
     "NotPending",
+    "OpenAIResponsesModel",
     "OtherItem",
     "Outcome",
     "OutputGuardrail",
@@ -245,6 +248,7 @@ __all__ = [
     "handoff",
     "input_guardrail",
     "output_guardrail",
+    "register_provider",
     "tool",
     "tool_input_guardrail",
     "tool_output_guardrail",

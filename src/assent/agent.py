@@ -18,6 +18,7 @@ from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .item import ToolCallOutputItem
 from .models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
+from .models.named import model_from
 from .output import AgentOutputSchema
 from .tools.delegation import TEXT, AgentTool, Extractor, InputBuilder, OnStream
 from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
@@ -63,8 +64,9 @@ class Agent(Generic[T]):
     """What the model is told first: text, or a function of context and agent that gives it."""
     tools: list[Tool] = field(default_factory=list)
     """What the model may call. The list is looked at before each turn, so it may change."""
-    model: Model | None = None
-    """The model; `RunConfig(model=...)` goes before it."""
+    model: Model | str | None = None
+    """The model, or its name, such as "gpt-5.2", of which a model is made here; see `register_provider`.
+    `RunConfig(model=...)` goes before it."""
     handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
     """Who may take over: agents, or `handoff(...)` with options."""
     handoff_description: str | None = None
@@ -101,11 +103,8 @@ class Agent(Generic[T]):
             raise InvalidDefinition(
                 f"Agent {self.name!r}: instructions must be text or a callable, got {self.instructions!r:.80}."
             )
-        if self.model is not None and not hasattr(self.model, "stream"):
-            raise InvalidDefinition(
-                f"Agent {self.name!r}: model must be a Model, an object with a `stream` method and not a model's name, "
-                f"got {self.model!r:.80}."
-            )
+        if self.model is not None:
+            self.model = model_from(f"Agent {self.name!r}", self.model)
         for option in ("tools", "handoffs"):
             if not isinstance(given := getattr(self, option), list | tuple):
                 raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {given!r:.80}.")
@@ -210,6 +209,14 @@ class Agent(Generic[T]):
             parameters=shape,
             input_builder=input_builder,
         )
+
+
+def model_of(agent: Agent[Any]) -> Model | None:
+    """An agent's own model. One that was named after the agent was made is looked up now."""
+    model = agent.model
+    if isinstance(model, str):
+        model = agent.model = model_from(f"Agent {agent.name!r}", model)
+    return model
 
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:

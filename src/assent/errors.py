@@ -272,7 +272,15 @@ class Upstream(AssentError):
 
 
 class ModelFailed(Upstream):
-    """The model did not give a complete reply."""
+    """The model did not give a complete reply.
+
+    Its `retryable` is False if the same request would come to the same again: the key is wrong, or the talk too long.
+    """
+
+    def __init__(self, message: str | None = None, *, retryable: bool = True) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        """Whether the same request may well succeed later."""
 
 
 class ModelRefused(Upstream):

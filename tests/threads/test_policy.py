@@ -75,7 +75,7 @@ def test_there_is_one_policy() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"model": "gpt-4.1"},
+        {"model": "claude-4"},
         {"model": None},
         {"tools": [1]},
         {"tools": ["write_file"]},

@@ -18,6 +18,7 @@ from ..errors import InvalidDefinition
 from ..guardrail import InputGuardrail, OutputGuardrail, checked
 from ..handoff import InputFilter
 from ..models.model import Model, ModelSettings
+from ..models.named import model_from
 from .tracing import Tracing, room
 
 DEFAULT_MAX_TURNS = 10
@@ -59,8 +60,8 @@ SessionInput = Callable[[list[Item], list[Item]], list[Item] | Awaitable[list[It
 class RunConfig(Struct, frozen=True, kw_only=True):
     """Settings of a run."""
 
-    model: Model | None = None
-    """Goes before the agents' own models."""
+    model: Model | str | None = None
+    """A model, or its name; goes before the agents' own models."""
     model_settings: ModelSettings | None = None
     """Put over the agents' own settings."""
     input_guardrails: Sequence[InputGuardrail] = ()
@@ -108,6 +109,11 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """Seconds since 1970, for the times in the journal; a run that lives in a store goes by the store's clock."""
 
     @property
+    def own_model(self) -> Model | None:
+        """The model that goes before the agents' own; None if theirs are asked."""
+        return self.model  # type: ignore[return-value]  # `__post_init__` has made one of a name
+
+    @property
     def question_deadline(self) -> Deadline | None:
         """How long a question waits unless its tool says otherwise."""
         return self.deadline  # type: ignore[return-value]  # `__post_init__` has made one of seconds
@@ -129,10 +135,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {value!r:.80}.")
-        if self.model is not None and not hasattr(self.model, "stream"):
-            raise InvalidDefinition(
-                f"RunConfig: model must be a Model, an object with a `stream` method, got {self.model!r:.80}."
-            )
+        if self.model is not None:
+            force_setattr(self, "model", model_from("RunConfig", self.model))
         for option, least, most, said in SECONDS:
             value = getattr(self, option)
             if type(value) not in (int, float) or not least <= value <= most or value == math.inf:

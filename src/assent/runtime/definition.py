@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..agent import Agent, instructions_mark, schema_of
+from ..agent import Agent, instructions_mark, model_of, schema_of
 from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
@@ -32,11 +32,12 @@ def resolve(state: CallState, tool: Tool | None) -> Tool | None:
 
 def definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     """The fact that says how an agent is defined; made anew when something that is in it has changed."""
+    model = model_of(agent)
     parts = (
         tools,
         agent.name,
         agent.instructions,
-        agent.model and agent.model.name,
+        model and model.name,
         agent.output_type,
         agent.output_needs_approval,
         agent.tool_use_behavior,
@@ -52,7 +53,8 @@ def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     marks = {name: tool.fingerprint[:8] for name, tool in tools.items()}
     if sum(map(len, marks)) + 14 * len(marks) > ROOM:
         marks = {}
-    model = agent.model.name if agent.model is not None else ""
+    own = model_of(agent)
+    model = own.name if own is not None else ""
     finishing = agent.tool_use_behavior != "run_llm_again"
     return f.Defined(agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from ..agent import Agent, schema_of, toolbox_of
+from ..agent import Agent, model_of, schema_of, toolbox_of
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
@@ -137,7 +137,7 @@ def _heard(run: Run, hear: Callable[[Run], list[Item]]) -> list[Item]:
 
 
 def _model(driver: Driver, agent: Agent[Any]) -> Model:
-    model = driver.config.model or agent.model
+    model = driver.config.own_model or model_of(agent)
     if model is None:
         raise UsageError(f"Agent {agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
     return model

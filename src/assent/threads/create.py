@@ -9,6 +9,7 @@ from ..agent import Agent
 from ..core.digest import described
 from ..errors import InvalidDefinition
 from ..models.model import Model, ModelSettings
+from ..models.named import model_from
 from ..runtime.cast import Cast
 from ..runtime.config import RunConfig
 from ..tools.function import function_tool
@@ -24,7 +25,7 @@ from .tool import wrapped
 
 
 def create_agent(
-    model: Model,
+    model: Model | str,
     tools: Sequence[Any] | None = None,
     *,
     system_prompt: str | SystemMessage | None = None,
@@ -39,7 +40,7 @@ def create_agent(
     """An agent with threads.
 
     Args:
-        model: The model.
+        model: The model, or its name, such as "gpt-5.2" or "openai:gpt-5.2".
         tools: Functions, Assent's tools, and other agents.
         system_prompt: What the model is told first.
         middleware: Who is asked about which calls, and code of yours around model and tools.
@@ -51,10 +52,7 @@ def create_agent(
         name: What the agent is called in the store.
         max_turns: How often the model may be asked in one run.
     """
-    if not hasattr(model, "stream"):
-        raise InvalidDefinition(
-            f"model must be a Model, an object with a `stream` method and not a model's name; got {described(model)}."
-        )
+    asked = model_from("create_agent", model)
     around = checked_middleware(middleware)
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
     if len(gates) > 1:
@@ -63,14 +61,14 @@ def create_agent(
     for gate in gates:
         made = gate.applied(made)
     made = [wrapped(tool, hooks_of(around, "wrap_tool_call")) for tool in made]
-    hooked = HookedModel(model, around)
+    hooked = HookedModel(asked, around)
     prompt = system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt
     options = {"model_settings": model_settings} if model_settings is not None else {}
     agent: Agent[Any] = Agent(
         name,
         prompt,
         made,
-        hooked if any(hooked.hooks.values()) else model,
+        hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
         **options,  # type: ignore[arg-type]
     )

@@ -26,7 +26,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.span import INVALID_SPAN, TraceState
 
-from ...agent import Agent
+from ...agent import Agent, model_of
 from ...core import facts as f
 from ...core.digest import canonical
 from ...core.digest import text as clean_text
@@ -289,7 +289,7 @@ class Observer:
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
         if path:
             attributes |= called(self.driver.run_at(path[:-1]).calls[path[-1]])
-        model = self.driver.config.model or agent.model
+        model = self.driver.config.own_model or model_of(agent)
         if model is not None:
             attributes |= {"gen_ai.request.model": model.name, "gen_ai.provider.name": provider_name(model)}
         parent = self._stretch(path[:-1]).span if path else self.root

@@ -1,0 +1,174 @@
+"""OpenAI's Responses API: a request as its parameters, and its events as deltas and a reply.
+
+Items are in its format everywhere in Assent, so nothing is translated. The client is that of `openai_client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from ..core.digest import described, holds
+from ..core.facts import Usage
+from ..core.transcript import Item
+from ..errors import InvalidDefinition, ModelFailed, UsageError
+from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
+from .openai_client import broke_off, failed, gave_up, shared_client
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, AsyncStream
+    from openai.types.responses import ResponseStreamEvent
+
+ENDS = ("response.completed", "response.failed", "response.incomplete", "error")
+CHOICES = ("auto", "required", "none")
+SAME = ("temperature", "top_p", "truncation", "reasoning", "metadata", "store", "extra_headers", "extra_query")
+"""Settings that the client has under the same name,"""
+BODY = ("frequency_penalty", "presence_penalty")
+"""and those that the client has no parameter for. A server that does not know one says so."""
+INCOMPLETE = {
+    "max_output_tokens": "Allow more with ModelSettings(max_tokens=...).",
+    "content_filter": "A filter of the provider stopped it; ask otherwise.",
+}
+
+
+class OpenAIResponsesModel:
+    """A model of OpenAI's Responses API, or of a server that speaks it. Needs `pip install "assent[openai]"`.
+
+    Without a `client` one is made when the model is first asked: with `OPENAI_API_KEY`, `OPENAI_BASE_URL` and what else
+    the environment says, one for each event loop. A client of yours, an `openai.AsyncOpenAI`, is used as it is; its
+    connections belong to the event loop that it is first used in. How often it tries again, and how long it waits, is
+    the client's. What goes wrong is a `ModelFailed`, whose cause is the client's own exception.
+    """
+
+    provider = "openai"
+    """Who provides it, for traces."""
+
+    def __init__(self, name: str, client: AsyncOpenAI | None = None) -> None:
+        if type(name) is not str or not name.strip() or not holds(name):
+            raise InvalidDefinition(f"OpenAIResponsesModel: a model's name is text, got {described(name)}.")
+        if client is not None and (not hasattr(client, "responses") or hasattr(client, "__enter__")):
+            raise InvalidDefinition(
+                f"OpenAIResponsesModel: client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
+            )
+        self.name = name
+        """What the model is called."""
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"OpenAIResponsesModel({self.name!r})"
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
+        """The API's events as they come, and then the reply. Closing it closes the HTTP response."""
+        events = await self._asked(request)
+        reply: ModelResponse | None = None
+        try:
+            # To its end, and not only to the reply: a connection that was not read to its end is not used again.
+            while (event := await self._next(events, reply)) is not None:
+                end = deepcopy(event) if event.get("type") in ENDS else None  # who is shown it may change it
+                yield event
+                reply = self._reply(end) if end is not None else reply
+        finally:
+            await events.close()
+        if reply is None:
+            raise broke_off(self.name, "it ended without saying how")
+        yield reply
+
+    async def _asked(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
+        client = self._client or await shared_client()
+        wanted = parameters(self.name, request)
+        try:
+            events: AsyncStream[ResponseStreamEvent] = await client.responses.create(**wanted, stream=True)
+        except TypeError as error:
+            raise UsageError(
+                f"OpenAI's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
+            ) from error
+        except Exception as error:
+            raise failed(self.name, error) from error
+        return events
+
+    async def _next(self, events: AsyncStream[ResponseStreamEvent], reply: ModelResponse | None) -> Item | None:
+        """The next event as it came; None at the end, and if the line breaks when all is said.
+
+        Items of a reply are sent back later, so nothing is added to them that the server did not say.
+        """
+        try:
+            event = await anext(events, None)
+            return event if event is None else event.to_dict(mode="json", exclude_unset=True, warnings=False)
+        except Exception as error:
+            if reply is not None:
+                return None
+            raise failed(self.name, error) from error
+
+    def _reply(self, event: Item) -> ModelResponse:
+        """The reply that an event brings; an error, if it says that there will be none."""
+        response = event.get("response") or {}
+        if event["type"] == "response.completed":
+            return ModelResponse(response.get("output") or [], _usage(response), response.get("id"))
+        if event["type"] == "response.incomplete":
+            why = (response.get("incomplete_details") or {}).get("reason") or "no reason is given"
+            raise ModelFailed(
+                f"The model {self.name!r} stopped before its reply was complete ({why}). {INCOMPLETE.get(why, '')}",
+                retryable=False,
+            )
+        error = response.get("error") or event
+        raise gave_up(self.name, error.get("code"), error.get("message"))
+
+
+def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
+    """What the client's `responses.create` is called with."""
+    settings = request.settings
+    wanted: dict[str, Any] = {
+        "model": name,
+        "instructions": request.instructions,
+        "input": list(request.input),
+        "previous_response_id": request.previous_response_id,
+        "conversation": request.conversation_id,
+        "text": _text(request.output, settings),
+        "tools": [_tool(spec) for spec in request.tools] or None,
+        "tool_choice": _choice(settings.tool_choice),
+        "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
+        "max_output_tokens": settings.max_tokens,
+        "extra_body": {**_given(settings, BODY), **(settings.extra_body or {})} or None,
+        **_given(settings, SAME),
+    }
+    said = {key: value for key, value in wanted.items() if value is not None}
+    return {**said, **(settings.extra_args or {})}
+
+
+def _given(settings: ModelSettings, names: tuple[str, ...]) -> dict[str, Any]:
+    every = {name: getattr(settings, name) for name in names}
+    return {name: value for name, value in every.items() if value is not None}
+
+
+def _tool(spec: ToolSpec) -> Item:
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "strict": spec.strict,
+    }
+
+
+def _choice(choice: str | None) -> str | Item | None:
+    return choice if choice is None or choice in CHOICES else {"type": "function", "name": choice}
+
+
+def _text(output: OutputSpec | None, settings: ModelSettings) -> Item | None:
+    text: Item = {}
+    if output is not None:
+        schema = {"name": output.name, "schema": output.schema, "strict": output.strict}
+        text["format"] = {"type": "json_schema", **schema}
+    if settings.verbosity is not None:
+        text["verbosity"] = settings.verbosity
+    return text or None
+
+
+def _usage(response: Item) -> Usage:
+    """What was used. A server that is not OpenAI's may leave some of it out."""
+    used = response.get("usage") or {}
+    cached = (used.get("input_tokens_details") or {}).get("cached_tokens")
+    reasoned = (used.get("output_tokens_details") or {}).get("reasoning_tokens")
+    counts = (used.get("input_tokens"), used.get("output_tokens"), cached, reasoned)
+    return Usage(1, *(count or 0 for count in counts))
