@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_POSTGRES, IN_SQLITE, RUNTIMES, Sides
+from .peers import IN_POSTGRES, IN_SQLITE, RUNTIMES, THREADS, Sides
 
 GROUPS = {
     "turns": "A run of so many turns, one tool call each",
@@ -19,8 +19,14 @@ GROUPS = {
     "sqlite": "Runs that live in an SQLite file",
     "postgres": "Runs that live in Postgres",
     "inbox": "So many open questions in an SQLite file",
+    **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
 }
-SIDES = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
+SIDES = {
+    "sqlite": IN_SQLITE,
+    "postgres": IN_POSTGRES,
+    "inbox": IN_SQLITE,
+    **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
+}
 """Who is compared in a group, where it is not the runtimes."""
 
 WHOLE = "whole"
@@ -153,6 +159,15 @@ def idle(group: str, first: int, runs: int) -> Case:
     return Case(f"{group}-idle-{first + runs}", group, label, "idle", params, 1, fresh=True)
 
 
+def threads(prior: int, repetitions: int) -> tuple[Case, ...]:
+    """A thread that waits after so many turns, on each saver."""
+    label = f"after {counted(prior, 'turn')}"
+    return tuple(
+        Case(f"threads-{saver}-{prior}", f"threads-{saver}", label, "thread", {"prior": prior}, repetitions, prior)
+        for saver in THREADS
+    )
+
+
 def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
@@ -182,6 +197,7 @@ CASES = (
     *(stored("postgres", 10, 5, runs=8), stored("postgres", 80, 5), stored("postgres", 400, 1)),
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
     inbox(1000, 3),
+    *(*threads(0, 40), *threads(10, 15), *threads(100, 5)),
 )
 """What `make bench` measures."""
 
@@ -195,11 +211,13 @@ SMOKE = (
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
+    *(*threads(0, 1), *threads(2, 1)),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
 QUICK_LEAVES_OUT = frozenset(
-    {"turns-400", "pause-400", "deltas-4000", "held-1000", "sqlite-400", "postgres-400"}
+    {"threads-memory-100", "threads-sqlite-100", "threads-postgres-100"}
+    | {"turns-400", "pause-400", "deltas-4000", "held-1000", "sqlite-400", "postgres-400"}
     | {"sqlite-parked-1000", "postgres-parked-1000", "sqlite-idle-10000", "postgres-idle-5000"}
 )
 QUICK_SCALE = 0.2
@@ -226,6 +244,12 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
     "stages": [Measure("", "cpu", WHOLE)],
     "ask": [Measure("", "cpu", WHOLE)],
     "nested": [Measure("", "cpu", WHOLE)],
+    "thread": [
+        Measure("whole", "cpu", WHOLE),
+        Measure("to the interrupt", "cpu", "to interrupt"),
+        Measure("from the answer to the end", "cpu", "to the end"),
+        Measure("whole, wall time", "wall", WHOLE),
+    ],
     "stream": [Measure("", "cpu", WHOLE)],
     "held": [
         Measure("pause all", "cpu", "pause"),

@@ -43,6 +43,7 @@ LANGGRAPH = Environment(
 
 IMPORT_FLOOR = "import asyncio, msgspec; from pydantic import BaseModel, TypeAdapter"
 IMPORT_SQLITE = "from assent import Agent, Runner, function_tool; from assent.store import SQLiteStore"
+IMPORT_THREADS = "from assent.threads import Command, HumanInTheLoopMiddleware, create_agent"
 IMPORT_LANGGRAPH = (
     "from langchain.agents import create_agent;"
     " from langchain.agents.middleware import HumanInTheLoopMiddleware;"
@@ -112,6 +113,18 @@ ALL = (
         rival=False,
         postgres=True,
     ),
+    *(
+        Peer(
+            f"assent-threads-{saver}",
+            ASSENT_STORE,
+            "assent_threads",
+            IMPORT_THREADS,
+            {"saver": saver},
+            rival=False,
+            postgres=saver == "postgres",
+        )
+        for saver in ("memory", "sqlite", "postgres")
+    ),
 )
 PEERS = {peer.name: peer for peer in ALL}
 
@@ -135,4 +148,8 @@ class Sides:
 RUNTIMES = Sides("assent", frozenset(peer.name for peer in ALL if peer.rival), "lean", frozenset({"floor"}))
 IN_SQLITE = Sides("assent-sqlite", frozenset({"langgraph-sqlite"}), "bare-sqlite")
 IN_POSTGRES = Sides("assent-postgres", frozenset({"langgraph-postgres"}))
-SUBJECTS = frozenset(sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES))
+THREADS = {
+    saver: Sides(f"assent-threads-{saver}", frozenset({f"langgraph-{saver}"}))
+    for saver in ("memory", "sqlite", "postgres")
+}
+SUBJECTS = frozenset(sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values()))

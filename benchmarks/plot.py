@@ -25,6 +25,9 @@ COLOURS = {
     "langgraph-postgres": "#000000",
     "assent-sqlite": "#d55e00",
     "assent-postgres": "#d55e00",
+    "assent-threads-memory": "#d55e00",
+    "assent-threads-sqlite": "#d55e00",
+    "assent-threads-postgres": "#d55e00",
     "bare-sqlite": "#666666",
 }
 UNKNOWN = "#999999"

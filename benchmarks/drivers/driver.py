@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ..clock import Clock, resident
-from ..conversation import FINAL, LOOKUP, WIRE, WORD, answer, executed
+from ..conversation import FINAL, LOOKUP, WIRE, WORD, answer, executed, forget
 
-SCENARIOS = ("turns", "fanout", "pause", "ask", "stages", "stream", "held", "nested")
+SCENARIOS = ("turns", "fanout", "pause", "ask", "stages", "stream", "held", "nested", "thread")
 STORE_SCENARIOS = ("stored", "commit", "parked", "idle", "inbox")
 """For peers whose runs live in a database; `stored.py` has those that all of them share."""
 
@@ -157,6 +157,21 @@ class Driver(ABC):
             state = self.approve(state)
         with clock.phase("resume"):
             return await self.resume(agent, state)
+
+    async def thread(self, clock: Clock, prior: int) -> None:
+        """To an interrupt after so many turns, and from the answer to the end, where nothing is new: not the database,
+        not the connection, not the code."""
+        self.script.respond = self._replies([*map(self.calls, range(prior)), self.calls(prior, WIRE)])
+        async with self.ready() as agent:
+            await self.resume(agent, self.approve(self.keep(await self.begin(agent))))
+            forget()
+            with clock.phase("to interrupt"):
+                outcome = await self.begin(agent)
+            self._check_paused(outcome, 1)
+            state = self.approve(self.keep(outcome))
+            with clock.phase("to the end"):
+                outcome = await self.resume(agent, state)
+            self._check(outcome, [answer(turn) for turn in range(prior + 1)], lookups=prior, wires=1)
 
     async def stages(self, clock: Clock, stages: int) -> None:
         """One run with so many approvals in a row, saved and loaded at each."""

@@ -1,0 +1,111 @@
+"""Assent's threads, in the words of langchain's middleware, on each of its savers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from assent import ModelResponse
+from assent.store import MemoryStore, Store
+from assent.threads import Command, HumanInTheLoopMiddleware, ThreadAgent, create_agent
+
+from ..conversation import FINAL, LOOKUP, PROMPT, SYSTEM, WIRE, body
+from . import assent, driver
+from .assent_store import PLACES
+
+INPUT = {"messages": [{"role": "user", "content": PROMPT}]}
+
+
+async def lookup(city: str, days: int, note: str) -> str:
+    """Look something up."""
+    return body(LOOKUP, city, days, note)
+
+
+async def wire(city: str, days: int, note: str) -> str:
+    """Wire money."""
+    return body(WIRE, city, days, note)
+
+
+class Driver(driver.Driver):
+    """Threads, driven. An outcome is what the agent returned, and its thread."""
+
+    encodes = False
+
+    def __init__(self, saver: str) -> None:
+        super().__init__()
+        self.lacks = frozenset(driver.SCENARIOS) - {"thread"}
+        self.place = PLACES.get(saver)
+
+    def _agent(self, store: Store) -> ThreadAgent:
+        gate = HumanInTheLoopMiddleware(interrupt_on={WIRE: True})
+        model = assent.Model(self.script)
+        return create_agent(
+            model,
+            [lookup, wire],
+            system_prompt=SYSTEM,
+            checkpointer=store,
+            middleware=[gate],
+            max_turns=assent.MAX_TURNS,
+        )
+
+    @asynccontextmanager
+    async def ready(self, *, gated: bool = True, nested: bool = False) -> AsyncIterator[ThreadAgent]:
+        if self.place is None:
+            yield self._agent(MemoryStore())
+            return
+        place = self.place()
+        try:
+            async with place.open() as store:
+                await store.runs(limit=1)  # makes the tables
+                yield self._agent(store)
+        finally:
+            place.discard()
+
+    def calls(self, turn: int, tool: str = LOOKUP, count: int = 1) -> ModelResponse:
+        return assent.reply(*(assent.call(turn, position, tool) for position in range(count)))
+
+    def delegation(self) -> Any:
+        raise NotImplementedError("there is one agent")
+
+    def final(self) -> ModelResponse:
+        return assent.reply(assent.message(FINAL))
+
+    async def begin(self, agent: ThreadAgent) -> Any:
+        config = {"configurable": {"thread_id": uuid.uuid4().hex}}
+        return await agent.ainvoke(INPUT, config), config
+
+    def waiting(self, outcome: Any) -> int:
+        return sum(len(asked.value["action_requests"]) for asked in outcome[0].get("__interrupt__", []))
+
+    def text(self, outcome: Any) -> Any:
+        return outcome[0]["messages"][-1].content
+
+    def outputs(self, outcome: Any) -> list[str]:
+        return [message.content for message in outcome[0]["messages"] if message.type == "tool"]
+
+    def keep(self, outcome: Any) -> Any:
+        return self.waiting(outcome), outcome[1]
+
+    def save(self, kept: Any) -> Any:
+        return kept
+
+    async def load(self, agent: ThreadAgent, saved: Any) -> Any:
+        return saved
+
+    def approve(self, state: Any) -> Any:
+        questions, config = state
+        return Command(resume={"decisions": [{"type": "approve"}] * questions}), config
+
+    async def resume(self, agent: ThreadAgent, state: Any) -> Any:
+        command, config = state
+        return await agent.ainvoke(command, config), config
+
+    def streaming(self, deltas: int) -> Callable[[], Awaitable[str]]:
+        raise NotImplementedError("it is the runtime's")
+
+
+def make(saver: str) -> Driver:
+    """The driver."""
+    return Driver(saver)
