@@ -19,7 +19,7 @@ from benchmarks.drivers import assent_store, bare_sqlite
 from benchmarks.drivers.assent import Driver
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES
+from benchmarks.peers import ALL, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES, THREADS
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
 
@@ -156,6 +156,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     assert (found.subject, found.fastest, found.yardstick) == (10, "langgraph-sqlite", 5)
     assert compare(values, IN_POSTGRES).yardstick is None
     sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
+    sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 

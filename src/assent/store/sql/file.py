@@ -20,16 +20,19 @@ R = TypeVar("R")
 
 APPLICATION = 0x41735374
 """Marks a file as one of ours ("AsSt"), so that nobody else's tables are ever touched."""
-PAGE = 4096
-"""Every table and index takes one at least. Rows of two kilobytes fill larger ones no better, where they were tried."""
+PAGE = 1024
+"""Every table and index takes one at least, a commit writes each that it touches, and of a row that does not fit the
+rest goes to pages of its own: in larger ones more is left free, and more is written."""
 LOG = 4 * 2**20
-"""To how many bytes the write-ahead log is cut back when it was longer for a while."""
+"""How many bytes the write-ahead log has before it is written into the file, and to how many it is cut back when it was
+longer for a while."""
 SETTINGS = (
     # What the store says is written must outlive a power cut: NORMAL would lose it.
     "PRAGMA synchronous=FULL",
     # What is erased, or was replaced before that, must not stay in the free parts of the file.
     "PRAGMA secure_delete=ON",
     f"PRAGMA journal_size_limit={LOG}",
+    f"PRAGMA wal_autocheckpoint={LOG // PAGE}",
     "PRAGMA cache_size=-16000",  # sixteen megabytes at most: enough for the upper levels of very large indexes
 )
 WHY = {
