@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from contextlib import aclosing, suppress
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..errors import Conflict
 from ..loop import ALONE
@@ -28,6 +29,50 @@ class _Kept:
 
     def __del__(self) -> None:
         self.runner.close()
+
+    def run(self, work: Coroutine[Any, Any, R], context: contextvars.Context) -> R:
+        """Run this to its end, as the runner would; Ctrl-C cancels it. The runner's own way to see to that describes
+        the task for every call, which takes longer than a short run."""
+        loop = self.runner.get_loop()
+        task = loop.create_task(work, context=context)
+        with _Interruptible(task) as stop:
+            try:
+                return loop.run_until_complete(task)
+            except asyncio.CancelledError:
+                if stop.asked and task.uncancel() == 0:
+                    raise KeyboardInterrupt from None
+                raise
+
+
+class _Interruptible:
+    """Has Ctrl-C cancel a task, where it would raise `KeyboardInterrupt` otherwise; if it is pressed again, it does."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.asked = False
+        self.handles = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.asked or self.task.done():
+            raise KeyboardInterrupt
+        self.asked = True
+        self.task.cancel()
+        self.task.get_loop().call_soon_threadsafe(lambda: None)  # it may be waiting for something that takes its time
+
+    def __repr__(self) -> str:
+        return "Ctrl-C"
+
+    def __enter__(self) -> Self:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            with suppress(ValueError):  # an interpreter inside another program may not be let
+                signal.signal(signal.SIGINT, self)
+                self.handles = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.handles and signal.getsignal(signal.SIGINT) is self:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _own = threading.local()
@@ -47,7 +92,7 @@ def block(work: Coroutine[Any, Any, R]) -> R:
         if kept is None:
             kept = _own.kept = _Kept()
         try:
-            return kept.runner.run(work, context=_alone())
+            return kept.run(work, _alone())
         except KeyboardInterrupt as stop:  # stands in for the cancellation, which has the run's state
             if not hasattr(stop, "state"):
                 stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]

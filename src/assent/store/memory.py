@@ -101,12 +101,11 @@ class MemoryStore(Store):
         clock: The time in seconds since 1970.
     """
 
-    immediate = True
-
-    def __init_subclass__(cls) -> None:
+    @property
+    def immediate(self) -> bool:
         """One that does something of its own may wait for it."""
-        super().__init_subclass__()
-        cls.immediate = cls.append is MemoryStore.append and cls.read is MemoryStore.read
+        kind = type(self)
+        return kind is MemoryStore or (kind.append is MemoryStore.append and kind.read is MemoryStore.read)
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -503,12 +502,11 @@ def _own(new: RunRecord, old: RunRecord) -> RunRecord:
 
 
 def _question(question: Question) -> Question:
-    return replace(
-        question,
-        prompt=deepcopy(question.prompt),
-        schema=deepcopy(question.schema),
-        evidence=deepcopy(question.evidence),
-    )
+    """A question of one's own, with what in it could be changed."""
+    own = copy(question)
+    if own.prompt is not None or own.schema is not None or own.evidence:
+        own.prompt, own.schema, own.evidence = deepcopy((own.prompt, own.schema, own.evidence))
+    return own
 
 
 def _grant(grant: GrantRecord) -> GrantRecord:

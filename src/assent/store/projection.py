@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from msgspec.json import decode
 
@@ -33,22 +33,9 @@ class Projection:
 
     def note(self, run: Run, fact: AnyFact) -> None:
         """What this fact, the last that was folded into the run, changes."""
-        if isinstance(fact, f.Asked):
-            self._asked(run, fact)
-        elif isinstance(fact, f.Approved | f.Refused | f.Finished | f.Answered):
-            verdict = verdict_of(fact)
-            if verdict is not None and fact.asked is not None:
-                self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact)))
-            elif fact.by.startswith("grant:"):
-                self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
-        elif isinstance(fact, f.Witnessed):
-            self._witnessed(run, fact)
-        elif isinstance(fact, f.Closed):
-            self._closed(run, fact)
-        elif isinstance(fact, f.Granted):
-            self._granted(run, fact)
-        elif isinstance(fact, f.Revoked):
-            self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))
+        change = _CHANGES.get(type(fact))
+        if change is not None:
+            change(self, run, fact)
 
     def change(self, run: Run, seq: int, facts: list[AnyFact], now: float) -> Change:
         """All of it as one change, and nothing is left; the run has these facts now, and had `seq` before.
@@ -68,6 +55,13 @@ class Projection:
         )
         self.__init__()  # type: ignore[misc]
         return made
+
+    def _decided(self, run: Run, fact: f.Approved | f.Refused | f.Finished | f.Answered) -> None:
+        verdict = verdict_of(fact)
+        if verdict is not None and fact.asked is not None:
+            self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact)))
+        elif fact.by.startswith("grant:"):
+            self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
 
     def _asked(self, run: Run, fact: f.Asked) -> None:
         if fact.replaces is not None:
@@ -111,6 +105,9 @@ class Projection:
         """What was open in what is closed is void."""
         self.settled += [Settled(id, "void", "runtime", _at(run, fact)) for id in _open(run.at(fact.path))]
 
+    def _revoked(self, run: Run, fact: f.Revoked) -> None:
+        self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))
+
     def _granted(self, run: Run, grant: f.Granted) -> None:
         began = _began(run)
         self.granted.append(
@@ -130,6 +127,20 @@ class Projection:
                 pins=decode(grant.pins) if grant.pins else None,
             )
         )
+
+
+_CHANGES: dict[type[AnyFact], Callable[[Projection, Run, Any], None]] = {
+    f.Asked: Projection._asked,
+    f.Approved: Projection._decided,
+    f.Refused: Projection._decided,
+    f.Finished: Projection._decided,
+    f.Answered: Projection._decided,
+    f.Witnessed: Projection._witnessed,
+    f.Closed: Projection._closed,
+    f.Granted: Projection._granted,
+    f.Revoked: Projection._revoked,
+}
+"""The facts that change a record besides the run's own, and how."""
 
 
 class Proposal(NamedTuple):
@@ -191,5 +202,5 @@ def record_of(run: Run, seq: int, now: int) -> RunRecord:
         began=_began(run),
         changed=now,
         wake=wake,
-        waiting=sum(1 for _ in questions(run)),
+        waiting=sum(1 for _ in questions(run)) if run.open else 0,
     )

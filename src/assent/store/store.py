@@ -56,8 +56,10 @@ class Store(ABC):
     unless the error says that this is not known.
     """
 
-    immediate: bool = False
-    """Whether its methods never wait for anything; then nobody has to see to it that they come to their end."""
+    @property
+    def immediate(self) -> bool:
+        """Whether its methods wait for nothing, so that nobody has to see to it that they come to their end."""
+        return False
 
     # -- what a store must do ----------------------------------------------------------------------
 

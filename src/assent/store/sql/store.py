@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ...core.digest import holds
 from ...errors import UnreadableState, UsageError
+from ...loop import ALONE
 from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, page_start
 from ..store import Store
 from .bell import Bell
@@ -37,6 +38,11 @@ class SQLStore(Store):
     @abstractmethod
     async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
         """Do this, which reads; with `snapshot` several statements that must see the same."""
+
+    @property
+    def immediate(self) -> bool:
+        """On a loop that a blocking call has for itself, a store's work is done where it is asked for."""
+        return ALONE.get()
 
     @abstractmethod
     async def upgrade(self) -> None:
