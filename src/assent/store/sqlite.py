@@ -14,7 +14,7 @@ from ..core.digest import described
 from ..errors import StoreFailed, UsageError
 from .record import Stored
 from .sql.bell import Bell
-from .sql.file import File, Handle, is_busy
+from .sql.file import File, Handle
 from .sql.lane import Lane
 from .sql.leasing import ready
 from .sql.reading import newest_short, read_short
@@ -52,10 +52,9 @@ class SQLiteStore(SQLStore):
         self._known = set()
         self._bell = Bell()
         self._writer, self._reader = Handle(self._file), Handle(self._file, reads=True)
-        self._near, self._near_lock = Handle(self._file, reads=True, waits=False), threading.Lock()
         self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
         self._watch = Watch(Handle(self._file, reads=True), self._bell, self._clock)
-        parts = (self._writing, self._writer, self._reading, self._reader, self._near, self._watch)
+        parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
         self._let_go = weakref.finalize(self, _let_go, *parts)
         self._let_go.atexit = False
 
@@ -95,8 +94,6 @@ class SQLiteStore(SQLStore):
         if self._process == os.getpid():
             await self._reading.do(self._reader.close)
             await self._writing.do(self._writer.close)
-            with self._near_lock:
-                self._near.close()
         self._let_go()
 
     async def _write(self, work: Work[R]) -> R:
@@ -118,31 +115,24 @@ class SQLiteStore(SQLStore):
         return near[0] if near is not None else await super().newest(thread)
 
     async def _read_near(self, work: Work[R | None]) -> R | None:
-        """What can be read here without anybody waiting; None if it should be read on a thread."""
+        """What can be read here, while nothing is being written; None if it should be read on a thread.
+
+        It is read by whoever writes, who has in memory what was written last.
+        """
         self._check()
-        if not self._near.connected:
-            await self._reading.do(self._connect_near)
-        if not self._near_lock.acquire(blocking=False):
+        if not self._writer.connected or not self._writing.idle or not self._writing.turn.acquire(blocking=False):
             return None
         try:
-            return self._near.read(work, snapshot=True)
-        except StoreFailed as error:
-            if not is_busy(error.__cause__):
-                raise
-            return None
+            return self._writer.read(work, snapshot=True)
         finally:
-            self._near_lock.release()
-
-    def _connect_near(self) -> None:
-        with self._near_lock:
-            self._near.read(lambda transaction: None)
+            self._writing.turn.release()
 
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._file.path} was closed. Make a new one; the file is still there.")
         if self._process != os.getpid():  # a forked child has none of its parent's threads
-            for handle in (self._writer, self._reader, self._near):
-                handle.close()
+            self._writer.close()
+            self._reader.close()
             self._let_go.detach()
             self._start()
 
@@ -194,9 +184,8 @@ class Watch:
         return ready(transaction, int(self._clock() * 1000))
 
 
-def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, near: Handle, watch: Watch) -> None:
+def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:
     watch.stop()
-    near.close()
     reading.end(reader.close)
     writing.end(writer.close)
 

@@ -82,9 +82,9 @@ class File:
 class Handle:
     """One connection to a file, opened when it is needed, and opened anew after trouble."""
 
-    def __init__(self, file: File, *, reads: bool = False, waits: bool = True) -> None:
+    def __init__(self, file: File, *, reads: bool = False) -> None:
         self.file = file
-        self._reads, self._waits = reads, waits
+        self._reads = reads
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
@@ -171,8 +171,6 @@ class Handle:
         connection = _connect(self.file.path, self.file.busy_timeout)
         if self._reads:
             connection.execute("PRAGMA query_only=ON")
-        if not self._waits:
-            connection.execute("PRAGMA busy_timeout=0")
         self._connection, self._inode = connection, _inode(self.file.path)
         self.file.seen = True
         return connection
@@ -263,11 +261,6 @@ def _code(error: BaseException) -> int | None:
     """SQLite's primary result code, if the error is SQLite's."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF
-
-
-def is_busy(error: BaseException | None) -> bool:
-    """Whether somebody else has a lock that would have to be waited for."""
-    return error is not None and _code(error) == sqlite3.SQLITE_BUSY
 
 
 def _inode(path: str) -> tuple[int, int] | None:

@@ -29,9 +29,16 @@ class Lane:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._turn: AbstractContextManager[Any] = threading.Lock() if threads == 1 else nullcontext()
+        self.turn = threading.Lock()
+        """Held by whoever does a job, where there is one at a time."""
+        self._turns: AbstractContextManager[Any] = self.turn if threads == 1 else nullcontext()
         self._stop = weakref.finalize(self, _stop, self._jobs, self._threads)
         self._stop.atexit = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job waits to be done."""
+        return self._jobs.empty()
 
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
         """Have this done after what was given before."""
@@ -46,7 +53,7 @@ class Lane:
 
     def _do_here(self, work: Callable[[], R], future: asyncio.Future[R]) -> None:
         try:
-            with self._turn:
+            with self._turns:
                 future.set_result(work())
         except Exception as error:
             future.set_exception(error)
@@ -62,7 +69,7 @@ class Lane:
     def _grow(self) -> None:
         with self._lock:
             if len(self._threads) < self._most:
-                thread = threading.Thread(target=_serve, args=(self._jobs, self._turn), name=self._name, daemon=True)
+                thread = threading.Thread(target=_serve, args=(self._jobs, self._turns), name=self._name, daemon=True)
                 thread.start()
                 self._threads.append(thread)
 
