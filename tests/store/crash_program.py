@@ -21,6 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -278,13 +279,13 @@ def telling(store: Any, effects: Effects) -> Store:
         now("after a write")
         return lease
 
-    def telling_write(work: Any) -> Any:
-        def told(transaction: Any) -> Any:
+    def telling_write(*works: Any) -> Any:
+        def told(work: Any, transaction: Any) -> Any:
             done = work(transaction)
             now("inside a write")
             return done
 
-        return write(told)
+        return write(*(None if work is None else partial(told, work) for work in works))
 
     store.append, store.take, store._write = telling_append, telling_take, telling_write
     made: Store = store

@@ -17,7 +17,7 @@ from assent.store.sql import server as inside
 from assent.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server
 from tests.store.postgres import server as start
-from tests.store.support import Script, waiting
+from tests.store.support import Script, asked, replied, waiting
 
 
 @pytest.fixture
@@ -155,6 +155,10 @@ def _interrupt(monkeypatch: pytest.MonkeyPatch, at: str, act: Callable[[], objec
     monkeypatch.setattr(psycopg.Connection, "execute", interrupted)
 
 
+GRANT = f.Granted("g1", "helper", "send", "approve", "ann")
+"""What is never written by one statement."""
+
+
 @pytest.mark.parametrize("at", ["BEGIN", "SELECT assent_runs.id", "UPDATE assent_runs"])
 async def test_a_connection_that_is_cut_before_the_commit_loses_and_doubles_nothing(
     url: str, at: str, monkeypatch: pytest.MonkeyPatch
@@ -162,8 +166,8 @@ async def test_a_connection_that_is_cut_before_the_commit_loses_and_doubles_noth
     async with made(url) as store:
         script = await Script(store).begin()
         _interrupt(monkeypatch, at, lambda: cut(url))
-        await script.ask()
-        assert len(await store.lines("r1")) == 4
+        await script.write(replied("c1"), asked("c1", "q1"), GRANT)
+        assert len(await store.lines("r1")) == 5
         assert len((await store.questions()).items) == 1
 
 
@@ -172,14 +176,14 @@ async def test_a_connection_that_is_cut_at_the_commit_says_that_it_is_not_known(
 ) -> None:
     async with made(url) as store:
         script = await Script(store).begin()
-        change = script.change(f.Cancelled("ann"))
+        change = script.change(f.Cancelled("ann"), GRANT)
         _interrupt(monkeypatch, "COMMIT", lambda: cut(url))
         with pytest.raises(StoreFailed, match="not known whether the change was written") as error:
             await store.append(change)
         assert error.value.unknown is True
         assert len((await store.read("r1")).facts) == 2
         await store.append(change)
-        assert len((await store.read("r1")).facts) == 3
+        assert len((await store.read("r1")).facts) == 4
 
 
 async def test_a_reply_to_a_commit_that_is_lost_is_written_all_the_same(
@@ -199,9 +203,9 @@ async def test_a_reply_to_a_commit_that_is_lost_is_written_all_the_same(
         script = await Script(store).begin()
         monkeypatch.setattr(psycopg.Connection, "execute", lost)
         with pytest.raises(StoreFailed) as error:
-            await script.write(f.Cancelled("ann"))
+            await script.write(f.Cancelled("ann"), GRANT)
         assert error.value.unknown is True
-        assert len((await store.read("r1")).facts) == 3
+        assert len((await store.read("r1")).facts) == 4
 
 
 async def test_transactions_that_stand_in_each_others_way_are_both_done(url: str) -> None:

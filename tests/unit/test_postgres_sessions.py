@@ -417,7 +417,10 @@ async def test_a_connection_that_ends_in_the_middle_leaves_nothing_and_is_made_a
 
 
 class Proxy:
-    """Stands between a session and the server, and can lose the answer to a COMMIT."""
+    """Stands between a session or a store and the server, and can lose the answer to a COMMIT."""
+
+    commits: tuple[bytes, ...] = (b"COMMIT\0",)
+    """What ends a transaction."""
 
     def __init__(self, server: Server, folder: Path) -> None:
         self._target = str(server.folder / ".s.PGSQL.5432")
@@ -456,7 +459,7 @@ class Proxy:
             lost = False
             answers.start()
             while not lost and (data := client.recv(65536)):
-                lost = self.loses > 0 and b"COMMIT\0" in data
+                lost = self.loses > 0 and any(text in data for text in self.commits)
                 if lost:
                     self.loses -= 1
                     client.shutdown(socket.SHUT_RDWR)  # whoever waits for the answer never has it

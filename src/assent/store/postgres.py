@@ -13,10 +13,15 @@ from sqlalchemy import func, select
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from .record import Change, Stored
 from .sql.bell import Bell
 from .sql.lane import Lane
+from .sql.postgres_append import Heads, append_at_once, is_ordinary
+from .sql.postgres_read import newest_at_once, read_at_once
+from .sql.reading import newest, read
 from .sql.schema import READY
-from .sql.server import Server
+from .sql.server import PostgresTransaction, Server
+from .sql.server import Work as AtOnce
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 
@@ -57,6 +62,7 @@ class PostgresStore(SQLStore):
     def _start(self) -> None:
         self._process = os.getpid()
         self._known = set()
+        self._heads = Heads()
         self._bell = Bell()
         self._lane = Lane(self._pool_size, "assent-store")
         self._ear = Ear(self._server, self._bell)
@@ -100,16 +106,44 @@ class PostgresStore(SQLStore):
             await self._lane.do(self._server.close)
         self._let_go()
 
+    async def append(self, change: Change) -> None:
+        """Write a change in one transaction; durable when it returns."""
+
+        def at_once(transaction: PostgresTransaction) -> bool:
+            return append_at_once(transaction, change, self._now(), self._heads)
+
+        ready = await self._write(
+            lambda transaction: self._append(transaction, change),
+            at_once if is_ordinary(change, self._known) else None,
+        )
+        self._appended(change, ready)
+
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        """A run, with its facts but the first `after`. An erased run has none any more."""
+        return await self._read(
+            lambda transaction: read(transaction, run_id, after),
+            lambda transaction: read_at_once(transaction, run_id, after, self._heads),
+            snapshot=True,
+        )
+
+    async def newest(self, thread: str) -> Stored | None:
+        """The run of a thread that was made last; None if there is no such thread."""
+        return await self._read(
+            lambda transaction: newest(transaction, thread),
+            lambda transaction: newest_at_once(transaction, thread, self._heads),
+            snapshot=True,
+        )
+
     def _tell(self, transaction: Transaction) -> None:
         transaction.rows(TELL)
 
-    async def _write(self, work: Work[R]) -> R:
+    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
         self._check()
-        return await self._lane.do(lambda: self._server.write(work))
+        return await self._lane.do(lambda: self._server.write(work, at_once))
 
-    async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
+    async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
         self._check()
-        return await self._lane.do(lambda: self._server.read(work, snapshot=snapshot))
+        return await self._lane.do(lambda: self._server.read(work, at_once, snapshot=snapshot))
 
     def _check(self) -> None:
         if self._closed:

@@ -19,11 +19,12 @@ from .writing import missing
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
 """The columns of a run's record, in the order of its fields."""
 
-_FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
-READ = Statement(select(*_FOUND).where(runs.c.run == bindparam("run")))
+FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
+"""What is read of a run's own row."""
+READ = Statement(select(*FOUND).where(runs.c.run == bindparam("run")))
 # Runs are numbered as they are made, and the next of a thread is made when the one before is there.
 _last = select(func.max(runs.c.id)).where(runs.c.thread == bindparam("thread")).scalar_subquery()
-NEWEST = Statement(select(*_FOUND).where(runs.c.id == _last))
+NEWEST = Statement(select(*FOUND).where(runs.c.id == _last))
 ROWS = Statement(
     select(journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
     .where(journal.c.run == bindparam("run"), journal.c.seq > bindparam("after"))
@@ -78,13 +79,20 @@ def _newest(transaction: Transaction, thread: str) -> tuple[Any, ...] | None:
 
 
 def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Stored:
+    record, number = record_from(row), row[-2]
+    rows = transaction.rows(ROWS, run=number, after=min(max(after, 0), record.seq))
+    return stored_from(transaction, row, rows, transaction.row(CONTEXT, run=number) or (None, None), after)
+
+
+def stored_from(
+    transaction: Transaction, row: tuple[Any, ...], rows: list[tuple[Any, ...]], context: tuple[Any, ...], after: int
+) -> Stored:
+    """A run, from its own row, those of its journal but the first `after`, and its context."""
     record, fence, number, head = record_from(row), *row[-3:]
-    after = min(max(after, 0), record.seq)
-    rows = checked(transaction, record, number, head, after)
-    facts = [] if record.erased is not None else facts_of(transaction, record.id, number, rows)
-    context = transaction.row(CONTEXT, run=number)
-    saved = SavedContext() if context is None else SavedContext(_bytes(context[0]), context[1])
-    return Stored(record=record, facts=facts, context=saved, fence=fence)
+    first = min(max(after, 0), record.seq)
+    lines = chained(record.id, rows, first, record.seq, head, erased=record.erased is not None)
+    facts = [] if record.erased is not None else facts_of(transaction, record.id, number, lines)
+    return Stored(record=record, facts=facts, context=SavedContext(_bytes(context[0]), context[1]), fence=fence)
 
 
 def lines(transaction: Transaction, run_id: str) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,14 +12,18 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGresult
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed, UsageError
+from .prepared import Prepared
 from .schema import VERSION, VERSION_TABLE
 from .statement import POSTGRES, Transaction
 
 R = TypeVar("R")
+
+Work = Callable[["PostgresTransaction"], R]
 
 TRIES = 5
 """How often a transaction is begun anew that the server has ended for the sake of another, or with its connection."""
@@ -30,6 +35,13 @@ PATIENCE = {"connect_timeout": "10", "keepalives_idle": "30", "keepalives_interv
 """A server that does not answer is given up after so many seconds, if the address does not say otherwise."""
 AGAIN = frozenset({"40001", "40P01"})
 """The transaction was in the way of another, and nothing of it was written: serialization failure, deadlock."""
+UNPREPARED = "26000"
+"""There is no such prepared statement: something between us and the server has changed the connection."""
+ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006"}
+"""What one statement could not do, and a transaction of several can, or can say why not: besides those, the character
+0 in a text, by itself and in JSON; a row that is there already; and a session that writes only when it is told to."""
+REST = 10.0
+"""After how many seconds a connection is first asked whether it is still there."""
 WHY = {
     "08": "it cannot be reached. See that the server runs and that the address is right, and try again",
     "57P": "the server is shutting down or starting up. Try again",
@@ -46,7 +58,9 @@ WHY = {
     "XX": "it is damaged. See to the server's log",
 }
 """What is wrong and what to do, by SQLSTATE: the whole of it, or its beginning."""
-ABOUT = "SELECT current_setting('server_encoding'), current_setting('synchronous_commit')"
+ABOUT = "SELECT " + ", ".join(
+    f"current_setting('{name}')" for name in ("server_encoding", "client_encoding", "synchronous_commit")
+)
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -55,10 +69,50 @@ class Unusable(Exception):
     """The database is not one for a store; says why."""
 
 
+class NotAtOnce(Exception):
+    """One statement is not enough here. Nothing was written, and a transaction is to do it or say what is wrong."""
+
+
 class PostgresTransaction(Transaction):
     """Executes statements on a connection of psycopg's."""
 
-    __slots__ = ()
+    __slots__ = ("_info", "sent")
+
+    def __init__(self, connection: psycopg.Connection[Any], info: dict[Any, Any]) -> None:
+        super().__init__(connection, POSTGRES)
+        self._info = info
+        """What is known of the connection for as long as it lives."""
+        self.sent = False
+        """Whether a statement was sent that is a transaction of its own, and writes."""
+
+    def at_once(self, statement: Prepared, values: Mapping[str, Any], *, writes: bool = False) -> PGresult:
+        """What this statement gives, outside of a transaction; `NotAtOnce` if it cannot be done by one."""
+        line, prepared = self.connection.pgconn, self._info.setdefault("prepared", set())
+        try:
+            given = statement.given(values)
+            if writes:
+                self._see_that_it_lives()
+            statement.prepare(line, prepared)
+            self.sent = writes
+            return statement.execute(line, given)
+        except struct.error:  # a number that is too large
+            raise NotAtOnce from None
+        except psycopg.Error as error:
+            if error.sqlstate not in ELSEWISE:
+                raise
+            if error.sqlstate == UNPREPARED:
+                statement.forget(prepared)
+            raise NotAtOnce from error
+
+    def _see_that_it_lives(self) -> None:
+        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
+        now = time.monotonic()
+        if now - self._info.get("used", 0.0) > REST:
+            self.connection.execute("SELECT 1")
+        else:
+            self.connection.pgconn.consume_input()  # the server's last words, if there are any,
+            self.connection.pgconn.consume_input()  # and that nothing comes after them
+        self._info["used"] = now
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Postgres cannot hold the character 0. What is shown of a fact shows another one; the fact itself is JSON."""
@@ -116,9 +170,11 @@ class Server:
         connection = psycopg.connect(self.conninfo, autocommit=True)
         try:
             row = connection.execute(ABOUT).fetchone()
-            encoding, durable = row if row is not None else ("", "")
+            encoding, ours, durable = row if row is not None else ("", "", "")
             if encoding != "UTF8":
                 raise Unusable(f"its encoding is {encoding}. Make a database whose encoding is UTF8")
+            if ours != "UTF8":
+                connection.execute("SET client_encoding = 'UTF8'")
             if durable == "off":  # what the store says is written must outlive the server
                 connection.execute("SET synchronous_commit = on")
             return connection
@@ -126,13 +182,14 @@ class Server:
             connection.close()
             raise
 
-    def write(self, work: Callable[[Transaction], R]) -> R:
-        """Do this in a transaction."""
-        return self._do(work, BEGIN)
+    def write(self, work: Work[R], at_once: Work[R] | None = None) -> R:
+        """Do this in a transaction, or `at_once`, by a statement that is one, if that can be done."""
+        return self._do(work, BEGIN) if at_once is None else self._do_at_once(at_once, work, BEGIN)
 
-    def read(self, work: Callable[[Transaction], R], *, snapshot: bool = False) -> R:
-        """Do this, which reads; with `snapshot` all its statements see the same."""
-        return self._do(work, SNAPSHOT if snapshot else None)
+    def read(self, work: Work[R], at_once: Work[R] | None = None, *, snapshot: bool = False) -> R:
+        """Do this, which reads; with `snapshot` all its statements see the same. Or `at_once`, if that can be done."""
+        begin = SNAPSHOT if snapshot else None
+        return self._do(work, begin) if at_once is None else self._do_at_once(at_once, work, begin)
 
     def now(self) -> float:
         """The time on the server; it is asked if it never was."""
@@ -190,7 +247,13 @@ class Server:
             pool_reset_on_return=None,
         )
 
-    def _do(self, work: Callable[[Transaction], R], begin: str | None) -> R:
+    def _do_at_once(self, at_once: Work[R], work: Work[R], begin: str | None) -> R:
+        try:
+            return self._do(at_once, None)
+        except NotAtOnce:
+            return self._do(work, begin)
+
+    def _do(self, work: Work[R], begin: str | None) -> R:
         """Do this on a connection; begun anew if it was lost, or in the way of another, before it was written."""
         for tries in range(TRIES, 0, -1):
             try:
@@ -204,26 +267,26 @@ class Server:
                 raise self.failure(error) from error
         raise AssertionError
 
-    def _try(self, work: Callable[[Transaction], R], begin: str | None) -> R:
+    def _try(self, work: Work[R], begin: str | None) -> R:
         self._prepare()
         pool, pooled = self._engine.pool, self._engine.raw_connection()
         connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
-        committing = False
+        transaction = PostgresTransaction(connection, pooled.info)
         try:
             if self.clock.stale:
                 self._read_clock(connection)
             if begin is None:
-                return work(PostgresTransaction(connection, POSTGRES))
+                return work(transaction)
             connection.execute(begin)
-            done = work(PostgresTransaction(connection, POSTGRES))
-            committing = True
+            done = work(transaction)
+            transaction.sent = begin == BEGIN
             connection.execute("COMMIT")
             return done
         except BaseException as error:
             lost = self._clear(pooled, connection)
             if isinstance(error, psycopg.Error):
                 error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
-                error.committing = lost and committing and begin == BEGIN  # type: ignore[attr-defined]
+                error.committing = lost and transaction.sent  # type: ignore[attr-defined]
             raise
         finally:
             if self._engine.pool is not pool and pooled.is_valid:  # all of that pool were given up meanwhile
@@ -232,10 +295,11 @@ class Server:
 
     def _clear(self, pooled: Any, connection: psycopg.Connection[Any]) -> bool:
         """Leave nothing open; whether the connection was lost, and then all others are not trusted any more."""
-        if not connection.closed:
+        idle = psycopg.pq.TransactionStatus.IDLE
+        if not connection.closed and connection.info.transaction_status != idle:
             with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
-        if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                connection.pgconn.exec_(b"ROLLBACK")  # after one that it knows of, psycopg forgets all that is prepared
+        if connection.closed or connection.info.transaction_status != idle:
             pooled.invalidate()
             self._engine.dispose()
             self._ready.clear()

@@ -69,17 +69,17 @@ class SQLStore(Store):
 
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; durable when it returns."""
-        known = self._known
+        self._appended(change, await self._write(lambda transaction: self._append(transaction, change)))
 
-        def work(transaction: Transaction) -> bool:
-            ready = append(transaction, change, self._now(), known)
-            if ready:
-                self._tell(transaction)
-            return ready
+    def _append(self, transaction: Transaction, change: Change) -> bool:
+        ready = append(transaction, change, self._now(), self._known)
+        if ready:
+            self._tell(transaction)
+        return ready
 
-        ready = await self._write(work)
+    def _appended(self, change: Change, ready: bool) -> None:
         if change.definitions:
-            known.update(change.definitions)
+            self._known.update(change.definitions)
         if ready:
             self._bell.ring()
 

@@ -110,7 +110,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
     held = lease is not None and not change.release
     found = transaction.row(
         BEGIN,
-        **_columns(record),
+        **run_columns(record),
         worker=lease.worker if lease is not None and held else None,
         until=now + int((change.hold or 0) * 1000) if held else None,
         fence=lease.fence if lease is not None else 0,
@@ -193,16 +193,28 @@ def _check(run: Found, change: Change, now: int) -> None:
 
 def rows_of(change: Change, head: bytes) -> tuple[list[dict[str, Any]], dict[str, bytes], bytes]:
     """The rows of the facts but for the run's number, the payloads kept apart, and the hash of the last row."""
-    id, at = change.record.id, change.record.changed
-    rows: list[dict[str, Any]] = []
+    texts, hashes, kept, last = linked(change, head)
+    at = change.record.changed
+    rows: list[dict[str, Any]] = [
+        {"seq": seq, "at": at, "fact": text.decode(), "prev_hash": before}
+        for seq, (text, before) in enumerate(zip(texts, hashes, strict=True), change.seq + 1)
+    ]
+    return rows, kept, last
+
+
+def linked(change: Change, head: bytes) -> tuple[list[bytes], list[bytes], dict[str, bytes], bytes]:
+    """The texts of the facts, the hashes of the rows before them, the payloads kept apart, and the last row's hash."""
+    texts: list[bytes] = []
+    hashes: list[bytes] = []
     kept: dict[str, bytes] = {}
     for seq, fact in enumerate(change.facts, change.seq + 1):
         text, large = pack(fact)
-        rows.append({"seq": seq, "at": at, "fact": text.decode(), "prev_hash": head})
+        texts.append(text)
+        hashes.append(head)
         if large:
             kept |= large
-        head = link(head, id, seq, text)
-    return rows, kept, head
+        head = link(head, change.record.id, seq, text)
+    return texts, hashes, kept, head
 
 
 def _write(
@@ -232,7 +244,7 @@ def keep_context(transaction: Transaction, number: int, context: SavedContext, *
 def project(transaction: Transaction, number: int, change: Change) -> None:
     """Write what the facts change in the questions and the grants."""
     for question in change.asked:
-        if not transaction.do(ASK, **_question(number, question)):
+        if not transaction.do(ASK, **question_columns(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
     for settled in change.settled:
         transaction.do(
@@ -248,7 +260,7 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
         transaction.do(REVOKE, of_run=number, grant=taken.id, revoked=taken.at, revoked_by=taken.by)
 
 
-def _columns(record: RunRecord) -> dict[str, Any]:
+def run_columns(record: RunRecord) -> dict[str, Any]:
     """What a run's own row has of its record; the rest is the store's."""
     return {
         "run": record.id,
@@ -263,7 +275,8 @@ def _columns(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _question(number: int, question: Question) -> dict[str, Any]:
+def question_columns(number: int, question: Question) -> dict[str, Any]:
+    """A question's row."""
     values = msgspec.structs.asdict(question)
     values["run"] = number
     for name in ("allowed", "path"):

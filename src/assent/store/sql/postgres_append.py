@@ -1,0 +1,222 @@
+"""A change as one statement of Postgres's own, and so one roundtrip: it is written whole, or it matches nothing.
+
+What is compared is part of the statement. Where it matches nothing, where somebody changes the run at the same moment,
+and for what is out of the ordinary, nothing is written: then the statements of `writing`, one after another in a
+transaction, find out what is wrong and say so, or write it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import msgspec
+from sqlalchemy import Table
+
+from ..packing import START
+from ..record import Change, SavedContext
+from .prepared import Prepared
+from .schema import READY, blobs, contexts, journal, questions, runs
+from .server import NotAtOnce, PostgresTransaction
+from .writing import linked, question_columns, run_columns
+
+MOST = 4096
+"""Of how many runs the end of the chain is remembered."""
+WIDEST = 2**26
+"""How many bytes of facts and payloads go into one statement."""
+
+_json = msgspec.json.Encoder().encode
+_KINDS = {int: "int8", str: "text", bytes: "bytea"}
+
+
+class Heads:
+    """The ends of chains, as this store has last written or read them. Hints: what is compared is in the database."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[int, bytes]] = {}
+
+    def keep(self, run: str, seq: int, head: bytes) -> None:
+        """The run has so many facts, and this is the hash of the last."""
+        with self._lock:
+            self._known.pop(run, None)
+            self._known[run] = (seq, head)
+            if len(self._known) > MOST:
+                del self._known[next(iter(self._known))]
+
+    def take(self, run: str, seq: int) -> bytes | None:
+        """The hash of the last of so many facts; kept no longer, since something is about to follow it."""
+        with self._lock:
+            known = self._known.pop(run, None)
+        return known[1] if known is not None and known[0] == seq else None
+
+
+def is_ordinary(change: Change, known: set[str]) -> bool:
+    """Whether there is a statement for all that the change has. `known` are the definitions that are stored already."""
+    rare = change.evidence or change.granted or change.used or change.revoked
+    return not rare and known.issuperset(change.definitions)
+
+
+def append_at_once(transaction: PostgresTransaction, change: Change, now: int, heads: Heads) -> bool:
+    """Write an ordinary change; whether the run may be claimed now. `NotAtOnce` if nothing was written."""
+    head = START if change.seq == 0 else _head(transaction, change, heads)
+    texts, hashes, kept, last = linked(change, head)
+    if sum(map(len, texts)) + sum(map(len, kept.values())) > WIDEST:
+        raise NotAtOnce
+    values: dict[str, Any] = {"facts": texts, "hashes": hashes, "before": change.seq, "at": change.record.changed}
+    parts = _parts(change, kept, values)
+    start = _begin(change, now, last, values) if change.seq == 0 else _go_on(change, now, head, last, values)
+    result = transaction.at_once(statement(start, *parts), values, writes=True)
+    if result.ntuples == 0:
+        raise NotAtOnce
+    heads.keep(change.record.id, change.record.seq, last)
+    return result.get_value(0, 0) is not None
+
+
+def _head(transaction: PostgresTransaction, change: Change, heads: Heads) -> bytes:
+    head = heads.take(change.record.id, change.seq)
+    if head is None:
+        found = transaction.at_once(HEAD, {"run": change.record.id, "seq": change.seq})
+        head = found.get_value(0, 0) if found.ntuples else None
+    if head is None:
+        raise NotAtOnce
+    return head
+
+
+def _begin(change: Change, now: int, last: bytes, values: dict[str, Any]) -> str:
+    lease = change.lease
+    held = lease is not None and not change.release
+    values |= run_columns(change.record)
+    values["head"], values["fence"] = last, lease.fence if lease is not None else 0
+    values["worker"] = lease.worker if lease is not None and held else None
+    values["until"] = now + int((change.hold or 0) * 1000) if held else None
+    return "begin"
+
+
+def _go_on(change: Change, now: int, head: bytes, last: bytes, values: dict[str, Any]) -> str:
+    record, lease = change.record, change.lease
+    values |= {
+        "run": record.id,
+        "seq": record.seq,
+        "wake": record.wake,
+        "waiting": record.waiting,
+        "status": record.status,
+        "changed": record.changed if change.facts else None,
+        "head": last,
+        "head_before": head,
+        "now": now,
+    }
+    if lease is None:
+        return "free"
+    values["worker"], values["fence"] = lease.worker, lease.fence
+    if not change.release:
+        values["until"] = now + int(change.hold * 1000) if change.hold is not None else now if change.take else None
+    return ("take" if change.take else "hold") + (" release" if change.release else "")
+
+
+def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> list[str]:
+    """What the change brings besides facts."""
+    parts = []
+    if kept:
+        values["names"], values["bodies"] = [bytes.fromhex(name) for name in kept], list(kept.values())
+        parts.append("blobs")
+    if change.context == SavedContext():
+        parts += ["forget"] if change.seq else []
+    elif change.context is not None:
+        values["body"], values["kind"] = change.context.json, change.context.kind
+        parts.append("context")
+    asked = {question.id: question_columns(0, question) for question in change.asked}
+    if len(asked) < len(change.asked):
+        raise NotAtOnce
+    settled = {}
+    for end in change.settled:
+        if end.id in asked:  # a statement does not see what it has itself inserted
+            asked[end.id] |= {"verdict": end.verdict, "by": end.by, "decided": end.at}
+        else:
+            settled[end.id] = end
+    if asked:
+        values["asked"] = _json(list(asked.values()))
+        parts.append("asked")
+    if settled:
+        values["settled"] = _json(list(settled.values()))
+        parts.append("settled")
+    return parts
+
+
+# -- the statements ----------------------------------------------------------------------------------
+
+
+def _names(table: Table, *without: str) -> list[str]:
+    return [column.name for column in table.c if column.name not in without]
+
+
+def _parameter(name: str) -> str:
+    return f":{name}::{_KINDS[runs.c[name].type.python_type]}"
+
+
+HEAD = Prepared("head", f"SELECT head FROM {runs} WHERE run = :run::text AND seq = :seq::int8")
+
+_ROW = _names(runs, "id", "failures", "error", "erased")
+_BEGIN = f"""
+    INSERT INTO {runs} ({", ".join(_ROW)}, failures) VALUES ({", ".join(map(_parameter, _ROW))}, 0)
+    ON CONFLICT DO NOTHING"""
+# A statement sees the questions and the context as they were when it began. So it must not go on with a run that
+# somebody has changed since, though it may have as many facts as before: such a row is another transaction's (`xmin`).
+_GO_ON = f"""
+    UPDATE {runs} SET seq = :seq::int8, wake = :wake::int8, waiting = :waiting::int8, status = :status::text,
+        changed = coalesce(:changed::int8, changed), head = :head::bytea{{set}}
+    WHERE run = :run::text AND seq = :before::int8 AND head = :head_before::bytea AND erased IS NULL
+        AND xmin = (SELECT xmin FROM {runs} WHERE run = :run::text){{where}}"""
+_MINE = " AND fence = :fence::int8 AND worker = :worker::text"
+_UNTAKEN = " AND fence = :fence::int8 - 1 AND (worker IS NULL OR worker = :worker::text OR until <= :now::int8)"
+_BACK = ", worker = NULL, until = NULL, failures = 0, error = NULL"
+_STARTS = {
+    "begin": (_BEGIN, "run.worker IS NULL"),
+    "free": (_GO_ON.format(set="", where=""), "(run.worker IS NULL OR run.until <= :now::int8)"),
+    "hold": (_GO_ON.format(set=", until = coalesce(:until::int8, until)", where=_MINE), "false"),
+    "hold release": (_GO_ON.format(set=_BACK, where=_MINE), "true"),
+    "take": (
+        _GO_ON.format(set=", worker = :worker::text, fence = :fence::int8, until = :until::int8", where=_UNTAKEN),
+        "false",
+    ),
+    "take release": (_GO_ON.format(set=f", fence = :fence::int8{_BACK}", where=_UNTAKEN), "true"),
+}
+"""How a run's own row is written, and when others may claim the run that is to be woken."""
+_ASKED = _names(questions, "run")
+_PARTS = {
+    "blobs": f"""
+    INSERT INTO {blobs} (run, hash, body)
+    SELECT run.id, b.hash, b.body FROM run, unnest(:names::bytea[], :bodies::bytea[]) AS b (hash, body)
+    ON CONFLICT DO NOTHING""",
+    "forget": f"""
+    DELETE FROM {contexts} USING run WHERE {contexts}.run = run.id""",
+    "context": f"""
+    INSERT INTO {contexts} (run, body, kind) SELECT run.id, :body::bytea, :kind::text FROM run
+    ON CONFLICT (run) DO UPDATE SET body = excluded.body, kind = excluded.kind""",
+    "asked": f"""
+    INSERT INTO {questions} (run, {", ".join(f'"{name}"' for name in _ASKED)})
+    SELECT run.id, {", ".join(f'q."{name}"' for name in _ASKED)}
+    FROM run, json_populate_recordset(NULL::{questions}, :asked::json) AS q""",
+    "settled": f"""
+    UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at
+    FROM run, json_to_recordset(:settled::json) AS s (id text, verdict text, by text, at int8)
+    WHERE {questions}.id = s.id AND {questions}.run = run.id""",
+}
+
+
+@functools.cache
+def statement(start: str, *parts: str) -> Prepared:
+    """The statement of a change that begins so, and has these parts."""
+    own, claimable = _STARTS[start]
+    others = "".join(f",\n{name} AS ({_PARTS[name]})" for name in parts)
+    return Prepared(
+        "append",
+        f"""
+WITH run AS ({own} RETURNING id, wake, worker, until),
+facts AS (
+    INSERT INTO {journal} (run, seq, at, fact, prev_hash)
+    SELECT run.id, :before::int8 + f.number, :at::int8, f.fact, f.prev_hash
+    FROM run, unnest(:facts::text[], :hashes::bytea[]) WITH ORDINALITY AS f (fact, prev_hash, number)){others}
+SELECT CASE WHEN run.wake IS NOT NULL AND {claimable} THEN pg_notify('{READY}', '')::text END FROM run""",
+    )

@@ -1,0 +1,79 @@
+"""A run, its journal and its context, as one statement of Postgres's own: one roundtrip, and one moment.
+
+The first row is the run's own, with its context; those after it are the rows of the journal, where nothing of that is
+said again.
+"""
+
+from __future__ import annotations
+
+from psycopg.pq.abc import PGresult
+
+from ...core.digest import holds
+from ...errors import UnreadableState
+from ..record import Stored
+from .postgres_append import Heads
+from .prepared import LOADS, Prepared
+from .reading import FOUND, stored_from
+from .schema import contexts, journal, runs
+from .server import NotAtOnce, PostgresTransaction
+from .writing import missing
+
+_OWN = [*FOUND, contexts.c.body, contexts.c.kind]
+_ROW = [journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash]
+_LOADS = [LOADS[column.type.python_type] for column in _OWN]
+_SEQ, _AT, _FACT, _PREV_HASH = range(len(_OWN), len(_OWN) + len(_ROW))
+_number, _text = LOADS[int], LOADS[str]
+FARTHEST = 2**63 - 1
+
+
+def _read(which: str) -> Prepared:
+    own = ", ".join(f"{column.table.name}.{column.name}" for column in _OWN)
+    return Prepared(
+        "read",
+        f"""
+WITH own AS (
+    SELECT {own} FROM {runs} LEFT JOIN {contexts} ON {contexts}.run = {runs}.id WHERE {runs}.{which})
+SELECT *, NULL::int8, NULL::int8, NULL::text, NULL::bytea FROM own
+UNION ALL
+(SELECT {"NULL, " * len(_OWN)}{", ".join(column.name for column in _ROW)} FROM {journal}
+WHERE run = (SELECT id FROM own) AND seq > (SELECT least(:after::int8, seq) FROM own) ORDER BY seq)""",
+    )
+
+
+READ = _read("run = :run::text")
+NEWEST = _read(f"id = (SELECT max(id) FROM {runs} WHERE thread = :thread::text)")
+
+
+def read_at_once(transaction: PostgresTransaction, run_id: str, after: int, heads: Heads) -> Stored:
+    """A run with its facts but the first `after`; `NotAtOnce` if it is to be read in a transaction."""
+    if type(run_id) is not str or not holds(run_id):
+        raise missing(run_id)
+    result = transaction.at_once(READ, {"run": run_id, "after": min(max(after, 0), FARTHEST)})
+    if result.ntuples == 0:
+        raise missing(run_id)
+    return _stored(transaction, result, after, heads)
+
+
+def newest_at_once(transaction: PostgresTransaction, thread: str, heads: Heads) -> Stored | None:
+    """The run of a thread that was made last; `NotAtOnce` if it is to be read in a transaction."""
+    if type(thread) is not str or not holds(thread):
+        return None
+    result = transaction.at_once(NEWEST, {"thread": thread, "after": 0})
+    return _stored(transaction, result, 0, heads) if result.ntuples else None
+
+
+def _stored(transaction: PostgresTransaction, result: PGresult, after: int, heads: Heads) -> Stored:
+    value = result.get_value
+    if value(0, _SEQ) is not None:  # the order of its parts is the server's habit, and not its promise
+        raise NotAtOnce
+    *found, body, kind = (load(value(0, place)) for place, load in enumerate(_LOADS))
+    rows = [
+        (_number(value(row, _SEQ)), _number(value(row, _AT)), _text(value(row, _FACT)), value(row, _PREV_HASH))
+        for row in range(1, result.ntuples)
+    ]
+    try:
+        stored = stored_from(transaction, tuple(found), rows, (body, kind), after)
+    except UnreadableState as error:  # or its payloads were erased after the statement: a transaction tells
+        raise NotAtOnce from error
+    heads.keep(stored.record.id, stored.record.seq, found[-1])
+    return stored

@@ -1,0 +1,100 @@
+"""Statements for Postgres alone: text that is prepared once on each connection, and sent by libpq itself.
+
+psycopg looks at the type of every value, and makes a cursor for every statement; for a store that says the same few
+things all day, that is most of what they cost. Here the text says the type of every parameter, as `:name::type`, and
+all values are sent and received in the server's own binary form.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.pq.abc import PGconn, PGresult
+
+_PARAMETER = re.compile(r":(\w+)::(\w+(?:\[\])?)")
+_DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+_BINARY = 1
+_LENGTH = struct.Struct("!i").pack
+_ARRAY = struct.Struct("!5i").pack
+_BYTEA, _TEXT = 17, 25  # what the server calls them
+
+
+def _array(element: int) -> Callable[[Sequence[bytes]], bytes]:
+    def dump(items: Sequence[bytes]) -> bytes:
+        parts = [_ARRAY(1, 0, element, len(items), 1)]
+        for item in items:
+            parts += (_LENGTH(len(item)), item)
+        return b"".join(parts)
+
+    return dump
+
+
+_DUMPS: dict[str, Callable[[Any], bytes]] = {
+    "int8": struct.Struct("!q").pack,
+    "text": str.encode,
+    "bytea": bytes,
+    "json": bytes,
+    "text[]": _array(_TEXT),
+    "bytea[]": _array(_BYTEA),
+}
+"""How a value of each type is written. The items of a `text[]` are UTF-8 already."""
+
+LOADS: dict[type, Callable[[bytes | None], Any]] = {
+    int: lambda value: None if value is None else int.from_bytes(value, "big", signed=True),
+    str: lambda value: None if value is None else value.decode(),
+    bytes: lambda value: value,
+}
+"""How a value that comes back is read."""
+
+
+class Prepared:
+    """One statement. It has no spare parts: a variant of it is another statement."""
+
+    __slots__ = ("_formats", "_name", "_parameters", "text")
+
+    def __init__(self, name: str, text: str) -> None:
+        numbers: dict[str, int] = {}
+        dumps: dict[str, Callable[[Any], bytes]] = {}
+
+        def numbered(found: re.Match[str]) -> str:
+            name, kind = found.groups()
+            dumps[name] = _DUMPS[kind]
+            return f"${numbers.setdefault(name, len(numbers) + 1)}::{kind}"
+
+        self.text = _PARAMETER.sub(numbered, text)
+        self._name = f"assent_{name}_{sha256(self.text.encode()).hexdigest()[:16]}".encode()
+        self._parameters = list(dumps.items())
+        self._formats = [_BINARY] * len(dumps)
+
+    def prepare(self, line: PGconn, prepared: set[bytes]) -> None:
+        """Make it known to a connection. `prepared` are the names of those that are."""
+        if self._name not in prepared:
+            _checked(line, line.prepare(self._name, self.text.encode()))
+            prepared.add(self._name)
+
+    def forget(self, prepared: set[bytes]) -> None:
+        """It is not known to the connection after all."""
+        prepared.discard(self._name)
+
+    def given(self, values: Mapping[str, Any]) -> list[Any]:
+        """The values in their order, as they are sent; a number that is too large for the server is `struct.error`."""
+        return [None if (value := values[name]) is None else dump(value) for name, dump in self._parameters]
+
+    def execute(self, line: PGconn, given: list[Any]) -> PGresult:
+        """What the server answers, on a connection to which the statement is known."""
+        return _checked(line, line.exec_prepared(self._name, given, self._formats, _BINARY))
+
+
+def _checked(line: PGconn, result: PGresult) -> PGresult:
+    if result.status in _DONE:
+        return result
+    error = psycopg.errors.error_from_result(result)
+    if line.status == pq.ConnStatus.BAD and not isinstance(error, psycopg.OperationalError):
+        raise psycopg.OperationalError(str(error))
+    raise error

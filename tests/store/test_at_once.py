@@ -1,0 +1,732 @@
+"""Changes and reads that are one statement in Postgres: as good as the transaction they stand for, under all that can
+happen to a statement."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from assent.core import facts as f
+from assent.core.codec import replay
+from assent.core.facts import AnyFact
+from assent.core.run import Run
+from assent.errors import AssentError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
+from assent.store import Change, Lease, PostgresStore, SavedContext
+from assent.store.packing import LARGE
+from assent.store.sql import postgres_append as appending
+from assent.store.sql import postgres_read as reading
+from assent.store.sql.prepared import Prepared
+from assent.store.sql.schema import metadata
+from assent.store.sql.server import PostgresTransaction
+from assent.store.sql.server import Server as Inside
+from assent.store.sql.store import SQLStore
+from assent.testing import FakeClock
+from tests.store.postgres import Server
+from tests.store.support import Script, asked, at_once, began, change_for, ended, js, replied, said, waiting
+from tests.store.test_postgres import cut, made
+
+
+@pytest.fixture
+def url(postgres: Server) -> str:
+    return postgres.database()
+
+
+class Stepwise(PostgresStore):
+    """Writes and reads by transactions only."""
+
+    append, read, newest = SQLStore.append, SQLStore.read, SQLStore.newest  # type: ignore[assignment]
+
+
+class Ways:
+    """How a store has done what it did: `once`, by one statement, or by a transaction."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[str] = []
+        do = Inside._do
+
+        def noted(server: Inside, work: Any, begin: str | None) -> Any:
+            self.taken.append("once" if begin is None else "transaction")
+            return do(server, work, begin)
+
+        monkeypatch.setattr(Inside, "_do", noted)
+
+    def of(self) -> list[str]:
+        """Those since it was last asked."""
+        taken, self.taken = self.taken, []
+        return taken
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    return Ways(monkeypatch)
+
+
+Tables = dict[str, list[list[Any]]]
+
+
+def tables(connection: psycopg.Connection[Any]) -> Tables:
+    """All that is stored, with the ids of the runs instead of their numbers: those are dealt out by the server."""
+    ids = dict(connection.execute("SELECT id, run FROM assent_runs").fetchall())
+    found: Tables = {}
+    for table in metadata.sorted_tables:
+        rows = [list(row) for row in connection.execute(f"SELECT * FROM {table.name}").fetchall()]
+        number = "id" if table.name == "assent_runs" else "run"
+        if number in table.c:
+            place = list(table.c.keys()).index(number)
+            for row in rows:
+                row[place] = ids[row[place]]
+        found[table.name] = sorted(rows, key=str)
+    return found
+
+
+@contextmanager
+def behind(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection behind the store's back."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+# -- the same as a transaction -------------------------------------------------------------------------
+
+TEXTS = ["", "plain", "żółć 漢字 \U0001f680", "back\\slash \"quotes\" 'single' {braces} $1 %s :run::text"]
+
+
+class Drawn:
+    """Changes made up by chance: ordinary ones, odd ones, and some that must be refused."""
+
+    def __init__(self, seed: int, clock: FakeClock) -> None:
+        self.random, self.clock = random.Random(seed), clock
+        self.facts: dict[str, list[AnyFact]] = {}
+        self.fences: dict[str, int] = {}
+        self.names = itertools.count(1)
+
+    def draw(self) -> Change:
+        self.clock.advance(self.random.choice([0, 0, 1, 20]))
+        if not self.facts or self.random.random() < 0.2:
+            return self._new()
+        return self._next(self.random.choice(list(self.facts)))
+
+    def written(self, change: Change) -> None:
+        """It was, so what follows is drawn from there."""
+        run = change.record.id
+        self.facts[run] = [*self.facts.get(run, []), *change.facts]
+        if change.lease is not None:
+            self.fences[run] = change.lease.fence
+
+    def _new(self) -> Change:
+        id = self.random.choice([*self.facts, f"r{next(self.names)}"][-2:])
+        lease = self.random.choice([None, Lease(id, self._worker(), self.random.choice([1, 1, 7]))])
+        first = f.Began(self._text() or "a", 99, id, at=self._now(), stored=True, thread=self._text() or None)
+        return change_for(Run(), [first, said(self._text())], at=self.clock(), lease=lease, **self._more(lease))
+
+    def _next(self, id: str) -> Change:
+        facts = self.facts[id]
+        run = replay(facts)
+        fence = self.fences.get(id, 0)
+        take = self.random.random() < 0.4
+        wrong = self.random.choice([0, 0, 0, 0, 0, 0, 1, -1])
+        lease = Lease(id, self._worker(), fence + take + wrong) if self.random.random() < 0.6 else None
+        change = change_for(
+            run, self._facts(run), seq=len(facts), at=self.clock(), lease=lease, take=take, **self._more(lease)
+        )
+        change.seq += self.random.choice([0] * 12 + [1, -1])
+        return change
+
+    def _facts(self, run: Run) -> list[AnyFact]:
+        at = self._now() - (run.began.at if run.began is not None else 0)
+        name = f"{run.id}_{next(self.names)}"
+        open_ = [(call, state.question.id) for call, state in run.open.items() if state.question is not None]
+        drawn = self.random.random()
+        if drawn < 0.15:
+            return []
+        if drawn < 0.3:
+            return [f.Said(js("x" * self.random.choice([5, LARGE, 3 * LARGE])), at=at)] * self.random.choice([1, 2])
+        if open_ and drawn < 0.6:
+            return [f.Refused(open_[0][0], "ann", open_[0][1], at=at), f.Told(open_[0][0], at=at)]
+        call, before = open_[0] if open_ else (f"c{name}", None)
+        ask = f.Asked(
+            call,
+            self._question(run, name),
+            self._text(),
+            "0" * 64,
+            at=at,
+            prompt=js({"a": self._text()}),
+            replaces=before,
+        )
+        facts: list[AnyFact] = [ask] if open_ else [replied(call), ask]
+        if drawn > 0.9:
+            facts += [f.Refused(call, "ann", ask.id, at=at), f.Told(call, at=at)]
+        elif drawn > 0.85:
+            facts.append(f.Granted(f"g{name}", "a", "send", "approve", "ann", at=at))
+        return facts
+
+    def _question(self, run: Run, name: str) -> str:
+        return "taken" if self.random.random() < 0.1 and "taken" not in run.asked else f"q_{name}"
+
+    def _more(self, lease: Lease | None) -> dict[str, Any]:
+        contexts = [None, None, SavedContext(), SavedContext(b"\0{}", "dict"), SavedContext(None, "left_out")]
+        more: dict[str, Any] = {"context": self.random.choice(contexts)}
+        more["release"] = lease is not None and self.random.random() < 0.3
+        more["hold"] = 2.0**80 if self._rarely() else self.random.choice([None, 10.0, 0.5])
+        if self._rarely():
+            more["definitions"] = {self.random.choice("abc") * 32: b"{}"}
+        return more
+
+    def _worker(self) -> str:
+        return "w\0" if self._rarely() else self.random.choice(["w1", "w1", "w1", "w2"])
+
+    def _text(self) -> str:
+        return "zero \0 here" if self._rarely() else self.random.choice(TEXTS)
+
+    def _rarely(self) -> bool:
+        return self.random.random() < 0.04
+
+    def _now(self) -> int:
+        return int(self.clock() * 1000)
+
+
+async def outcome(work: Coroutine[Any, Any, Any]) -> Any:
+    """What it gives, or what it raises."""
+    try:
+        return await work
+    except AssentError as error:
+        return type(error), str(error).split(":")[0], getattr(error, "unknown", None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_one_statement_leaves_what_a_transaction_leaves(postgres: Server, ways: Ways, seed: int) -> None:
+    urls, clock = (postgres.database(), postgres.database()), FakeClock()
+    drawn, once = Drawn(seed, clock), 0
+    async with (
+        PostgresStore(urls[0], upgrade=True, clock=clock) as one,
+        Stepwise(urls[1], upgrade=True, clock=clock) as other,
+    ):
+        await asyncio.gather(one.upgrade(), other.upgrade())
+        with behind(urls[0]) as ones, behind(urls[1]) as others:
+            for _ in range(50):
+                change = drawn.draw()
+                ways.of()
+                end = await outcome(one.append(change))
+                once += ways.of() == ["once"]
+                assert end == await outcome(other.append(change))
+                assert tables(ones) == tables(others)
+                assert one._bell._rung == other._bell._rung
+                if end is None:
+                    drawn.written(change)
+                for run in (change.record.id, "no"):
+                    after = drawn.random.choice([0, 0, 1, 3, 2**70])
+                    assert await outcome(one.read(run, after)) == await outcome(other.read(run, after))
+                thread = change.record.thread or "none"
+                assert await one.newest(thread) == await other.newest(thread)
+    assert once > 8, "many of them were one statement"
+
+
+async def test_ordinary_changes_and_reads_are_one_roundtrip_each(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    execute, send = psycopg.Connection.execute, Prepared.execute
+
+    def executed(self: Any, query: Any, *args: Any, **more: Any) -> Any:
+        sent.append(query)
+        return execute(self, query, *args, **more)
+
+    def straight(self: Prepared, *given: Any) -> Any:
+        sent.append("at once")
+        return send(self, *given)
+
+    async with made(url) as store:
+        script = await Script(store, "r0").begin()  # the clock was read, and the tables were looked at
+        monkeypatch.setattr(psycopg.Connection, "execute", executed)
+        monkeypatch.setattr(Prepared, "execute", straight)
+        script = Script(store)
+        lease = Lease("r1", "w", 2)
+        first = f.Began("helper", 9, "r1", stored=True, thread="t", at=int(store.clock() * 1000))
+        await script.write(first, said(), lease=Lease("r1", "w", 1), release=True, context=SavedContext(b"{}", "dict"))
+        await script.write(replied("c1"), asked("c1", "q1"), lease=lease, take=True, hold=9, context=SavedContext())
+        await script.write(f.Approved("c1", "ann", "q1"))
+        await script.write(f.Started("c1"), f.Finished("c1", js("x" * 2 * LARGE)), lease=lease, hold=9)
+        await script.write(lease=lease, release=True)
+        assert sent == ["at once"] * 5
+        sent.clear()
+        await store.read("r1", 7)
+        await store.newest("r0")
+        assert sent == ["at once"] * 2
+        async with PostgresStore(url) as other:  # which does not know the end of the chain, and asks
+            await other.runs()
+            sent.clear()
+            script.store = other
+            await script.write(f.Cancelled("ann"))
+        assert sent == ["at once", "SELECT 1", "at once"]
+
+
+async def test_every_statement_is_one_that_the_tables_know(url: str) -> None:
+    async with made(url) as store:
+        await store.upgrade()
+    places = ([], ["blobs"]), ([], ["context"], ["forget"]), ([], ["asked"]), ([], ["settled"])
+    with behind(url) as connection:
+        prepared: set[bytes] = set()
+        for start in appending._STARTS:
+            for parts in itertools.product(*places):
+                appending.statement(start, *itertools.chain(*parts)).prepare(connection.pgconn, prepared)
+        for other in (appending.HEAD, reading.READ, reading.NEWEST):
+            other.prepare(connection.pgconn, prepared)
+        assert len(prepared) == 6 * 2 * 3 * 2 * 2 + 3
+        [[columns]] = connection.execute(
+            "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'assent_runs'::regclass AND attnum > 0"
+        ).fetchall()
+    assert {*appending._ROW, "id", "failures", "error", "erased"} == set(columns)
+
+
+async def test_a_run_of_many_facts_is_read_whole(url: str) -> None:
+    async with made(url) as store, Stepwise(url) as other:
+        script = await Script(store).begin(context=SavedContext(b"{}", "dict"))
+        for _ in range(4):
+            await script.write(*(f.Said(js(f"{number} " + "x" * 500)) for number in range(1000)))
+        stored = await store.read("r1")
+        assert len(stored.facts) == 4002
+        assert stored == await other.read("r1")
+        assert await store.read("r1", 4000) == await other.read("r1", 4000)
+
+
+async def test_payloads_that_are_erased_while_a_run_is_read_are_not_taken_for_lost(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(url) as store, Stepwise(url) as other:
+        script = await Script(store).begin()
+        await script.write(f.Said(js("x" * 2 * LARGE)))
+        await script.end()
+        once = PostgresTransaction.at_once
+
+        def erased(self: PostgresTransaction, *given: Any, **more: Any) -> Any:
+            monkeypatch.setattr(PostgresTransaction, "at_once", once)
+            result = once(self, *given, **more)
+            asyncio.run(other.erase("r1"))
+            return result
+
+        monkeypatch.setattr(PostgresTransaction, "at_once", erased)
+        stored = await store.read("r1")
+        assert stored.record.erased is not None and stored.facts == []
+
+
+# -- what one statement cannot do ----------------------------------------------------------------------
+
+
+async def _evidence(script: Script) -> None:
+    change = script.change(f.Cancelled("ann"))
+    change.evidence = {"q_r1": ()}
+    await script.store.append(change)
+
+
+ELSEWISE: dict[str, Callable[[Script], Coroutine[Any, Any, Any]]] = {
+    "evidence": _evidence,
+    "a grant": lambda script: script.write(f.Granted("g", "helper", "send", "approve", "ann")),
+    "a new definition": lambda script: script.write(f.Cancelled("ann"), definitions={"d" * 32: b"{}"}),
+    "a zero in a worker's name": lambda script: script.write(lease=Lease("r1", "w\0", 1), take=True, hold=9),
+    "a zero in what is shown": lambda script: script.write(
+        f.Asked("c1", "q2", "a\0b", "0" * 64, replaces="q_r1"), f.Cancelled("ann")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ELSEWISE)
+async def test_what_is_out_of_the_ordinary_is_written_by_a_transaction(url: str, ways: Ways, kind: str) -> None:
+    async with made(url) as store, Stepwise(url) as other:
+        script = await waiting(store)
+        ways.of()
+        await ELSEWISE[kind](script)
+        assert ways.of()[-1] == "transaction"
+        await script.write(f.Said(js("more")))
+        assert ways.of() == ["once"]
+        assert len((await store.read("r1")).facts) == script.seq
+        assert await store.read("r1") == await other.read("r1")
+
+
+async def test_a_session_that_does_not_write_by_itself_is_told_to(url: str, ways: Ways) -> None:
+    async with made(url) as store:
+        script = await Script(store).begin()
+    async with PostgresStore(url.replace("options=", "options=-cdefault_transaction_read_only%3Don%20")) as store:
+        script.store = store
+        await script.write(f.Cancelled("ann"))
+        assert ways.of()[-2:] == ["once", "transaction"]
+        assert len((await store.read("r1")).facts) == 3
+
+
+async def test_texts_are_the_same_whatever_encoding_a_session_begins_with(url: str) -> None:
+    async with PostgresStore(url + "&client_encoding=LATIN1", upgrade=True) as store:
+        script = await Script(store, agent="żółć").begin()
+        await script.write(replied("c1"), asked("c1", "q1", why="漢字"))
+        assert (await store.read("r1")).record.agent == "żółć"
+        assert (await store.question("q1")).reason == "漢字"
+    async with PostgresStore(url) as store:
+        assert (await store.question("q1")).reason == "漢字"
+
+
+async def test_statements_that_a_connection_has_forgotten_are_made_known_again(url: str, ways: Ways) -> None:
+    async with made(url, pool_size=1) as store:
+        script = await Script(store).begin()
+        await script.write(f.Said(js("more")))
+        await store._read(lambda transaction: transaction.connection.pgconn.exec_(b"DEALLOCATE ALL"))
+        ways.of()
+        await script.write(f.Said(js("more")))
+        await script.write(f.Said(js("more")))
+        await store.read("r1")
+        await script.write(f.Said(js("more")))
+        assert ways.of() == ["once", "transaction", "once", "once", "once"]
+        assert len((await store.read("r1")).facts) == script.seq
+
+
+async def test_what_is_refused_leaves_all_statements_known(url: str, ways: Ways) -> None:
+    async with made(url, pool_size=1) as store:
+        script = await Script(store).begin()
+        for _ in range(12):  # psycopg prepares what is said often
+            with pytest.raises(Overtaken):
+                await store.append(change_for(replay([began()]), [said()], seq=1))
+            ways.of()
+            await script.write(f.Said(js("more")))
+            assert ways.of() == ["once"]
+
+
+async def _refused(store: PostgresStore, url: str, change: Change, error: type[Exception], words: str) -> None:
+    with behind(url) as connection:
+        before = tables(connection)
+        with pytest.raises(error, match=words):
+            await store.append(change)
+        assert tables(connection) == before
+
+
+async def test_what_must_be_refused_is_refused_for_its_reason_and_nothing_is_written(url: str) -> None:
+    async with made(url, clock=FakeClock()) as store:
+        await waiting(store, "other")
+        script = await Script(store).begin(lease=Lease("r1", "w1", 1), hold=60)
+        facts, context = [replied("c1"), asked("c1", "q1")], SavedContext(b"{}", "dict")
+
+        def change(**more: Any) -> Change:
+            run = replay([began(), said()])
+            made = change_for(run, facts, seq=2, at=store.clock(), context=context)
+            for name, value in more.items():
+                setattr(made, name, value)
+            return made
+
+        taken = change_for(replay([began(), said()]), [replied("c1"), asked("c1", "q_other")], seq=2)
+        twice = change()
+        twice.asked = [*twice.asked, *twice.asked]
+        for wrong in (taken, twice):
+            await _refused(store, url, wrong, StoreFailed, "There is a question 'q.*' already; nothing was written")
+        again = change_for(Run(), [began(), said()], context=context)
+        await _refused(store, url, again, Overtaken, "has 2 facts, not 0")
+        await _refused(store, url, change(seq=1), Overtaken, "has 2 facts, not 1")
+        await _refused(store, url, change(lease=Lease("r1", "w1", 2)), LeaseLost, "not 'w1''s any more")
+        await _refused(store, url, change(lease=Lease("r1", "w2", 1)), LeaseLost, "not 'w2''s any more")
+        await _refused(store, url, change(lease=Lease("r1", "w2", 2), take=True), RunBusy, "driven by 'w1'")
+        await _refused(store, url, change(lease=Lease("r1", "w1", 3), take=True), Overtaken, "taken by others")
+        missing = change_for(replay([began("no"), said()]), facts, seq=2)
+        await _refused(store, url, missing, RunNotFound, "no run 'no'")
+        script = await ended(store, "old")
+        await store.erase("old")
+        await _refused(store, url, script.change(f.Said(js("more"))), RunFinished, "was erased")
+
+
+async def test_a_run_that_was_made_anew_under_its_old_id_is_not_taken_for_the_one_before(url: str, ways: Ways) -> None:
+    clock = FakeClock()
+    async with made(url, clock=clock) as store, Stepwise(url, clock=clock) as other:
+        script = await ended(store)
+        clock.advance(9)
+        assert await other.purge(unchanged_for=1) == 1
+        again = await ended(other)
+        with pytest.raises(Overtaken):
+            await store.append(change_for(Run(), [began(), said()], at=clock()))
+        store._heads.keep("r1", script.seq, b"\1" * 32)
+        ways.of()
+        script.store = again.store = store
+        await again.write(f.Said(js("more")))
+        assert ways.of() == ["once", "transaction"]
+        assert len((await store.read("r1")).facts) == 5
+
+
+# -- at the same moment --------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def meanwhile(url: str, statements: list[str]) -> AsyncIterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """Lets something begin while a transaction that did this holds the run, and end when that is committed."""
+    with psycopg.connect(url) as holder:
+        for text in statements:
+            holder.execute(text)
+
+        async def runs_into(work: Coroutine[Any, Any, Any]) -> Any:
+            task = asyncio.ensure_future(work)
+            await asyncio.to_thread(_blocked, url, holder.info.backend_pid)
+            holder.commit()
+            return await asyncio.wait_for(task, 30)
+
+        yield runs_into
+
+
+def _blocked(url: str, by: int) -> None:
+    with behind(url) as connection:
+        for _ in range(3000):
+            row = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", (by,)
+            ).fetchone()
+            if row != (0,):
+                return
+    raise AssertionError("nobody waits")
+
+
+RENEWED = "UPDATE assent_runs SET until = until + 5000"
+
+
+async def test_a_change_that_waits_for_a_renewal_follows_it(url: str) -> None:
+    async with made(url) as store:
+        lease = Lease("r1", "w", 1)
+        script = await Script(store).begin(lease=lease, hold=60)
+        async with meanwhile(url, [RENEWED]) as runs_into:
+            await runs_into(script.write(f.Said(js("more")), lease=lease))
+        assert len((await store.read("r1")).facts) == 3
+
+
+async def test_a_change_that_waits_for_another_is_overtaken_and_writes_nothing(url: str) -> None:
+    async with made(url) as store:
+        script = await waiting(store)
+        with behind(url) as connection:
+            before = tables(connection)
+            change = script.change(
+                f.Refused("c1", "ann", "q_r1"), f.Told("c1"), replied("c2"), asked("c2", "q2"),
+                context=SavedContext(b"{}", "dict"),
+            )  # fmt: skip
+            async with meanwhile(url, ["UPDATE assent_runs SET seq = seq + 1"]) as runs_into:
+                with pytest.raises(Overtaken, match="has 5 facts, not 4"):
+                    await runs_into(store.append(change))
+            connection.execute("UPDATE assent_runs SET seq = 4")
+            assert tables(connection) == before
+
+
+async def test_a_change_that_waits_for_whoever_takes_the_run_is_refused(url: str) -> None:
+    async with made(url) as store:
+        lease = Lease("r1", "w", 1)
+        script = await Script(store).begin(lease=lease, hold=60)
+        async with meanwhile(url, ["UPDATE assent_runs SET fence = 2, worker = 'v'"]) as runs_into:
+            with pytest.raises(LeaseLost):
+                await runs_into(script.write(f.Said(js("more")), lease=lease))
+        script.seq = 2
+        async with meanwhile(url, ["UPDATE assent_runs SET fence = 3, worker = 'u'"]) as runs_into:
+            with pytest.raises(RunBusy):
+                await runs_into(script.write(f.Said(js("more")), lease=Lease("r1", "w", 3), take=True))
+        assert len(await store.lines("r1")) == 2
+
+
+async def test_a_question_that_is_made_anew_at_the_same_moment_is_settled(url: str) -> None:
+    anew = [
+        "UPDATE assent_runs SET waiting = waiting",
+        "CREATE TEMP TABLE kept AS SELECT * FROM assent_questions",
+        "DELETE FROM assent_questions",
+        "INSERT INTO assent_questions SELECT * FROM kept",
+    ]
+    async with made(url) as store:
+        script = await waiting(store)
+        async with meanwhile(url, anew) as runs_into:
+            await runs_into(script.write(f.Refused("c1", "ann", "q_r1")))
+        assert (await store.question("q_r1")).verdict == "reject"
+
+
+async def test_a_context_that_comes_at_the_same_moment_is_forgotten_all_the_same(url: str) -> None:
+    comes = [
+        "UPDATE assent_runs SET waiting = waiting",
+        "INSERT INTO assent_contexts SELECT id, NULL, 'late' FROM assent_runs",
+    ]
+    async with made(url) as store:
+        script = await Script(store).begin()
+        async with meanwhile(url, comes) as runs_into:
+            await runs_into(script.write(f.Said(js("more")), context=SavedContext()))
+        assert (await store.read("r1")).context == SavedContext()
+
+
+async def test_a_run_that_is_purged_at_the_same_moment_is_not_there(url: str) -> None:
+    async with made(url) as store:
+        script = await Script(store).begin()
+        async with meanwhile(url, ["DELETE FROM assent_runs", "DELETE FROM assent_journal"]) as runs_into:
+            with pytest.raises(RunNotFound):
+                await runs_into(script.write(f.Said(js("more"))))
+        with behind(url) as connection:
+            assert not any(tables(connection).values())
+
+
+async def test_a_run_that_is_made_at_the_same_moment_is_made_once(url: str) -> None:
+    make = (
+        "INSERT INTO assent_runs (run, agent, status, seq, began, changed, waiting, fence, failures, head)"
+        " VALUES ('r1', 'a', 'working', 2, 0, 0, 0, 0, 0, '')"
+    )
+    async with made(url) as store:
+        await store.upgrade()
+        async with meanwhile(url, [make]) as runs_into:
+            with pytest.raises(Overtaken):
+                await runs_into(Script(store).begin(context=SavedContext(b"{}", "dict")))
+        with behind(url) as connection:
+            found = tables(connection)
+        assert [row[0] for row in found["assent_runs"]] == ["r1"]
+        assert found["assent_journal"] == found["assent_contexts"] == []
+
+
+async def test_a_question_that_is_asked_at_the_same_moment_elsewhere_is_asked_once(url: str) -> None:
+    async with made(url) as store:
+        await waiting(store, "other")
+        script = await Script(store).begin()
+        with psycopg.connect(url) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT * FROM assent_questions")
+            connection.execute("DELETE FROM assent_questions")
+        async with meanwhile(
+            url, ["UPDATE kept SET id = 'q1'", "INSERT INTO assent_questions SELECT * FROM kept"]
+        ) as go:
+            with pytest.raises(StoreFailed, match="There is a question 'q1' already; nothing was written"):
+                await go(script.write(replied("c1"), asked("c1", "q1")))
+        assert len((await store.read("r1")).facts) == 2
+
+
+async def test_of_many_that_write_and_take_at_once_one_does_and_the_others_leave_nothing(url: str) -> None:
+    async with made(url) as store, made(url) as other:
+        await store.upgrade()
+        for number in range(10):
+            run, gate = f"r{number}", threading.Barrier(8)
+            await Script(store, run).begin()
+            await other.read(run)
+
+            async def write(place: int, run: str = run, gate: threading.Barrier = gate) -> str:
+                made = Script((store, other)[place % 2], run)
+                made.change(began(run), said())
+                lease = Lease(run, f"w{place}", 1)
+                change = made.change(
+                    replied("c1"), asked("c1", f"q_{run}_{place}"),
+                    lease=lease, take=True, hold=60, context=SavedContext(b"{}", f"by {place}"),
+                )  # fmt: skip
+                gate.wait(30)
+                try:
+                    await made.store.append(change)
+                except (Overtaken, RunBusy) as error:
+                    return type(error).__name__
+                return "written"
+
+            ends = await asyncio.to_thread(at_once, 8, write)
+            won = ends.index("written")
+            assert ends.count("written") == 1
+            stored = await store.read(run)
+            assert (stored.record.worker, stored.fence, len(stored.facts)) == (f"w{won}", 1, 4)
+            assert stored.context == SavedContext(b"{}", f"by {won}")
+            assert [question.id for question in (await store.questions(run=run)).items] == [f"q_{run}_{won}"]
+
+
+# -- connections that are lost -------------------------------------------------------------------------
+
+
+def _once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, act: Callable[..., Any]) -> None:
+    """Have this called once instead, with the method and what it is given."""
+    real = getattr(kind, name)
+
+    def acting(self: Any, *given: Any) -> Any:
+        monkeypatch.setattr(kind, name, real)
+        return act(lambda: real(self, *given), *given)
+
+    monkeypatch.setattr(kind, name, acting)
+
+
+async def test_a_statement_whose_connection_is_cut_is_not_known_to_be_written(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(url) as store:
+        script = await Script(store).begin()
+        change = script.change(f.Cancelled("ann"))
+        _once(monkeypatch, Prepared, "execute", lambda go_on, *given: (cut(url), go_on())[1])
+        with pytest.raises(StoreFailed, match="not known whether the change was written") as error:
+            await store.append(change)
+        assert error.value.unknown is True
+        assert len((await store.read("r1")).facts) == 2
+        await store.append(change)
+        assert len((await store.read("r1")).facts) == 3
+
+
+async def test_an_answer_that_is_lost_leaves_what_was_written(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(go_on: Callable[[], Any], *given: Any) -> Any:
+        go_on()
+        cut(url)
+        return go_on()
+
+    async with made(url) as store:
+        script = await Script(store).begin()
+        change = script.change(f.Cancelled("ann"))
+        _once(monkeypatch, Prepared, "execute", lose)
+        with pytest.raises(StoreFailed) as error:
+            await store.append(change)
+        assert error.value.unknown is True
+        assert len((await store.read("r1")).facts) == 3
+        with pytest.raises(Overtaken):
+            await store.append(change)
+
+
+@pytest.mark.parametrize("moment", ["prepare", "_see_that_it_lives"])
+async def test_a_connection_that_is_cut_before_the_statement_is_sent_loses_and_doubles_nothing(
+    url: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(url) as store:
+        script = await Script(store).begin()
+        kind = Prepared if moment == "prepare" else PostgresTransaction
+        _once(monkeypatch, kind, moment, lambda go_on, *given: (cut(url), go_on())[1])
+        await script.ask()
+        assert len(await store.lines("r1")) == 4
+
+
+async def test_a_connection_that_is_cut_while_the_chain_is_looked_at_or_read_is_made_anew(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(url) as store:
+        script = await Script(store).begin()
+        store._heads.take("r1", 2)
+        _once(monkeypatch, Prepared, "execute", lambda go_on, *given: (cut(url), go_on())[1])
+        await script.ask()
+        _once(monkeypatch, Prepared, "execute", lambda go_on, *given: (cut(url), go_on())[1])
+        assert len((await store.read("r1")).facts) == 4
+
+
+async def test_a_connection_that_has_rested_is_asked_whether_it_is_there(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(url, pool_size=1) as store:
+        script = await Script(store).begin()
+
+        def rested(transaction: Any) -> None:
+            transaction._info["used"] = -1000.0
+
+        await store._read(rested)
+        asked_for: list[str] = []
+        execute = psycopg.Connection.execute
+
+        def noted(self: Any, query: Any, *given: Any, **more: Any) -> Any:
+            asked_for.append(query)
+            return execute(self, query, *given, **more)
+
+        monkeypatch.setattr(psycopg.Connection, "execute", noted)
+        await script.write(f.Cancelled("ann"))
+        await script.write(f.Resumed("ann"))
+        assert asked_for == ["SELECT 1"]
+
+
+async def test_a_statement_that_takes_too_long_is_given_up_and_nothing_is_written(url: str, ways: Ways) -> None:
+    impatient = url.replace("options=", "options=-cstatement_timeout%3D300%20")
+    async with made(url) as store:
+        script = await Script(store).begin()
+    async with PostgresStore(impatient) as store:
+        script.store = store
+        change = script.change(f.Cancelled("ann"))
+        async with meanwhile(url, ["UPDATE assent_runs SET waiting = waiting"]):
+            ways.of()
+            with pytest.raises(StoreFailed, match="took too long") as error:
+                await store.append(change)
+            assert error.value.unknown is False
+            assert ways.of() == ["once"]
+        await store.append(change)
+        assert len((await store.read("r1")).facts) == 3
