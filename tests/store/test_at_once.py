@@ -699,7 +699,7 @@ async def test_a_connection_that_has_rested_is_asked_whether_it_is_there(
         script = await Script(store).begin()
 
         def rested(transaction: Any) -> None:
-            transaction._info["used"] = -1000.0
+            transaction.link.used = -1000.0
 
         await store._read(rested)
         asked_for: list[str] = []

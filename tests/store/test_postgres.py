@@ -289,7 +289,7 @@ async def test_what_is_under_way_while_another_connection_is_lost_is_done(url: s
         script = await Script(store).begin()
         reading = asyncio.ensure_future(store._read(long))
         await asyncio.to_thread(entered.wait, 30)
-        store._server._engine.dispose()  # as it is when a connection is lost
+        store._server._pool.give_up()  # as it is when a connection is lost
         await script.ask()
         go_on.set()
         assert await reading == 7

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGresult
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed, UsageError
+from .pool import Link, Pool
 from .prepared import Prepared
 from .schema import VERSION, VERSION_TABLE
 from .statement import POSTGRES, Transaction
@@ -76,18 +77,17 @@ class NotAtOnce(Exception):
 class PostgresTransaction(Transaction):
     """Executes statements on a connection of psycopg's."""
 
-    __slots__ = ("_info", "sent")
+    __slots__ = ("link", "sent")
 
-    def __init__(self, connection: psycopg.Connection[Any], info: dict[Any, Any]) -> None:
-        super().__init__(connection, POSTGRES)
-        self._info = info
-        """What is known of the connection for as long as it lives."""
+    def __init__(self, link: Link) -> None:
+        super().__init__(link.connection, POSTGRES)
+        self.link = link
         self.sent = False
         """Whether a statement was sent that is a transaction of its own, and writes."""
 
     def at_once(self, statement: Prepared, values: Mapping[str, Any], *, writes: bool = False) -> PGresult:
         """What this statement gives, outside of a transaction; `NotAtOnce` if it cannot be done by one."""
-        line, prepared = self.connection.pgconn, self._info.setdefault("prepared", set())
+        line, prepared = self.connection.pgconn, self.link.prepared
         try:
             given = statement.given(values)
             if writes:
@@ -107,12 +107,12 @@ class PostgresTransaction(Transaction):
     def _see_that_it_lives(self) -> None:
         """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
         now = time.monotonic()
-        if now - self._info.get("used", 0.0) > REST:
+        if now - self.link.used > REST:
             self.connection.execute("SELECT 1")
         else:
             self.connection.pgconn.consume_input()  # the server's last words, if there are any,
             self.connection.pgconn.consume_input()  # and that nothing comes after them
-        self._info["used"] = now
+        self.link.used = now
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Postgres cannot hold the character 0. What is shown of a fact shows another one; the fact itself is JSON."""
@@ -157,7 +157,7 @@ class Server:
         self._process = os.getpid()
         self._ready = threading.Event()
         self._preparing = threading.Lock()
-        self._engine = self._pooled()
+        self._pool = Pool(pool_size, self.connect)
 
     @property
     def name(self) -> str:
@@ -202,7 +202,8 @@ class Server:
 
     def close(self) -> None:
         """Let go of the connections that are not in use."""
-        self._engine.dispose(close=self._process == os.getpid())
+        if self._process == os.getpid():
+            self._pool.give_up()
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
         """What the user of the store is told."""
@@ -238,15 +239,6 @@ class Server:
         finally:
             engine.dispose()
 
-    def _pooled(self) -> Engine:
-        return create_engine(
-            "postgresql+psycopg://",
-            creator=self.connect,
-            pool_size=self._pool_size,
-            max_overflow=0,
-            pool_reset_on_return=None,
-        )
-
     def _do_at_once(self, at_once: Work[R], work: Work[R], begin: str | None) -> R:
         try:
             return self._do(at_once, None)
@@ -269,9 +261,9 @@ class Server:
 
     def _try(self, work: Work[R], begin: str | None) -> R:
         self._prepare()
-        pool, pooled = self._engine.pool, self._engine.raw_connection()
-        connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]
-        transaction = PostgresTransaction(connection, pooled.info)
+        pool = self._pool
+        link = pool.take()
+        connection, transaction = link.connection, PostgresTransaction(link)
         try:
             if self.clock.stale:
                 self._read_clock(connection)
@@ -283,25 +275,22 @@ class Server:
             connection.execute("COMMIT")
             return done
         except BaseException as error:
-            lost = self._clear(pooled, connection)
+            lost = self._clear(connection)
             if isinstance(error, psycopg.Error):
                 error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
                 error.committing = lost and transaction.sent  # type: ignore[attr-defined]
             raise
         finally:
-            if self._engine.pool is not pool and pooled.is_valid:  # all of that pool were given up meanwhile
-                pooled.invalidate()
-            pooled.close()
+            pool.give(link)
 
-    def _clear(self, pooled: Any, connection: psycopg.Connection[Any]) -> bool:
+    def _clear(self, connection: psycopg.Connection[Any]) -> bool:
         """Leave nothing open; whether the connection was lost, and then all others are not trusted any more."""
         idle = psycopg.pq.TransactionStatus.IDLE
         if not connection.closed and connection.info.transaction_status != idle:
             with suppress(psycopg.Error):
                 connection.pgconn.exec_(b"ROLLBACK")  # after one that it knows of, psycopg forgets all that is prepared
         if connection.closed or connection.info.transaction_status != idle:
-            pooled.invalidate()
-            self._engine.dispose()
+            self._pool.give_up()
             self._ready.clear()
             return True
         return False
@@ -315,7 +304,7 @@ class Server:
     def _prepare(self) -> None:
         """See once, and after every loss of a connection, that the tables are what this Assent needs."""
         if self._process != os.getpid():  # a connection that came with a fork is its parent's
-            self._engine.dispose(close=False)
+            self._pool = Pool(self._pool_size, self.connect)
             self._process, self._preparing, self._ready = os.getpid(), threading.Lock(), threading.Event()
         if not self._ready.is_set():
             with self._preparing:
@@ -324,16 +313,16 @@ class Server:
                     self._ready.set()
 
     def _see_to_tables(self) -> None:
-        pooled = self._engine.raw_connection()
+        pool = self._pool
+        link = pool.take()
         try:
-            version = _version(pooled.driver_connection)
+            version = _version(link.connection)
         except psycopg.Error as error:
-            pooled.invalidate()
-            self._engine.dispose()
+            pool.give_up()
             error.begun = True  # type: ignore[attr-defined]
             raise
         finally:
-            pooled.close()
+            pool.give(link)
         if self.upgrades and (version is None or version < VERSION):
             self.upgrade()
         else:

@@ -1,0 +1,75 @@
+"""Connections to Postgres that are kept between uses.
+
+Whoever takes one is on a thread of the store's lane, so nobody waits for long, and a connection is taken for every
+statement: that has to cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+
+
+class Link:
+    """A connection, and what is known of it for as long as it lives."""
+
+    __slots__ = ("connection", "made_in", "prepared", "used")
+
+    def __init__(self, connection: psycopg.Connection[Any], made_in: object) -> None:
+        self.connection = connection
+        self.made_in = made_in
+        self.prepared: set[bytes] = set()
+        """The names of the statements that it knows."""
+        self.used = 0.0
+        """When it was last seen to be there, by the monotonic clock."""
+
+
+class Pool:
+    """At most so many connections; the one that was used last is used next."""
+
+    def __init__(self, size: int, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        self._connect = connect
+        self._room = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[Link] = []
+        self._now = object()
+        """Stands for the time since all were last given up."""
+
+    def take(self) -> Link:
+        """One for whoever asks, until it is given back; a new one if none is idle."""
+        self._room.acquire()
+        try:
+            with self._lock:
+                if self._idle:
+                    return self._idle.pop()
+                now = self._now
+            return Link(self._connect(), now)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def give(self, link: Link) -> None:
+        """Give it back; one that is closed, or of those that were given up, is not kept."""
+        with self._lock:
+            kept = link.made_in is self._now and not link.connection.closed
+            if kept:
+                self._idle.append(link)
+        if not kept:
+            _close(link)
+        self._room.release()
+
+    def give_up(self) -> None:
+        """Close all of them: those that are in use, when they are given back."""
+        with self._lock:
+            idle, self._idle, self._now = self._idle, [], object()
+        for link in idle:
+            _close(link)
+
+
+def _close(link: Link) -> None:
+    with suppress(psycopg.Error):
+        link.connection.close()
