@@ -14,6 +14,7 @@ from assent.core import facts as f
 from assent.errors import StoreFailed, UsageError
 from assent.store import PostgresStore
 from assent.store.sql import server as inside
+from assent.store.sql.pool import Pool
 from assent.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server
 from tests.store.postgres import server as start
@@ -346,3 +347,63 @@ async def test_the_server_is_asked_for_the_time_where_nobody_waits_for_it(
         assert store.clock() > 1_000_000_000
         await store.open()
     assert asked_on == ["assent-store", "assent-store"]
+
+
+# -- the pool ----------------------------------------------------------------------------------------
+
+
+class Idle:
+    """A connection that is only ever closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _pool(size: int) -> tuple[Pool, list[Any]]:
+    made: list[Any] = []
+
+    def connect() -> Any:
+        made.append(Idle())
+        return made[-1]
+
+    return Pool(size, connect), made
+
+
+def test_a_pool_has_no_more_connections_than_it_is_to_have() -> None:
+    pool, made = _pool(2)
+    one, other = pool.take(), pool.take()
+    found: list[Any] = []
+    waiting = [threading.Thread(target=lambda: found.append(pool.take())) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    pool.give(one)
+    pool.give(other)
+    for thread in waiting:
+        thread.join(30)
+    assert {id(link) for link in found} == {id(one), id(other)} and len(made) == 2
+
+
+def test_a_pool_uses_what_was_used_last_and_closes_what_was_given_up() -> None:
+    pool, made = _pool(3)
+    one, other = pool.take(), pool.take()
+    pool.give(one)
+    pool.give(other)
+    assert pool.take() is other
+    pool.give_up()
+    assert [connection.closed for connection in made] == [True, False]
+    pool.give(other)
+    assert [connection.closed for connection in made] == [True, True]
+    assert pool.take().connection is made[2]
+
+
+def test_a_connection_that_cannot_be_made_leaves_its_place_to_others() -> None:
+    def connect() -> Any:
+        raise psycopg.OperationalError("no")
+
+    pool = Pool(1, connect)
+    for _ in range(3):
+        with pytest.raises(psycopg.OperationalError):
+            pool.take()

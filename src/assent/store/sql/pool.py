@@ -7,6 +7,7 @@ statement: that has to cost next to nothing.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -24,7 +25,7 @@ class Link:
         self.made_in = made_in
         self.prepared: set[bytes] = set()
         """The names of the statements that it knows."""
-        self.used = 0.0
+        self.used = time.monotonic()
         """When it was last seen to be there, by the monotonic clock."""
 
 
@@ -33,34 +34,43 @@ class Pool:
 
     def __init__(self, size: int, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
-        self._room = threading.Semaphore(size)
         self._lock = threading.Lock()
+        self._back = threading.Condition(self._lock)
+        self._room = size
+        """How many more may be taken."""
+        self._waiting = 0
         self._idle: list[Link] = []
         self._now = object()
         """Stands for the time since all were last given up."""
 
     def take(self) -> Link:
         """One for whoever asks, until it is given back; a new one if none is idle."""
-        self._room.acquire()
+        with self._lock:
+            while not self._room:
+                self._waiting += 1
+                self._back.wait()
+                self._waiting -= 1
+            self._room -= 1
+            if self._idle:
+                return self._idle.pop()
+            now = self._now
         try:
-            with self._lock:
-                if self._idle:
-                    return self._idle.pop()
-                now = self._now
             return Link(self._connect(), now)
         except BaseException:
-            self._room.release()
+            with self._lock:
+                self._make_room()
             raise
 
     def give(self, link: Link) -> None:
-        """Give it back; one that is closed, or of those that were given up, is not kept."""
+        """Give it back; one of those that were given up meanwhile is not kept."""
         with self._lock:
-            kept = link.made_in is self._now and not link.connection.closed
-            if kept:
+            if link.made_in is self._now:
                 self._idle.append(link)
-        if not kept:
-            _close(link)
-        self._room.release()
+                self._make_room()
+                return
+        _close(link)
+        with self._lock:
+            self._make_room()
 
     def give_up(self) -> None:
         """Close all of them: those that are in use, when they are given back."""
@@ -68,6 +78,11 @@ class Pool:
             idle, self._idle, self._now = self._idle, [], object()
         for link in idle:
             _close(link)
+
+    def _make_room(self) -> None:
+        self._room += 1
+        if self._waiting:
+            self._back.notify()
 
 
 def _close(link: Link) -> None:

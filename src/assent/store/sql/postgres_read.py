@@ -24,6 +24,7 @@ _LOADS = [LOADS[column.type.python_type] for column in _OWN]
 _SEQ, _AT, _FACT, _PREV_HASH = range(len(_OWN), len(_OWN) + len(_ROW))
 _number, _text = LOADS[int], LOADS[str]
 FARTHEST = 2**63 - 1
+"""The largest number that the server has for a fact."""
 
 
 def _read(which: str) -> Prepared:

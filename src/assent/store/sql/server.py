@@ -83,7 +83,7 @@ class PostgresTransaction(Transaction):
         super().__init__(link.connection, POSTGRES)
         self.link = link
         self.sent = False
-        """Whether a statement was sent that is a transaction of its own, and writes."""
+        """Whether what was written may be committed, though nobody has said so yet."""
 
     def at_once(self, statement: Prepared, values: Mapping[str, Any], *, writes: bool = False) -> PGresult:
         """What this statement gives, outside of a transaction; `NotAtOnce` if it cannot be done by one."""
