@@ -139,7 +139,10 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
         values["asked"] = _json(list(asked.values()))
         parts.append("asked")
     if settled:
-        values["settled"] = _json(list(settled.values()))
+        values["ends"] = [id.encode() for id in settled]
+        values["verdicts"] = [end.verdict.encode() for end in settled.values()]
+        values["authors"] = [end.by.encode() for end in settled.values()]
+        values["decided"] = [end.at for end in settled.values()]
         parts.append("settled")
     return parts
 
@@ -168,7 +171,9 @@ _GO_ON = f"""
         changed = coalesce(:changed::int8, changed), head = :head::bytea{{set}}
     WHERE run = :run::text AND seq = :before::int8 AND head = :head_before::bytea AND erased IS NULL
         AND xmin = (SELECT xmin FROM {runs} WHERE run = :run::text){{where}}"""
-_MINE = " AND fence = :fence::int8 AND worker = :worker::text"
+# IS NOT DISTINCT FROM is an equals sign that no index is used for: a run is to be found by its id, and not among all
+# that a worker drives or has ever driven, and a question by its id, and not among all of its run.
+_MINE = " AND fence = :fence::int8 AND worker IS NOT DISTINCT FROM :worker::text"
 _UNTAKEN = " AND fence = :fence::int8 - 1 AND (worker IS NULL OR worker = :worker::text OR until <= :now::int8)"
 _BACK = ", worker = NULL, until = NULL, failures = 0, error = NULL"
 _STARTS = {
@@ -200,8 +205,9 @@ _PARTS = {
     FROM run, json_populate_recordset(NULL::{questions}, :asked::json) AS q""",
     "settled": f"""
     UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at
-    FROM run, json_to_recordset(:settled::json) AS s (id text, verdict text, by text, at int8)
-    WHERE {questions}.id = s.id AND {questions}.run = run.id""",
+    FROM run, unnest(:ends::text[], :verdicts::text[], :authors::text[], :decided::int8[]) AS s (id, verdict, by, at)
+    WHERE {questions}.id = ANY (:ends::text[]) AND {questions}.id = s.id
+        AND {questions}.run IS NOT DISTINCT FROM run.id""",
 }
 
 

@@ -22,7 +22,10 @@ _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 _BINARY = 1
 _LENGTH = struct.Struct("!i").pack
 _ARRAY = struct.Struct("!5i").pack
-_BYTEA, _TEXT = 17, 25  # what the server calls them
+_BYTEA, _INT8, _TEXT = 17, 20, 25  # what the server calls them
+
+
+_number = struct.Struct("!q").pack
 
 
 def _array(element: int) -> Callable[[Sequence[bytes]], bytes]:
@@ -35,13 +38,15 @@ def _array(element: int) -> Callable[[Sequence[bytes]], bytes]:
     return dump
 
 
+_numbers = _array(_INT8)
 _DUMPS: dict[str, Callable[[Any], bytes]] = {
-    "int8": struct.Struct("!q").pack,
+    "int8": _number,
     "text": str.encode,
     "bytea": bytes,
     "json": bytes,
     "text[]": _array(_TEXT),
     "bytea[]": _array(_BYTEA),
+    "int8[]": lambda numbers: _numbers([_number(number) for number in numbers]),
 }
 """How a value of each type is written. The items of a `text[]` are UTF-8 already."""
 
