@@ -35,6 +35,8 @@ class Toolbox(NamedTuple):
     specs: tuple[ToolSpec, ...]
     choosy: bool
     """Whether some of them are not always enabled."""
+    leading: bool
+    """Whether some of them lead to other agents."""
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
@@ -236,7 +238,9 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
             )
         out[tool.name] = tool
     specs = tuple(tool.spec for tool in out.values())
-    agent._tools = Toolbox(parts, out, specs, any(tool.is_enabled is not True for tool in out.values()))
+    choosy = any(tool.is_enabled is not True for tool in out.values())
+    leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
+    agent._tools = Toolbox(parts, out, specs, choosy, leading)
     return agent._tools
 
 

@@ -86,7 +86,7 @@ class Cast:
 
     def leads_on(self) -> bool:
         """Whether a run can come to other agents than the one it begins with."""
-        return bool(self.root.handoffs) or any(isinstance(tool, AgentTool) for tool in self.root.tools)
+        return toolbox_of(self.root).leading
 
     def seats(self) -> list[Seat]:
         """Every seat there is."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..agent import Agent
@@ -45,7 +45,7 @@ from .guarding import guard_input, input_guardrails, tripwire
 from .history import keep, patience
 from .journal import Journal
 from .judging import judge_all, judge_one, tell
-from .model_call import Offer, ask_model
+from .model_call import ask_model
 from .view import Outputs, View
 
 if TYPE_CHECKING:
@@ -61,6 +61,30 @@ Key = tuple[Path, str | None]
 
 class Driver:
     """One drive of one run."""
+
+    keeper: Keeper | None = None
+    """Writes the run to its store, if it lives in one."""
+    past: Sequence[Item] = ()
+    """What was said in the runs that this one follows."""
+    kept: int | None = None
+    """How many items of the run are in the session."""
+    writing: asyncio.Task[None] | None = None
+    """What is being written to the session."""
+    loading: asyncio.Timeout | None = None
+    """The limit on reading the session, which there is once the run is told to stop."""
+    observer: Observer | None = None
+    """Makes spans of the run, if it is traced."""
+    on_delta: Callable[[Item], None] | None = None
+    gentle = False
+    """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
+    stop: Literal["immediate", "after_turn"] | None = None
+    unseen: Sequence[f.AnyFact] = ()
+    """What was recorded while nobody drove the run."""
+    left: RunState[Any] | None = None
+    """The run as it was left, once somebody has it."""
+    task: asyncio.Task[Any] | None = None
+    cancels = 0
+    """How often the task had been told to stop when the drive began."""
 
     def __init__(
         self,
@@ -78,29 +102,13 @@ class Driver:
         self.config = config
         self.audience = Audience(hooks)
         self.session = session
-        self.keeper: Keeper | None = None
-        """Writes the run to its store, if it lives in one."""
-        self.before: list[Run] = []
-        """The runs that this one follows, the oldest first,"""
-        self.past: list[Item] = []
-        """and what was said in them."""
-        self.kept: int | None = None
-        """How many items of the run are in the session."""
-        self.writing: asyncio.Task[None] | None = None
-        """What is being written to the session."""
-        self.loading: asyncio.Timeout | None = None
-        """The limit on reading the session, which there is once the run is told to stop."""
+        self.outputs = outputs
+        """What bodies gave in this process, as Python objects."""
         self.home = Home()
         self.control = RunControl(self, journal, cast, self.home)
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self.control)
-        self.outputs = outputs
-        """What bodies gave in this process, as Python objects."""
-        self.observer: Observer | None = None
-        """Makes spans of the run, if it is traced."""
-        self.on_delta: Callable[[Item], None] | None = None
-        self.gentle = False
-        """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
-        self.stop: Literal["immediate", "after_turn"] | None = None
+        self.before: list[Run] = []
+        """The runs that this one follows, the oldest first."""
         self.busy: dict[Key, asyncio.Task[None]] = {}
         self.dropped: set[asyncio.Task[None]] = set()
         """Work that was cancelled on purpose, because what it is for has failed."""
@@ -110,15 +118,8 @@ class Driver:
         """Where a guardrail has stopped the run, from the moment it has."""
         self.errors: dict[Path, Exception] = {}
         """Why branches were closed in this drive."""
-        self.unseen: list[f.AnyFact] = []
-        """What was recorded while nobody drove the run."""
         self.read: dict[tuple[Path, str], Arguments] = {}
         """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
-        self.offers: dict[Path, Offer] = {}
-        self.left: RunState[Any] | None = None
-        """The run as it was left, once somebody has it."""
-        self.task: asyncio.Task[Any] | None = None
-        self.cancels = 0
         limit = config.max_parallel_tools
         self.slots = asyncio.Semaphore(limit) if limit is not None else None
 
@@ -164,27 +165,30 @@ class Driver:
             tool = self.cast.of(state).tools.get(state.tool)
             if isinstance(tool, AgentTool):
                 audience.follow(self, path, tool, state)
-        for fact in self.unseen if audience.streams else ():
-            audience.heard(self, fact)
+        if audience.streams:
+            for fact in self.unseen:
+                audience.heard(self, fact)
 
     def _take_up(self) -> None:
         """What time has decided, and what a guardrail has stopped, before this drive."""
-        late = overdue(self.journal.run, self.journal.now())
-        if late:
-            self.journal.append(late)
-        for path in [(), *(path for path, _ in open_branches(self.journal.run))]:
+        run = self.journal.run
+        if run.open:
+            late = overdue(run, self.journal.now())
+            if late:
+                self.journal.append(late)
+        for path in [(), *(path for path, _ in open_branches(run))] if run.open or run.guarded else ():
             cut_off = tripwire(self, path)
             if cut_off is not None:
                 self.fail(path, cut_off)
 
     async def _drive(self, task: asyncio.Task[Any]) -> None:
-        busy = self.busy
+        busy, audience = self.busy, self.audience
         self._take_up()
         while True:
             if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
                 raise asyncio.CancelledError
-            if self.audience.expects:
-                await self._attempt((), self.audience.deliver(self))
+            if audience.noted or audience.waiting:
+                await self._attempt((), audience.deliver(self))
             todo = owed(self.journal.run, busy)
             if busy or self.broken or self.stop is not None:
                 todo = self._allowed(todo)
@@ -390,7 +394,7 @@ class Driver:
     def restart(self) -> None:
         """Forget how a drive ended: what is in the journal has changed."""
         self.kept = None
-        for kept in (self.broken, self.tripped, self.errors, self.read, self.offers, self.dropped):
+        for kept in (self.broken, self.tripped, self.errors, self.read, self.dropped):
             kept.clear()
 
     # -- what others need to know ----------------------------------------------------------------

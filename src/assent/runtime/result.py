@@ -155,7 +155,6 @@ class RunResultBase:
         self._driver.cast = self._driver.control.cast = state._cast
         self._driver.audience.hooks = None
         self._driver.audience.streams.clear()
-        self._driver.offers.clear()
 
     def __repr__(self) -> str:
         run = self._driver.run_at(self._path)
