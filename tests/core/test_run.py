@@ -822,6 +822,14 @@ def test_what_is_open_in_a_branch_keeps_its_call_from_ending() -> None:
     assert not legal(run, replied(1))
 
 
+def test_what_is_asked_after_a_branch_has_its_output_keeps_its_call_from_ending() -> None:
+    run = in_branch(said(), replied(1), f.Concluded())
+    assert legal(run, finished("p1"))
+    more(run, *under(("p1",), [proposed("h", "hook"), asked("h", "q1")]))
+    assert (duties(run), open_questions(run)) == ([], [(("p1",), "q1")])
+    assert not legal(run, finished("p1"))
+
+
 def test_branches_nest() -> None:
     inner = [said(), replied(1, "p2:agent"), approved("p2"), branch("p2"), said(path=("p2",))]
     run = in_branch(*inner)

@@ -55,9 +55,6 @@ EQUIVALENT: dict[str, str] = {
     "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' without 's.phase is READY'": (
         "while anything but ready handoffs is open, none of them may go anyway"
     ),
-    "run.status: 'run.began is not None and not run.live and awaits_model(run)' without 'run.began is not None'": (
-        "before the beginning nothing was said"
-    ),
     "run.deadline: 's.question and s.question.until is not None' without 's.question'": NARROWING,
     "run.overdue: 'state.question is not None and state.question.until is not None and at > state.question.until' "
     "without 'state.question is not None'": NARROWING,

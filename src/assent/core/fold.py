@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..errors import IllegalFact
 from . import facts as f
 from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase, verdict_of
-from .run import ENDED, CallState, Run, Turn, held, may_hand_off, spent, status
+from .run import CallState, Run, Turn, ended, held, may_hand_off, spent
 
 
 def check(run: Run, fact: f.AnyFact) -> None:
@@ -226,7 +226,7 @@ def _finished(root: Run, run: Run, state: CallState, fact: f.Finished, commit: b
         _verdict(root, state, fact)
         if state.question is not None and state.question.kind == "input":
             raise _illegal(root, fact, "what a body asks is answered, and the body goes on")
-    elif state.child is not None and status(state.child) not in ENDED:
+    elif state.child is not None and not ended(state.child):
         raise _illegal(root, fact, f"the branch under call {fact.call!r} has not ended")
     if commit:
         if fact.asked is not None:

@@ -301,7 +301,7 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
-    stopped = bool(run.guards) or held(run)
+    stopped = bool(run.guards) or (run.batch and held(run))
     for id, state in run.open.items():
         phase = state.phase
         if phase is NEW:
@@ -313,7 +313,7 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
         elif phase is DELEGATED and state.child is not None and not run.guards:
             before = len(out)
             _owed(state.child, (*path, id), mine, out)
-            if len(out) == before and _ended(state.child):
+            if len(out) == before and ended(state.child):
                 out.append(f.Return(id, path))
         elif phase is RUNNING:
             if (path, id) not in mine:
@@ -322,9 +322,16 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
             out.append(f.Tell(id, path))
 
 
-def _ended(run: Run) -> bool:
-    """Whether a branch that owes nothing is over: closed, concluded, or out of turns."""
-    return run.closed is not None or (not run.open and (run.concluded is not None or awaits_model(run)))
+def ended(run: Run) -> bool:
+    """Whether a branch is over: closed, concluded, or out of turns."""
+    return run.closed is not None or (not run.open and (run.concluded is not None or exhausted(run)))
+
+
+def exhausted(run: Run) -> bool:
+    """Whether the model has something to answer and no turn is left for it."""
+    if run.turns < run.max_turns or run.open or run.guards or run.live:
+        return False
+    return awaits_model(run) and run.closed is None and run.cancelled is None
 
 
 def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool) -> f.AnyEffect | None:
@@ -349,7 +356,7 @@ def status(run: Run) -> Status:
         return "working"
     if run.open:
         return "waiting" if next(questions(run), None) is not None else "idle"
-    if run.began is not None and not run.live and awaits_model(run):
+    if exhausted(run):
         return "exhausted"
     return "done" if run.concluded is not None else "idle"
 

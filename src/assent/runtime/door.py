@@ -68,9 +68,10 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         if refused is not None:
             journal.add(refused)
             return
+    told = isinstance(tool, Handoff) or driver.audience.wants(agent)
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    if not isinstance(tool, Handoff) and driver.audience.wants(agent):
+    elif told:
         await driver.audience.tell(driver.ctx, "tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
@@ -84,7 +85,8 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    await _tell_end(driver, state, tool, agent, given)
+    if told:
+        await _tell_end(driver, state, tool, agent, given)
 
 
 async def _tell_end(driver: Driver, state: CallState, tool: Tool, agent: Agent[Any], given: tuple[Any] | None) -> None:

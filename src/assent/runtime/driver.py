@@ -299,7 +299,8 @@ class Driver:
 
     def stopped(self, path: Path) -> bool:
         """Whether this run or branch, or one that it is in, has failed: what has not begun, does not begin."""
-        return any(under(path, where) for where in (*self.tripped, *self.broken))
+        failed = bool(self.tripped or self.broken)
+        return failed and any(under(path, where) for where in (*self.tripped, *self.broken))
 
     def _give_up(self) -> bool:
         """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
