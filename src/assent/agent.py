@@ -91,7 +91,8 @@ class Agent(Generic[T]):
     """What `toolbox_of` made last."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
     """The definition that was made last, and of what."""
-
+    _cast: Any = field(default=None, init=False)
+    """The places of the agents that this one leads to, as a run found them last."""
     _shape: tuple[Any, AgentOutputSchema] | None = field(default=None, init=False)
     """The schema that was made last of an output type, and of which."""
 

@@ -208,22 +208,19 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
 
 def _calls(run: Run, items: list[Item], offer: Offer) -> tuple[f.Call, ...]:
     """The calls of a reply that are to be judged, each as the tool that was offered under its name."""
-    made = [(index, name) for index, item in enumerate(items) if (name := called(item)) is not None]
-    if not made:
-        return ()
-    if len(made) < len(items):
-        answered = _answered(items)
-        made = [(index, name) for index, name in made if items[index].get("call_id") not in answered]
-    return tuple(
-        _call(f"c{number}", name, index, offer) for number, (index, name) in enumerate(made, len(run.calls) + 1)
-    )
-
-
-def _call(id: str, name: str, index: int, offer: Offer) -> f.Call:
-    tool = offer.tools.get(name)
-    return (
-        f.Call(id, clean_text(name)[0], index) if tool is None else f.Call(id, name, index, tool.kind, tool.fingerprint)
-    )
+    calls: list[f.Call] = []
+    number, answered = len(run.calls), _answered(items) if len(items) > 1 else ()
+    for index, item in enumerate(items):
+        name = called(item)
+        if name is None or item.get("call_id") in answered:
+            continue
+        number += 1
+        tool = offer.tools.get(name)
+        if tool is None:
+            calls.append(f.Call(f"c{number}", clean_text(name)[0], index))
+        else:
+            calls.append(f.Call(f"c{number}", name, index, tool.kind, tool.fingerprint))
+    return tuple(calls)
 
 
 def _answered(items: list[Item]) -> set[str]:
