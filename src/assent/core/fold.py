@@ -316,7 +316,8 @@ def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) ->
         if run.turns >= run.max_turns:
             raise _illegal(root, fact, f"its {run.max_turns} turns are used up")
     calls = fact.calls
-    _fresh(root, run, fact, calls)
+    if calls:
+        _fresh(root, run, fact, calls)
     if commit:
         if saw > heard:
             run.entries += run.unheard[: saw - heard]

@@ -307,9 +307,10 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
         if phase is NEW:
             out.append(f.Judge(id, path))
         elif phase is READY:
-            effect = _owed_ready(run, path, state, stopped)
-            if effect is not None:
-                out.append(effect)
+            if state.call.kind in _WAITS:
+                _owed_ready(run, path, state, stopped, out)
+            elif not stopped:
+                out.append(f.Execute(id, path))
         elif phase is DELEGATED and state.child is not None and not run.guards:
             before = len(out)
             _owed(state.child, (*path, id), mine, out)
@@ -334,16 +335,21 @@ def exhausted(run: Run) -> bool:
     return awaits_model(run) and run.closed is None and run.cancelled is None
 
 
-def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool) -> f.AnyEffect | None:
-    id, kind = state.call.id, state.call.kind
-    if kind == "output":
-        return f.Conclude(id, path) if len(run.open) == 1 and not run.guards else None
-    if kind == "handoff":
-        if state.turn.handed:
-            return f.Judge(id, path)
+_WAITS = ("output", "handoff")
+"""The kinds of call that wait for others of their turn, though they may run."""
+
+
+def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool, out: list[f.AnyEffect]) -> None:
+    id = state.call.id
+    if state.call.kind == "output":
+        if len(run.open) == 1 and not run.guards:
+            out.append(f.Conclude(id, path))
+    elif state.turn.handed:
+        out.append(f.Judge(id, path))
+    elif not stopped:
         first = next(s for s in run.open.values() if s.call.kind == "handoff" and s.phase is READY)
-        stopped = stopped or state is not first or not may_hand_off(run, state)
-    return None if stopped else f.Execute(id, path)
+        if state is first and may_hand_off(run, state):
+            out.append(f.Execute(id, path))
 
 
 def status(run: Run) -> Status:

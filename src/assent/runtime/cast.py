@@ -54,7 +54,7 @@ class Seat:
 
     def tool(self, kind: f.CallKind, name: str) -> Tool | None:
         """What a call of this kind calls by this name, today."""
-        return self.final if kind == "output" else self.tools.get(name)
+        return self.final if kind == "output" else toolbox_of(self.agent).tools.get(name)
 
     def defined(self) -> f.Defined:
         """The fact that says how the agent is defined."""

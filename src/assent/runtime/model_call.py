@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from ..core.digest import text as clean_text
 from ..core.run import Entry, Run, Turn
 from ..core.transcript import Item, news, transcript
 from ..errors import ModelFailed, UnreadableState, UsageError
-from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
+from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ..tools.tool import Tool
 from .asking import HERE, Hook
 from .definition import definition, same_definition
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 Path = tuple[str, ...]
-
-
-class Offer(NamedTuple):
-    """What an agent's model is offered in one turn."""
-
-    tools: dict[str, Tool]
-    """Those that are enabled, by name."""
-    specs: tuple[ToolSpec, ...]
 
 
 async def ask_model(driver: Driver, effect: f.AskModel) -> None:
@@ -57,7 +49,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         model = within(driver, hook)
     box = toolbox_of(agent)
     _define(driver, run, agent, box.tools, path)
-    offer = await _chosen(driver, box, agent) if box.choosy else Offer(box.tools, box.specs)
+    offer = await _enabled(driver, box, agent) if box.choosy else box
     told = agent.instructions
     if callable(told):
         made = told(driver.ctx, agent)
@@ -96,8 +88,10 @@ async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelRespons
     return reply
 
 
-def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Offer) -> ModelRequest:
-    settings = agent.model_settings.resolve(driver.config.model_settings)
+def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox) -> ModelRequest:
+    settings, given = agent.model_settings, driver.config.model_settings
+    if given is not None:
+        settings = settings.resolve(given)
     if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
         last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
         if last is not None and last.calls and last.agent == run.agent:
@@ -148,17 +142,18 @@ def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool],
     driver.journal.add(fact)
 
 
-async def _chosen(driver: Driver, box: Toolbox, agent: Agent[Any]) -> Offer:
+async def _enabled(driver: Driver, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """The tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(driver, tool, agent)}
-    return Offer(tools, tuple(tool.spec for tool in tools.values()))
+    return box._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 def _output(agent: Agent[Any]) -> OutputSpec | None:
     """The shape that the agent's final output must have, if the model can be shown it."""
-    shape = schema_of(agent)
-    schema = shape.json_schema if shape is not None else None
-    return OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
+    shape = schema_of(agent) if agent.output_type is not None else None
+    if shape is None or not shape.json_schema:
+        return None
+    return OutputSpec(shape.name, shape.json_schema, shape.strict)
 
 
 async def enabled(driver: Driver, tool: Tool, agent: Agent[Any]) -> bool:
@@ -191,7 +186,7 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
     return reply
 
 
-def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Offer) -> f.Replied:
+def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
@@ -206,7 +201,7 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
     )
 
 
-def _calls(run: Run, items: list[Item], offer: Offer) -> tuple[f.Call, ...]:
+def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
     """The calls of a reply that are to be judged, each as the tool that was offered under its name."""
     calls: list[f.Call] = []
     number, answered = len(run.calls), _answered(items) if len(items) > 1 else ()

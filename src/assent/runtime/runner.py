@@ -321,7 +321,7 @@ def resume(
     driver.observer = observed(driver, began, resumed=True)
     state._spent = True
     driver.unseen = list(made_outside(journal.facts[state._heard :]))
-    driver.audience.noted = state._untold
+    driver.audience.noted += state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:

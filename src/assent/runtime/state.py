@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
@@ -80,6 +80,16 @@ class Peek(Struct, frozen=True):
 class RunState(Generic[T]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
+    _spent = False
+    _stored = 0
+    """How many of its facts are in a store, if it lives in one,"""
+    _worker: str | None = None
+    """and who holds it there, if it could not be given back."""
+    _heard = 0
+    """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
+    _untold: Sequence[f.AnyFact] = ()
+    """but for these."""
+
     def __init__(
         self,
         journal: Journal,
@@ -93,15 +103,6 @@ class RunState(Generic[T]):
         self._context = context
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
-        self._spent = False
-        self._stored = 0
-        """How many of its facts are in a store, if it lives in one,"""
-        self._worker: str | None = None
-        """and who holds it there, if it could not be given back."""
-        self._heard = 0
-        """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
-        self._untold: list[f.AnyFact] = []
-        """but for these."""
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
 
@@ -398,7 +399,7 @@ def left_by(driver: Driver) -> RunState[Any]:
             journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + keeper.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
         driver.control.taken = True
-        state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
+        state._heard, state._untold = len(journal.facts), tuple(driver.audience.noted)
         if keeper is not None:
             state._stored = keeper.seq
             state._worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
