@@ -32,7 +32,7 @@ from ..version import __version__
 from . import saved_context, tracing
 from .cast import Cast
 from .decider import Always, always, record
-from .drift import OnChange, fit, readable
+from .drift import UNREADABLE, OnChange, damaged, fit
 from .journal import Journal
 from .signature import SigningKey, sign, verify
 from .tracing import Tracing
@@ -363,7 +363,10 @@ class RunState(Generic[T]):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
-        waiting = readable(lambda: View(run, None, {}).interruptions())
+        try:
+            waiting = View(run, None, {}).interruptions()
+        except UNREADABLE as error:
+            raise damaged(error) from None
         return Peek(saved.schema, saved.assent, run.id, agent_name(run), status(run), waiting)
 
 
