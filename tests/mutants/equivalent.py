@@ -25,8 +25,8 @@ EQUIVALENT: dict[str, str] = {
     "fold._handed_off: 'state.call.kind != \"handoff\" or state.turn.handed' without 'state.turn.handed'": (
         "a handoff is started only while the others wait, and none is started after one was taken"
     ),
-    "fold._replied: 'saw > heard' always": SHORT_CUT,
-    "fold._replied: 'saw > heard' with '>=' for '>'": SHORT_CUT,
+    "fold._replied: 'news > 0' always": SHORT_CUT,
+    "fold._replied: 'news > 0' with '>=' for '>'": SHORT_CUT,
     "fold._fresh: 'len(calls) > 1 and len({call.id for call in calls}) < len(calls)' without 'len(calls) > 1'": (
         SHORT_CUT
     ),
@@ -72,8 +72,8 @@ EQUIVALENT: dict[str, str] = {
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
-    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(agent)' without "
-    "'driver.audience.wants(agent)'": SHORT_CUT,
+    "door.enter: 'told' always": SHORT_CUT,
+    "door.enter: 'told' always (2)": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"

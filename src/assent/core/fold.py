@@ -50,14 +50,16 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
 
 def _locate(root: Run, fact: f.AnyFact) -> Run:
     """The branch a fact is about; one that opens a branch is about the call in its parent."""
-    run, late, closed = root, type(fact) is f.Witnessed, root.closed
-    for hop in fact.path[:-1] if type(fact) is f.Began else fact.path:
+    kind, run, closed = type(fact), root, root.closed is not None
+    late = kind is f.Witnessed
+    for hop in fact.path if kind is not f.Began else fact.path[:-1]:
         state = run.calls.get(hop)
         if state is None or state.child is None or (state.phase is not DELEGATED and not late):
             raise _illegal(root, fact, f"there is no open branch under call {hop!r}")
         run = state.child
-        closed = closed or run.closed
-    if closed is not None and not late:
+        if run.closed is not None:
+            closed = True
+    if closed and not late:
         raise _illegal(root, fact, "the run is closed")
     return run
 
@@ -319,9 +321,10 @@ def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) ->
     if calls:
         _fresh(root, run, fact, calls)
     if commit:
-        if saw > heard:
-            run.entries += run.unheard[: saw - heard]
-            del run.unheard[: saw - heard]
+        news = saw - heard
+        if news > 0:
+            run.entries += run.unheard[:news]
+            del run.unheard[:news]
         run.turns += 1
         run.concluded = None
         run.answering = calls != ()

@@ -170,12 +170,14 @@ def check_digest(
     """What was approved by a person is bound to a digest of what was shown; what runs must be the same."""
     if state.digest is None:
         return
-    definitions = [tool.fingerprint]
-    if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
-        definitions.append(state.call.definition or "")
     run = driver.journal.run
-    same = state.digest in [action_digest(run, path, state, tool.name, mark, shown) for mark in definitions]
-    if not same or (len(definitions) == 1 and args != shown):
+    same = state.digest == action_digest(run, path, state, tool.name, tool.fingerprint, shown)
+    if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
+        was = state.call.definition or ""
+        same = same or state.digest == action_digest(run, path, state, tool.name, was, shown)
+    else:
+        same = same and args == shown
+    if not same:
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")
 
 

@@ -200,18 +200,19 @@ class Driver:
                 await self._wait()
             elif len(todo) == 1 and not busy and not self.gentle:
                 effect = todo[0]
-                if self.keeper is not None and type(effect) is f.AskModel:
+                kind = type(effect)
+                if kind is f.AskModel and self.keeper is not None:
                     self.keeper.kick()  # meanwhile
-                work = PERFORM[type(effect)](self, effect)
+                work = PERFORM[kind](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await (asyncio.create_task(work) if type(effect) is f.Execute and self._has_body(effect) else work)
+                    await (asyncio.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
             else:
                 await self._perform(todo)
 
-    def _has_body(self, effect: f.Execute) -> bool:
+    def _has_body(self, effect: f.AnyEffect) -> bool:
         return self.state_of(effect).call.kind != "agent"
 
     async def _attempt(self, path: Path, work: Any) -> None:

@@ -17,6 +17,7 @@ from ..approval.terms import GrantTerms
 from ..core import codec
 from ..core import facts as f
 from ..core.run import Run, status
+from ..core.transcript import forget
 from ..errors import (
     GrantNotFound,
     IllegalFact,
@@ -80,6 +81,8 @@ class Peek(Struct, frozen=True):
 class RunState(Generic[T]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
+    _borrows = False
+    """Whether the run is still that of the drive which left it. Saving needs no more than the facts."""
     _spent = False
     _stored = 0
     """How many of its facts are in a store, if it lives in one,"""
@@ -98,13 +101,23 @@ class RunState(Generic[T]):
         outputs: Outputs | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self._journal = journal
+        self._held = journal
         self._cast = cast
         self._context = context
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
+
+    @property
+    def _journal(self) -> Journal:
+        """The journal, with a run of its own."""
+        held = self._held
+        if self._borrows:
+            self._borrows = False
+            moved = held.run.seq != len(held.facts)  # a body that was cut off may still step, in its thread
+            held.run = codec.replay(held.facts) if moved else held.run.fork()
+        return held
 
     def __repr__(self) -> str:
         run = self._journal.run
@@ -278,7 +291,7 @@ class RunState(Generic[T]):
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
         saved = codec.Saved(
-            codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced, stored=self._stored
+            codec.SCHEMA, __version__, self._held.facts, context, kind, tracing=traced, stored=self._stored
         )
         if key is not None:
             sign(saved, key)
@@ -395,13 +408,14 @@ def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig)
 def left_by(driver: Driver) -> RunState[Any]:
     """The run as a drive has left it: one state for one pause, whoever asks, or it could be resumed twice."""
     if driver.left is None:
-        journal, outputs = driver.journal.fork(), dict(driver.outputs)
+        journal, outputs = driver.journal.copy(), dict(driver.outputs)
+        forget(journal.run)
         keeper = driver.keeper
         if keeper is not None and keeper.unwritten:  # those that are stored come first, as they do in the store
             waiting = {id(fact) for fact in keeper.unwritten}
             journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + keeper.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
-        driver.control.taken = True
+        state._borrows = driver.control.taken = True
         state._heard, state._untold = len(journal.facts), tuple(driver.audience.noted)
         if keeper is not None:
             state._stored = keeper.seq
