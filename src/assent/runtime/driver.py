@@ -80,6 +80,8 @@ class Driver:
     stop: Literal["immediate", "after_turn"] | None = None
     unseen: Sequence[f.AnyFact] = ()
     """What was recorded while nobody drove the run."""
+    hears = False
+    """Whether hooks are told of questions and verdicts: from when an agent has the word that has any."""
     left: RunState[Any] | None = None
     """The run as it was left, once somebody has it."""
     task: asyncio.Task[Any] | None = None
@@ -156,18 +158,30 @@ class Driver:
                 self._close_tripped()
 
     def _listen(self) -> None:
-        audience = self.audience
-        if audience.wants(self.cast.root) or self.cast.leads_on():  # to agents that may have hooks of their own
-            for fact in self.unseen:
-                audience.note(fact)
-            self.journal.listen(audience.note)
-        for path, state in open_branches(self.journal.run):
+        audience, run = self.audience, self.journal.run
+        if audience.hooks is not None or self._is_hooked(run):
+            self.hear()
+        for path, state in open_branches(run):
             tool = self.cast.of(state).tools.get(state.tool)
             if isinstance(tool, AgentTool):
                 audience.follow(self, path, tool, state)
         if audience.streams:
             for fact in self.unseen:
                 audience.heard(self, fact)
+
+    def _is_hooked(self, run: Run) -> bool:
+        """Whether an agent that has the word, in the run or in a branch that is open, has hooks of its own."""
+        if run.agent and self.cast.seat(run.agent).agent.hooks is not None:
+            return True
+        return any(self._is_hooked(state.child) for state in run.open.values() if state.child is not None)
+
+    def hear(self) -> None:
+        """Have hooks told of questions and verdicts from now on, and of those that came while nobody drove the run."""
+        if not self.hears:
+            self.hears = True
+            for fact in self.unseen:
+                self.audience.note(fact)
+            self.journal.listen(self.audience.note)
 
     def _take_up(self) -> None:
         """What time has decided, and what a guardrail has stopped, before this drive."""

@@ -40,8 +40,10 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     if driver.session is not None and not path:
         await keep(driver, driver.session)
     hooked = driver.audience.wants(agent)
-    if run.definition is None and hooked:
-        await driver.audience.tell(driver.ctx, "agent_start", agent)
+    if hooked:
+        driver.hear()
+        if run.definition is None:
+            await driver.audience.tell(driver.ctx, "agent_start", agent)
     model, hook = _model(driver, agent), None
     within = getattr(model, "within", None)
     if within is not None:  # a model with hooks around it, which want to know the run that they are in
