@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Generic, Literal
 
 from msgspec import Struct
 from typing_extensions import TypeVar
@@ -27,10 +27,10 @@ T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
-class Toolbox(NamedTuple):
+class Toolbox(Struct, frozen=True, eq=False):
     """An agent's tools and handoffs by name, and what they were made of."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[list[Tool], list[Agent[Any] | Handoff]]
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     choosy: bool
@@ -222,9 +222,9 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
 
 def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """An agent's tools, made anew when its lists have changed."""
-    parts = (*agent.tools, *agent.handoffs)
-    if agent._tools is not None and agent._tools.parts == parts:
-        return agent._tools
+    box = agent._tools
+    if box is not None and box.parts == (agent.tools, agent.handoffs):
+        return box
     out: dict[str, Tool] = {}
     for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
         if not isinstance(tool, Tool):
@@ -241,8 +241,8 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
     specs = tuple(tool.spec for tool in out.values())
     choosy = any(tool.is_enabled is not True for tool in out.values())
     leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
-    agent._tools = Toolbox(parts, out, specs, choosy, leading)
-    return agent._tools
+    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading)
+    return box
 
 
 def handoffs_of(agent: Agent[Any]) -> list[Handoff]:

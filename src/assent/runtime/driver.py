@@ -196,17 +196,17 @@ class Driver:
                 self.fail(path, cut_off)
 
     async def _drive(self, task: asyncio.Task[Any]) -> None:
-        busy, audience = self.busy, self.audience
+        busy, broken, audience, journal = self.busy, self.broken, self.audience, self.journal
         self._take_up()
         while True:
             if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
                 raise asyncio.CancelledError
             if audience.noted or audience.waiting:
                 await self._attempt((), audience.deliver(self))
-            todo = owed(self.journal.run, busy)
-            if busy or self.broken or self.stop is not None:
+            todo = owed(journal.run, busy)
+            if busy or broken or self.stop is not None:
                 todo = self._allowed(todo)
-                if self.broken and self._give_up():
+                if broken and self._give_up():
                     continue
             if not todo:
                 if not busy:
@@ -220,7 +220,7 @@ class Driver:
                 work = PERFORM[kind](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await (asyncio.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
+                    await (self.home.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
             else:

@@ -147,7 +147,7 @@ def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool],
 async def _enabled(driver: Driver, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """The tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(driver, tool, agent)}
-    return box._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+    return replace(box, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 def _output(agent: Agent[Any]) -> OutputSpec | None:
@@ -233,8 +233,8 @@ def called(item: Any) -> str | None:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
     if kind != "function_call":
         return None
-    name, arguments = item.get("name"), item.get("arguments")
-    call_id, id = item.get("call_id", ""), item.get("id", "")
-    if not (type(name) is type(arguments) is str and type(call_id or "") is type(id or "") is str):
+    name: str | None = item.get("name")
+    told = (name, item.get("arguments"), item.get("call_id") or "", item.get("id") or "")
+    if {*map(type, told)} != {str}:
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
     return name
