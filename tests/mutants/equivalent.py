@@ -25,6 +25,8 @@ EQUIVALENT: dict[str, str] = {
     "fold._handed_off: 'state.call.kind != \"handoff\" or state.turn.handed' without 'state.turn.handed'": (
         "a handoff is started only while the others wait, and none is started after one was taken"
     ),
+    "fold._began: 'fact.guards' always": SHORT_CUT,
+    "fold._replied: 'calls' always": SHORT_CUT,
     "fold._replied: 'news > 0' always": SHORT_CUT,
     "fold._replied: 'news > 0' with '>=' for '>'": SHORT_CUT,
     "fold._fresh: 'len(calls) > 1 and len({call.id for call in calls}) < len(calls)' without 'len(calls) > 1'": (
@@ -42,10 +44,11 @@ EQUIVALENT: dict[str, str] = {
     "'s.question is not None'": NARROWING,
     "run._owed: 'run.began is None or run.closed is not None' without 'run.began is None'": SHORT_CUT,
     "run._owed: 'run.guards' always": SHORT_CUT,
-    "run._owed_calls: 'phase is DELEGATED and state.child is not None and not run.guards' without "
+    "run._owed_calls: 'phase is DELEGATED and child is not None and not guarded' without "
     "'phase is DELEGATED'": "of the phases that are left, no other has a branch",
-    "run._owed_calls: 'phase is DELEGATED and state.child is not None and not run.guards' without "
-    "'state.child is not None'": NARROWING,
+    "run._owed_calls: 'phase is DELEGATED and child is not None and not guarded' without "
+    "'child is not None'": NARROWING,
+    "run._owed_calls: 'run.batch and held(run)' without 'run.batch'": SHORT_CUT,
     "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' always": (
         "while anything but ready handoffs is open, none of them may go anyway"
     ),

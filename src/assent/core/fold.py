@@ -278,8 +278,9 @@ def _began(root: Run, run: Run, state: CallState | None, fact: f.Began, commit: 
             run.branches.append(state.call.id)
             run = state.child = Run()
         run.began, run.agent, run.max_turns = fact, fact.agent, fact.max_turns
-        run.guards, run.armed = dict.fromkeys(fact.guards), fact.guards
         run.live, run.batch = fact.live, fact.release == "batch"
+        if fact.guards:
+            run.guards, run.armed = dict.fromkeys(fact.guards), fact.guards
 
 
 def _said(root: Run, run: Run, state: None, fact: f.Said, commit: bool) -> None:

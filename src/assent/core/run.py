@@ -301,9 +301,10 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
-    stopped = bool(run.guards) or (run.batch and held(run))
+    guarded = bool(run.guards)
+    stopped = guarded or (run.batch and held(run))
     for id, state in run.open.items():
-        phase = state.phase
+        phase, child = state.phase, state.child
         if phase is NEW:
             out.append(f.Judge(id, path))
         elif phase is READY:
@@ -311,10 +312,10 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
                 _owed_ready(run, path, state, stopped, out)
             elif not stopped:
                 out.append(f.Execute(id, path))
-        elif phase is DELEGATED and state.child is not None and not run.guards:
+        elif phase is DELEGATED and child is not None and not guarded:
             before = len(out)
-            _owed(state.child, (*path, id), mine, out)
-            if len(out) == before and ended(state.child):
+            _owed(child, (*path, id), mine, out)
+            if len(out) == before and ended(child):
                 out.append(f.Return(id, path))
         elif phase is RUNNING:
             if (path, id) not in mine:

@@ -129,7 +129,7 @@ class Driver:
 
     async def drive(self) -> None:
         """Go on until the run waits for somebody or is over."""
-        self.task = asyncio.current_task()
+        self.task = asyncio.current_task(self.home.loop)
         assert self.task is not None, "a coroutine that runs is in a task"
         self.cancels = self.task.cancelling()
         self._listen()
