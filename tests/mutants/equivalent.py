@@ -59,6 +59,7 @@ EQUIVALENT: dict[str, str] = {
         "while anything but ready handoffs is open, none of them may go anyway"
     ),
     "run.deadline: 's.question and s.question.until is not None' without 's.question'": NARROWING,
+    "run.overdue: 'len(run.asked) == len(run.decided)' never": SHORT_CUT,
     "run.overdue: 'state.question is not None and state.question.until is not None and at > state.question.until' "
     "without 'state.question is not None'": NARROWING,
     # the gate

@@ -388,6 +388,8 @@ def deadline(run: Run) -> int | None:
 
 def overdue(run: Run, at: int) -> list[f.Refused]:
     """What silence comes to, at this time, for the questions whose deadline has passed: a rejection."""
+    if len(run.asked) == len(run.decided):  # none is open
+        return []
     return [
         f.Refused(state.call.id, "deadline", state.question.id, why="nobody decided in time", at=at, path=path)
         for path, state in questions(run)

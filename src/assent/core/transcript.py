@@ -161,12 +161,12 @@ def content_text(content: Any) -> str:
     """The text of a message's content: text, parts with text, or nothing."""
     if isinstance(content, str):
         return content
-    return "".join(part.get("text") or "" for part in content or ())
+    return "".join([part.get("text") or "" for part in content or ()])
 
 
 def reply_text(reply: f.Replied) -> str:
     """The text of a reply's messages; the words it refuses with, if it has no other."""
-    return "".join(content_text(item.get("content")) for item in _messages(reply)) or reply_refusal(reply) or ""
+    return "".join([content_text(item.get("content")) for item in _messages(reply)]) or reply_refusal(reply) or ""
 
 
 def reply_refusal(reply: f.Replied) -> str | None:

@@ -81,7 +81,6 @@ class Cast:
     def __init__(self, root: Agent[Any]) -> None:
         self.root = root
         self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
-        self._places: dict[int, str] = {id(root): root.name}
         self._found: Found | None = None
         """What was explored last."""
 
@@ -110,9 +109,15 @@ class Cast:
 
     def place(self, agent: Agent[Any]) -> str:
         """The place of an agent that another's tools or handoffs lead to."""
-        if id(agent) not in self._places:
+        found = self._place(agent)
+        if found is None:
             self._explore()
-        return self._places[id(agent)]
+            found = self._place(agent)
+        assert found is not None, "whatever a tool leads to has a place"
+        return found
+
+    def _place(self, agent: Agent[Any]) -> str | None:
+        return next((seat.place for seat in self._seats.values() if seat.agent is agent), None)
 
     def of(self, state: CallState) -> Seat:
         """The seat of the agent that made a call."""
@@ -136,7 +141,6 @@ class Cast:
             if new:
                 root._cast = found
         self._found, self._seats = found, found.seats.copy()
-        self._places = {id(seat.agent): place for place, seat in found.seats.items()}
 
     def _explored(self) -> Found:
         seats: dict[str, Seat] = {}

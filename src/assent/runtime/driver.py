@@ -186,12 +186,11 @@ class Driver:
     def _take_up(self) -> None:
         """What time has decided, and what a guardrail has stopped, before this drive."""
         run = self.journal.run
-        if run.open:
-            late = overdue(run, self.journal.now())
-            if late:
-                self.journal.append(late)
-        for path in [(), *(path for path, _ in open_branches(run))] if run.open or run.guarded else ():
-            cut_off = tripwire(self, path)
+        late = overdue(run, self.journal.now()) if run.open else []
+        if late:
+            self.journal.append(late)
+        for path, each in [((), run), *((path, state.child) for path, state in open_branches(run))]:
+            cut_off = tripwire(self, path) if each is not None and each.guarded else None
             if cut_off is not None:
                 self.fail(path, cut_off)
 
@@ -481,7 +480,7 @@ def under(path: Path, branch: Path) -> bool:
 def open_branches(run: Run, path: Path = ()) -> list[tuple[Path, CallState]]:
     """The branches that are being worked on, each with the call that opened it."""
     out: list[tuple[Path, CallState]] = []
-    for id, state in run.open.items():
+    for id, state in run.open.items() if run.branches else ():
         if state.child is not None:
             out += [((*path, id), state), *open_branches(state.child, (*path, id))]
     return out
