@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Generic, Literal
 
 from msgspec import Struct
 from typing_extensions import TypeVar
@@ -28,14 +28,16 @@ T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
 
 
-class Toolbox(NamedTuple):
+class Toolbox(Struct, frozen=True, eq=False):
     """An agent's tools and handoffs by name, and what they were made of."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[list[Tool], list[Agent[Any] | Handoff]]
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     choosy: bool
     """Whether some of them are not always enabled."""
+    leading: bool
+    """Whether some of them lead to other agents."""
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
@@ -91,7 +93,8 @@ class Agent(Generic[T]):
     """What `toolbox_of` made last."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
     """The definition that was made last, and of what."""
-
+    _cast: Any = field(default=None, init=False)
+    """The places of the agents that this one leads to, as a run found them last."""
     _shape: tuple[Any, AgentOutputSchema] | None = field(default=None, init=False)
     """The schema that was made last of an output type, and of which."""
 
@@ -226,9 +229,9 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
 
 def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """An agent's tools, made anew when its lists have changed."""
-    parts = (*agent.tools, *agent.handoffs)
-    if agent._tools is not None and agent._tools.parts == parts:
-        return agent._tools
+    box = agent._tools
+    if box is not None and box.parts == (agent.tools, agent.handoffs):
+        return box
     out: dict[str, Tool] = {}
     for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
         if not isinstance(tool, Tool):
@@ -243,8 +246,10 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
             )
         out[tool.name] = tool
     specs = tuple(tool.spec for tool in out.values())
-    agent._tools = Toolbox(parts, out, specs, any(tool.is_enabled is not True for tool in out.values()))
-    return agent._tools
+    choosy = any(tool.is_enabled is not True for tool in out.values())
+    leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
+    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading)
+    return box
 
 
 def handoffs_of(agent: Agent[Any]) -> list[Handoff]:

@@ -79,7 +79,8 @@ class ToolContext(RunContextWrapper[T]):
     __slots__ = ("_asking", "agent", "call_id", "tool_name")
 
     def __init__(self, context: T, control: Control, asking: Asking, agent: Any, tool_name: str, call_id: str) -> None:
-        super().__init__(context, control)
+        self.context = context
+        self._control = control
         self._asking = asking
         self.agent = agent
         """The agent that made the call."""

@@ -8,7 +8,7 @@ import pytest
 
 from assent.core import facts as f
 from assent.core.fold import check, fold
-from assent.core.run import Run, deadline, overdue, owed, questions, status
+from assent.core.run import Run, deadline, exhausted, overdue, owed, questions, status
 from assent.core.transcript import transcript
 from assent.errors import IllegalFact
 from tests.core.support import (
@@ -207,6 +207,28 @@ def test_only_the_run_itself_is_cancelled() -> None:
 
 
 # -- turns -------------------------------------------------------------------------------------------
+
+
+LAST_TURN = [said(), replied(1, "c1")]
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_so"),
+    [
+        ([*LAST_TURN, *ran("c1")], True),
+        ([*LAST_TURN, asked("c1", "q1")], False),
+        ([*LAST_TURN, *ran("c1"), f.Limited(2)], False),
+        ([*LAST_TURN, *ran("c1"), said(), f.Awaited(("fit",))], False),
+        ([*LAST_TURN, *ran("c1"), f.Cancelled("ann")], False),
+        ([*LAST_TURN, *ran("c1"), f.Closed("over")], False),
+        ([said(), replied(1)], False),
+        ([said(), replied(1), f.Concluded()], False),
+    ],
+    ids=["used up", "asked", "more", "guarded", "cancelled", "closed", "concluding", "done"],
+)
+def test_a_run_is_exhausted_when_nothing_but_a_turn_is_missing(facts: list[Any], is_so: bool) -> None:
+    run = play(began(max_turns=1), *facts)
+    assert exhausted(run) == (status(run) == "exhausted") == is_so
 
 
 def test_a_run_that_used_up_its_turns_is_exhausted_until_it_gets_more() -> None:
@@ -820,6 +842,14 @@ def test_what_is_open_in_a_branch_keeps_its_call_from_ending() -> None:
     assert not legal(run, finished("p1"))
     assert not legal(run, refused("p1"))
     assert not legal(run, replied(1))
+
+
+def test_what_is_asked_after_a_branch_has_its_output_keeps_its_call_from_ending() -> None:
+    run = in_branch(said(), replied(1), f.Concluded())
+    assert legal(run, finished("p1"))
+    more(run, *under(("p1",), [proposed("h", "hook"), asked("h", "q1")]))
+    assert (duties(run), open_questions(run)) == ([], [(("p1",), "q1")])
+    assert not legal(run, finished("p1"))
 
 
 def test_branches_nest() -> None:

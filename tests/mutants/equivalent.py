@@ -25,8 +25,10 @@ EQUIVALENT: dict[str, str] = {
     "fold._handed_off: 'state.call.kind != \"handoff\" or state.turn.handed' without 'state.turn.handed'": (
         "a handoff is started only while the others wait, and none is started after one was taken"
     ),
-    "fold._replied: 'saw > heard' always": SHORT_CUT,
-    "fold._replied: 'saw > heard' with '>=' for '>'": SHORT_CUT,
+    "fold._began: 'fact.guards' always": SHORT_CUT,
+    "fold._replied: 'calls' always": SHORT_CUT,
+    "fold._replied: 'news > 0' always": SHORT_CUT,
+    "fold._replied: 'news > 0' with '>=' for '>'": SHORT_CUT,
     "fold._fresh: 'len(calls) > 1 and len({call.id for call in calls}) < len(calls)' without 'len(calls) > 1'": (
         SHORT_CUT
     ),
@@ -42,10 +44,11 @@ EQUIVALENT: dict[str, str] = {
     "'s.question is not None'": NARROWING,
     "run._owed: 'run.began is None or run.closed is not None' without 'run.began is None'": SHORT_CUT,
     "run._owed: 'run.guards' always": SHORT_CUT,
-    "run._owed_calls: 'phase is DELEGATED and state.child is not None and not run.guards' without "
+    "run._owed_calls: 'phase is DELEGATED and child is not None and not guarded' without "
     "'phase is DELEGATED'": "of the phases that are left, no other has a branch",
-    "run._owed_calls: 'phase is DELEGATED and state.child is not None and not run.guards' without "
-    "'state.child is not None'": NARROWING,
+    "run._owed_calls: 'phase is DELEGATED and child is not None and not guarded' without "
+    "'child is not None'": NARROWING,
+    "run._owed_calls: 'run.batch and held(run)' without 'run.batch'": SHORT_CUT,
     "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' always": (
         "while anything but ready handoffs is open, none of them may go anyway"
     ),
@@ -55,10 +58,8 @@ EQUIVALENT: dict[str, str] = {
     "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' without 's.phase is READY'": (
         "while anything but ready handoffs is open, none of them may go anyway"
     ),
-    "run.status: 'run.began is not None and not run.live and awaits_model(run)' without 'run.began is not None'": (
-        "before the beginning nothing was said"
-    ),
     "run.deadline: 's.question and s.question.until is not None' without 's.question'": NARROWING,
+    "run.overdue: 'len(run.asked) == len(run.decided)' never": SHORT_CUT,
     "run.overdue: 'state.question is not None and state.question.until is not None and at > state.question.until' "
     "without 'state.question is not None'": NARROWING,
     # the gate
@@ -75,8 +76,8 @@ EQUIVALENT: dict[str, str] = {
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
-    "door.enter: 'not isinstance(tool, Handoff) and driver.audience.wants(agent)' without "
-    "'driver.audience.wants(agent)'": SHORT_CUT,
+    "door.enter: 'told' always": SHORT_CUT,
+    "door.enter: 'told' always (2)": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"

@@ -1047,6 +1047,34 @@ def test_canonical_shares_nothing_with_the_arguments_or_the_defaults():
     assert schema.canonical({"who": {"name": "Ada"}})["tags"] == ["a"]
 
 
+def test_arguments_of_plain_types_are_bound_as_they_are_and_others_are_validated():
+    def tool(name: str, count: int, share: float, sure: bool = True): ...
+
+    schema = schema_of(tool)
+    assert schema.bind({"name": "a", "count": 1, "share": 0.5, "sure": False}) == (["a", 1, 0.5, False], {})
+    assert schema.bind({"share": 0.5, "count": 1, "name": "a"}) == (["a", 1, 0.5, True], {})
+    [_, count, share, _], _ = schema.bind({"name": "a", "count": 2.0, "share": 3, "sure": True})
+    assert (type(count), type(share)) == (int, float)
+    for wrong in ({"name": 1}, {"count": "x"}, {"count": None}, {"sure": []}, {"more": 1}):
+        with pytest.raises(InvalidArguments):
+            schema.bind({"name": "a", "count": 1, "share": 0.5, "sure": True, **wrong})
+    with pytest.raises(InvalidArguments, match="count"):
+        schema.bind({"name": "a", "share": 0.5})
+
+
+def test_a_plain_type_with_more_to_say_is_validated():
+    def limited(count: int = Field(gt=3)): ...
+
+    def annotated(count: Annotated[int, Field(gt=3)]): ...
+
+    def keyword(*, count: int): ...
+
+    for tool in (limited, annotated):
+        with pytest.raises(InvalidArguments, match="greater than 3"):
+            schema_of(tool).bind({"count": 1})
+    assert schema_of(keyword).bind({"count": 1}) == ([], {"count": 1})
+
+
 def test_canonical_of_a_tool_without_defaults_is_a_copy():
     def tool(who: Address, n: int): ...
 

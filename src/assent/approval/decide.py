@@ -69,7 +69,7 @@ def find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ..
 def settle(
     root: Run,
     question_id: str,
-    given: Decision | dict[str, Any],
+    decision: Decision,
     *,
     by: str,
     at: int,
@@ -77,18 +77,17 @@ def settle(
     tool_of: ToolOf,
 ) -> Verdict | None:
     """The fact that records a decision; None if just this was decided before."""
-    decision = decision_from(given)
     checked_name(by)
     path, state, asked = find(root, question_id, digest)
     earlier = root.decided.get(question_id)
     if earlier is not None:
         _same_again(root, question_id, decision, earlier, state, tool_of)
         return None
-    if any(root.at(path[:n]).closed is not None for n in range(len(path) + 1)):
+    if root.closed is not None or any(root.at(path[:n]).closed is not None for n in range(1, len(path) + 1)):
         raise NotPending(f"Question {question_id} is not open any more: the run, or the agent it is of, has failed.")
-    verdict = _NAMES[type(decision)]
-    if verdict not in state.allowed():
-        fits = ", ".join(state.allowed())
+    verdict, allowed = _NAMES[type(decision)], state.allowed()
+    if verdict not in allowed:
+        fits = ", ".join(allowed)
         raise InvalidDecision(f"{verdict!r} does not answer question {question_id}; it can be answered by: {fits}.")
     if asked.until is not None and at > asked.until and verdict != "reject":
         raise NotPending(f"Question {question_id} is not open any more: its deadline has passed.")

@@ -103,11 +103,19 @@ async def judge(case: Case) -> Judgement:
         return f.Approved(
             call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, at=at, path=case.path
         )
-    why_ask = await _why_ask(case, tool, args)
-    if why_ask is None:
+    ask: str | None = ""  # every call is asked about
+    if args.problem is not None:
+        ask = f"This call cannot run as it is: {args.problem}"
+    elif tool.needs_approval is not True:
+        ask = await _by_rule(case, tool, args)
+    if ask is None:
         by = f"rule:{qualified(tool.needs_approval)}"
         return f.Approved(call.id, by, args=args.args, fills=args.fills, at=case.at, path=case.path)
-    return await _ask(case, tool, args, why_ask)
+    prompt = f.NOTHING
+    if tool.describe is not None:
+        prompt, ask = await _described(case, tool, args, ask)
+    asked = _asked(case, tool, args, prompt, ask)
+    return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
 
 
 def _time(case: Case, grant: f.Granted) -> int:
@@ -160,13 +168,9 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-async def _why_ask(case: Case, tool: Tool, args: Arguments) -> str | None:
-    """Why a person must be asked; None if the rule lets the call pass."""
-    if args.problem is not None:
-        return f"This call cannot run as it is: {args.problem}"
+async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
+    """Why a person must be asked by the tool's own rule; None if it lets the call pass."""
     rule = tool.needs_approval
-    if rule is True:
-        return every_call(tool.name)
     name = qualified(rule)
     try:
         params = parse_object(canonical(args.value).decode())  # a copy: a rule may not change what runs
@@ -190,17 +194,18 @@ def _unless_stopped(error: BaseException) -> None:
         raise error
 
 
-async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
-    shown: Any = {"raw": case.state.proposal.arguments} if args.value is None else args.value
+def _shown(case: Case, args: Arguments) -> dict[str, Any]:
+    """What a person sees of the arguments."""
+    return {"raw": case.state.proposal.arguments} if args.value is None else args.value
+
+
+def _asked(case: Case, tool: Tool, args: Arguments, prompt: Raw, why: str) -> f.Asked:
     limit = deadline_of(tool, case.deadline)
-    prompt = f.NOTHING
-    if tool.describe is not None:
-        prompt, why = await _described(case, tool, shown, why)
-    asked = f.Asked(
+    return f.Asked(
         case.state.call.id,
         new_id("q"),
-        "" if why == every_call(tool.name) else why,
-        action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown),
+        why,
+        action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, _shown(case, args)),
         allowed=allowed_of(case.state, tool.allowed, can_run=args.problem is None),
         args=args.args,
         prompt=prompt,
@@ -210,15 +215,14 @@ async def _ask(case: Case, tool: Tool, args: Arguments, why: str) -> Judgement:
         at=case.at,
         path=case.path,
     )
-    return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
 
 
-async def _described(case: Case, tool: Tool, shown: dict[str, Any], why: str) -> tuple[Raw, str]:
+async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple[Raw, str]:
     """What the tool says of a call, as JSON, and why a person is asked: there it is told if the description fails."""
     name = qualified(tool.describe)
     try:
-        args = parse_object(canonical(shown).decode())  # a copy
-        words = tool.describe(case.ctx, args, case.state.proposal.call_id or "")  # type: ignore[misc]
+        shown = parse_object(canonical(_shown(case, args)).decode())  # a copy
+        words = tool.describe(case.ctx, shown, case.state.proposal.call_id or "")  # type: ignore[misc]
         words = await words if inspect.isawaitable(words) else words
         if type(words) is str:
             return Raw(canonical(text(words)[0])), why
@@ -226,12 +230,12 @@ async def _described(case: Case, tool: Tool, shown: dict[str, Any], why: str) ->
     except (Exception, asyncio.CancelledError) as error:
         _unless_stopped(error)
         problem = f"the description {name} failed with {worded(error)}"
-    return f.NOTHING, f"{why} ({problem})"
+    return f.NOTHING, f"{why or every_call(tool.name)} ({problem})"
 
 
 def deadline_of(tool: Tool, default: Deadline | None) -> Deadline | None:
     """How long a question about a call of this tool waits: the tool's own say goes first."""
-    return deadline_from(tool.name, tool.deadline) or default
+    return default if tool.deadline is None else deadline_from(tool.name, tool.deadline)
 
 
 async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Asked) -> Judgement:

@@ -7,9 +7,10 @@ or let NaN pass, and two readers would then see two different calls.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -124,11 +125,18 @@ def canonical(value: Any) -> bytes:
     return text if text.isascii() else _encode(_ordered(value))  # in ASCII all orders of text are one
 
 
-def digest(value: Mapping[str, Any]) -> str:
+def digest(value: dict[str, Any]) -> str:
     """SHA-256 of the canonical text, in hex."""
-    import hashlib  # which loads a library of its own, and is not needed before there is a tool
+    made: str = _sha256()(canonical(value)).hexdigest()
+    return made
 
-    return hashlib.sha256(canonical(dict(value))).hexdigest()
+
+@functools.cache
+def _sha256() -> Callable[[bytes], Any]:
+    """Found when it is first needed: it loads a library of its own, and nobody needs it before there is a tool."""
+    from hashlib import sha256
+
+    return sha256
 
 
 def text(value: str) -> tuple[str, int]:

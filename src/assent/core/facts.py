@@ -55,10 +55,10 @@ class Usage(Struct):
 
     def numbers(self) -> tuple[int, ...]:
         """The fields in their order, without the zeros at the end."""
-        every = list(astuple(self))
+        every: tuple[int, ...] = astuple(self)
         while every and every[-1] == 0:
-            every.pop()
-        return tuple(every)
+            every = every[:-1]
+        return every
 
 
 class Call(Struct, frozen=True, array_like=True, gc=False):

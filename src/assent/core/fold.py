@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..errors import IllegalFact
 from . import facts as f
 from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase, verdict_of
-from .run import ENDED, CallState, Run, Turn, held, may_hand_off, spent, status
+from .run import CallState, Run, Turn, ended, held, may_hand_off, spent
 
 
 def check(run: Run, fact: f.AnyFact) -> None:
@@ -50,14 +50,16 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
 
 def _locate(root: Run, fact: f.AnyFact) -> Run:
     """The branch a fact is about; one that opens a branch is about the call in its parent."""
-    run, late, closed = root, type(fact) is f.Witnessed, root.closed
-    for hop in fact.path[:-1] if type(fact) is f.Began else fact.path:
+    kind, run, closed = type(fact), root, root.closed is not None
+    late = kind is f.Witnessed
+    for hop in fact.path if kind is not f.Began else fact.path[:-1]:
         state = run.calls.get(hop)
         if state is None or state.child is None or (state.phase is not DELEGATED and not late):
             raise _illegal(root, fact, f"there is no open branch under call {hop!r}")
         run = state.child
-        closed = closed or run.closed
-    if closed is not None and not late:
+        if run.closed is not None:
+            closed = True
+    if closed and not late:
         raise _illegal(root, fact, "the run is closed")
     return run
 
@@ -226,7 +228,7 @@ def _finished(root: Run, run: Run, state: CallState, fact: f.Finished, commit: b
         _verdict(root, state, fact)
         if state.question is not None and state.question.kind == "input":
             raise _illegal(root, fact, "what a body asks is answered, and the body goes on")
-    elif state.child is not None and status(state.child) not in ENDED:
+    elif state.child is not None and not ended(state.child):
         raise _illegal(root, fact, f"the branch under call {fact.call!r} has not ended")
     if commit:
         if fact.asked is not None:
@@ -276,8 +278,9 @@ def _began(root: Run, run: Run, state: CallState | None, fact: f.Began, commit: 
             run.branches.append(state.call.id)
             run = state.child = Run()
         run.began, run.agent, run.max_turns = fact, fact.agent, fact.max_turns
-        run.guards, run.armed = dict.fromkeys(fact.guards), fact.guards
         run.live, run.batch = fact.live, fact.release == "batch"
+        if fact.guards:
+            run.guards, run.armed = dict.fromkeys(fact.guards), fact.guards
 
 
 def _said(root: Run, run: Run, state: None, fact: f.Said, commit: bool) -> None:
@@ -316,11 +319,13 @@ def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) ->
         if run.turns >= run.max_turns:
             raise _illegal(root, fact, f"its {run.max_turns} turns are used up")
     calls = fact.calls
-    _fresh(root, run, fact, calls)
+    if calls:
+        _fresh(root, run, fact, calls)
     if commit:
-        if saw > heard:
-            run.entries += run.unheard[: saw - heard]
-            del run.unheard[: saw - heard]
+        news = saw - heard
+        if news > 0:
+            run.entries += run.unheard[:news]
+            del run.unheard[:news]
         run.turns += 1
         run.concluded = None
         run.answering = calls != ()

@@ -84,17 +84,18 @@ ANSWERS: dict[f.QuestionKind, tuple[f.Verdict, ...]] = {
 }
 """Which verdicts fit a question of each kind; a question may allow fewer."""
 
-_VERDICTS: dict[type[f.Fact], f.Verdict] = {
+VERDICTS: dict[type[f.Fact], f.Verdict] = {
     f.Approved: "approve",
     f.Refused: "reject",
     f.Finished: "respond",
     f.Answered: "respond",
 }
+"""What a fact of each of these kinds says, where it settles a question."""
 
 
 def verdict_of(fact: Any) -> f.Verdict | None:
     """What a fact says to the question that it settles; None if it settles none."""
-    verdict = _VERDICTS.get(type(fact))
+    verdict = VERDICTS.get(type(fact))
     if verdict is None or fact.asked is None:
         return None
     return "edit" if verdict == "approve" and (fact.args or fact.tool is not None) else verdict

@@ -301,19 +301,21 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
-    stopped = bool(run.guards) or held(run)
+    guarded = bool(run.guards)
+    stopped = guarded or (run.batch and held(run))
     for id, state in run.open.items():
-        phase = state.phase
+        phase, child = state.phase, state.child
         if phase is NEW:
             out.append(f.Judge(id, path))
         elif phase is READY:
-            effect = _owed_ready(run, path, state, stopped)
-            if effect is not None:
-                out.append(effect)
-        elif phase is DELEGATED and state.child is not None and not run.guards:
+            if state.call.kind in _WAITS:
+                _owed_ready(run, path, state, stopped, out)
+            elif not stopped:
+                out.append(f.Execute(id, path))
+        elif phase is DELEGATED and child is not None and not guarded:
             before = len(out)
-            _owed(state.child, (*path, id), mine, out)
-            if len(out) == before and _ended(state.child):
+            _owed(child, (*path, id), mine, out)
+            if len(out) == before and ended(child):
                 out.append(f.Return(id, path))
         elif phase is RUNNING:
             if (path, id) not in mine:
@@ -322,21 +324,33 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
             out.append(f.Tell(id, path))
 
 
-def _ended(run: Run) -> bool:
-    """Whether a branch that owes nothing is over: closed, concluded, or out of turns."""
-    return run.closed is not None or (not run.open and (run.concluded is not None or awaits_model(run)))
+def ended(run: Run) -> bool:
+    """Whether a branch is over: closed, concluded, or out of turns."""
+    return run.closed is not None or (not run.open and (run.concluded is not None or exhausted(run)))
 
 
-def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool) -> f.AnyEffect | None:
-    id, kind = state.call.id, state.call.kind
-    if kind == "output":
-        return f.Conclude(id, path) if len(run.open) == 1 and not run.guards else None
-    if kind == "handoff":
-        if state.turn.handed:
-            return f.Judge(id, path)
+def exhausted(run: Run) -> bool:
+    """Whether the model has something to answer and no turn is left for it."""
+    if run.turns < run.max_turns or run.open or run.guards or run.live:
+        return False
+    return awaits_model(run) and run.closed is None and run.cancelled is None
+
+
+_WAITS = ("output", "handoff")
+"""The kinds of call that wait for others of their turn, though they may run."""
+
+
+def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool, out: list[f.AnyEffect]) -> None:
+    id = state.call.id
+    if state.call.kind == "output":
+        if len(run.open) == 1 and not run.guards:
+            out.append(f.Conclude(id, path))
+    elif state.turn.handed:
+        out.append(f.Judge(id, path))
+    elif not stopped:
         first = next(s for s in run.open.values() if s.call.kind == "handoff" and s.phase is READY)
-        stopped = stopped or state is not first or not may_hand_off(run, state)
-    return None if stopped else f.Execute(id, path)
+        if state is first and may_hand_off(run, state):
+            out.append(f.Execute(id, path))
 
 
 def status(run: Run) -> Status:
@@ -349,7 +363,7 @@ def status(run: Run) -> Status:
         return "working"
     if run.open:
         return "waiting" if next(questions(run), None) is not None else "idle"
-    if run.began is not None and not run.live and awaits_model(run):
+    if exhausted(run):
         return "exhausted"
     return "done" if run.concluded is not None else "idle"
 
@@ -374,6 +388,8 @@ def deadline(run: Run) -> int | None:
 
 def overdue(run: Run, at: int) -> list[f.Refused]:
     """What silence comes to, at this time, for the questions whose deadline has passed: a rejection."""
+    if len(run.asked) == len(run.decided):  # none is open
+        return []
     return [
         f.Refused(state.call.id, "deadline", state.question.id, why="nobody decided in time", at=at, path=path)
         for path, state in questions(run)

@@ -39,7 +39,18 @@ def transcript(run: Run) -> list[Item]:
         talk.upto += 1
     if not run.unheard:
         return talk.items
-    return [*talk.items, *(item for said in run.unheard for item in said_items(said))]
+    heard = talk.items.copy()
+    for said in run.unheard:
+        heard += said_items(said)
+    return heard
+
+
+def forget(run: Run) -> None:
+    """Let go of what was made for the model, of a run that may have to wait for long. It can be made again."""
+    run.talk = None
+    for state in run.open.values():
+        if state.child is not None:
+            forget(state.child)
 
 
 def news(run: Run) -> list[Item]:
@@ -76,11 +87,13 @@ def turn_items(turn: Turn) -> list[Item]:
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
     items: list[Item] = decode(reply.items)
-    outputs = [(state, output_text(state)) for state in turn.calls]
     if turn.left:
-        waiting = {state.call.item for state, text in outputs if text is None}
-        items = without(items, waiting)
-    return items + [output_item(state, text) for state, text in outputs if text is not None]
+        items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
+    for state in turn.calls:
+        text = output_text(state)
+        if text is not None:
+            items.append(output_item(state, text))
+    return items
 
 
 def _of_output(state: CallState) -> str | None:
@@ -148,12 +161,12 @@ def content_text(content: Any) -> str:
     """The text of a message's content: text, parts with text, or nothing."""
     if isinstance(content, str):
         return content
-    return "".join(part.get("text") or "" for part in content or ())
+    return "".join([part.get("text") or "" for part in content or ()])
 
 
 def reply_text(reply: f.Replied) -> str:
     """The text of a reply's messages; the words it refuses with, if it has no other."""
-    return "".join(content_text(item.get("content")) for item in _messages(reply)) or reply_refusal(reply) or ""
+    return "".join([content_text(item.get("content")) for item in _messages(reply)]) or reply_refusal(reply) or ""
 
 
 def reply_refusal(reply: f.Replied) -> str | None:

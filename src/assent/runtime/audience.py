@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..agent import Agent
 from ..context import RunContextWrapper
 from ..core import facts as f
-from ..core.rules import verdict_of
+from ..core.rules import VERDICTS, verdict_of
 from ..core.run import CallState
 from ..core.transcript import Item, provider_id
 from ..hooks import RunHooks
@@ -51,11 +51,6 @@ class Audience:
         """Whether any hook is to be told what this agent does."""
         return self.hooks is not None or agent.hooks is not None
 
-    @property
-    def expects(self) -> bool:
-        """Whether there is something to deliver."""
-        return (bool(self.noted) and not self.mute) or bool(self.waiting)
-
     async def tell(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
         """Tell the hooks of the run, and then those of the agent. What they raise stops the run, wherever it is."""
         try:
@@ -76,7 +71,8 @@ class Audience:
             await _called(getattr(agent.hooks, f"on_{name}")(ctx, agent, *args))
 
     def note(self, fact: f.AnyFact) -> None:
-        if type(fact) is f.Asked or verdict_of(fact) is not None:
+        kind = type(fact)
+        if kind is f.Asked or (kind in VERDICTS and verdict_of(fact) is not None):
             self.noted.append(fact)
 
     async def deliver(self, driver: Driver) -> None:

@@ -12,7 +12,7 @@ from ..core import facts as f
 from ..core.digest import canonical, worded
 from ..core.run import CallState, Run
 from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
-from ..tools.delegation import AgentTool
+from ..tools.delegation import AgentTool, Extractor, InputBuilder
 from .calling import context_of, record_failure
 from .config import DEFAULT_MAX_TURNS
 from .guarding import input_guardrails
@@ -30,24 +30,24 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
     If there is nothing to begin with, the branch is closed as it is opened: the call has failed.
     """
     journal, inside = driver.journal, (*path, state.call.id)
-    seat = driver.cast.seat(driver.cast.place(tool.agent))
-    turns = _turns(driver, path, tool, seat.place)
+    place = driver.cast.place(tool.agent)
+    turns = _turns(driver, path, tool, place)
     first: f.Said | f.Closed
     try:
         if turns < 1:
             raise AgentFailed(f"The agent {tool.agent.name!r} has asked itself until no turn was left.")
-        said = await _input(tool, args)
+        built = await _built(tool.input_builder, args) if tool.input_builder is not None else _input(tool, args)
     except Exception as error:
         driver.errors[inside] = error
         first = f.Closed(worded(error), type(error).__name__, path=inside)
     else:
-        first = f.Said(_said(tool, said), path=inside)
-    root = journal.run.began
+        first = f.Said(_said(tool, built), path=inside)
+    root, guarded = journal.run.began, tool.agent.input_guardrails
     began = f.Began(
-        seat.place,
+        place,
         max(1, turns),
         release=root.release if root is not None else "each",
-        guards=tuple(input_guardrails(seat, driver.config, inside)),
+        guards=tuple(input_guardrails(driver.cast.seat(place), driver.config, inside)) if guarded else (),
         at=journal.now(),
         path=inside,
     )
@@ -59,15 +59,19 @@ def _turns(driver: Driver, path: Path, tool: AgentTool, place: str) -> int:
     """How many turns a branch has. An agent that is asked from within itself has no more than it has left there, so
     that it comes to an end however often it asks itself."""
     turns = tool.max_turns or DEFAULT_MAX_TURNS
-    around = [driver.run_at(path[:n]) for n in range(len(path) + 1)]
-    left = [run.max_turns - run.turns for run in around if run.began is not None and run.began.agent == place]
-    return min(turns, left[-1]) if left else turns
+    for depth in range(len(path), -1, -1):  # the innermost first
+        run = driver.run_at(path[:depth])
+        if run.began is not None and run.began.agent == place:
+            return min(turns, run.max_turns - run.turns)
+    return turns
 
 
-async def _input(tool: AgentTool, args: dict[str, Any]) -> Any:
-    build = tool.input_builder
-    if build is None:
-        return args["input"] if tool.parameters is None else canonical(args).decode()
+def _input(tool: AgentTool, args: dict[str, Any]) -> str:
+    said: str = args["input"] if tool.parameters is None else canonical(args).decode()
+    return said
+
+
+async def _built(build: InputBuilder, args: dict[str, Any]) -> Any:
     said: Any = build(args)
     return await said if inspect.isawaitable(said) else said
 
@@ -94,32 +98,28 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
         error = driver.errors.pop(inside, None) or why_failed(tool, state.child)
     else:
         try:
-            value = await _extracted(driver, inside, tool)
+            extract = tool.custom_output_extractor
+            value = driver.view(inside).output() if extract is None else await _extracted(driver, inside, extract)
         except Exception as failure:
             error = failure
-    await driver.audience.flush()
+    if driver.audience.streams:
+        await driver.audience.flush()
     if error is None:
         output, note = output_json(value)
         driver.outputs[path, call] = value
         journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
-        await _tell_end(driver, state, tool, value)
-        return
-    _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)))
-    await _tell_end(driver, state, tool, await record_failure(driver, path, state, tool, ctx, error))
-
-
-async def _tell_end(driver: Driver, state: CallState, tool: AgentTool, given: Any) -> None:
+    else:
+        _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)))
+        value = await record_failure(driver, path, state, tool, ctx, error)
     agent = driver.cast.of(state).agent
     if driver.audience.wants(agent):
-        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given)
+        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, value)
 
 
-async def _extracted(driver: Driver, inside: Path, tool: AgentTool) -> Any:
-    if tool.custom_output_extractor is None:
-        return driver.view(inside).output()
+async def _extracted(driver: Driver, inside: Path, extract: Extractor) -> Any:
     from .result import RunResult
 
-    value = tool.custom_output_extractor(RunResult(driver, inside))
+    value = extract(RunResult(driver, inside))
     return await value if inspect.isawaitable(value) else value
 
 

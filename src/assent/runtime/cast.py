@@ -10,7 +10,7 @@ A run keeps the place it has come to: if a shorter way is added meanwhile, the l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..agent import Agent, schema_of, toolbox_of, tools_of
 from ..core import facts as f
@@ -54,11 +54,25 @@ class Seat:
 
     def tool(self, kind: f.CallKind, name: str) -> Tool | None:
         """What a call of this kind calls by this name, today."""
-        return self.final if kind == "output" else self.tools.get(name)
+        return self.final if kind == "output" else toolbox_of(self.agent).tools.get(name)
 
     def defined(self) -> f.Defined:
         """The fact that says how the agent is defined."""
         return definition(self.agent, self.tools)
+
+
+class Found(NamedTuple):
+    """The seats that an exploration found, by place, and what it looked at, the root first."""
+
+    seats: dict[str, Seat]
+    looked_at: list[tuple[Seat, dict[str, Tool]]]
+
+    def holds(self, root: Agent[Any]) -> bool:
+        """Whether the same would be found again: nothing else can be while all of them have the same tools."""
+        first = self.looked_at[0][0]
+        if first.agent is not root or first.place != root.name:  # a copy of an agent is another one
+            return False
+        return all(seat.tools is tools for seat, tools in self.looked_at)
 
 
 class Cast:
@@ -67,9 +81,8 @@ class Cast:
     def __init__(self, root: Agent[Any]) -> None:
         self.root = root
         self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
-        self._places: dict[int, str] = {id(root): root.name}
-        self._found: list[tuple[Seat, dict[str, Tool]]] = []
-        """What was explored last: nothing else can be found while all of them have the same tools."""
+        self._found: Found | None = None
+        """What was explored last."""
 
     def seat(self, place: str) -> Seat:
         """The seat at a place, or `DefinitionChanged` if nothing leads there any more."""
@@ -86,7 +99,7 @@ class Cast:
 
     def leads_on(self) -> bool:
         """Whether a run can come to other agents than the one it begins with."""
-        return bool(self.root.handoffs) or any(isinstance(tool, AgentTool) for tool in self.root.tools)
+        return toolbox_of(self.root).leading
 
     def seats(self) -> list[Seat]:
         """Every seat there is."""
@@ -96,9 +109,15 @@ class Cast:
 
     def place(self, agent: Agent[Any]) -> str:
         """The place of an agent that another's tools or handoffs lead to."""
-        if id(agent) not in self._places:
+        found = self._place(agent)
+        if found is None:
             self._explore()
-        return self._places[id(agent)]
+            found = self._place(agent)
+        assert found is not None, "whatever a tool leads to has a place"
+        return found
+
+    def _place(self, agent: Agent[Any]) -> str | None:
+        return next((seat.place for seat in self._seats.values() if seat.agent is agent), None)
 
     def of(self, state: CallState) -> Seat:
         """The seat of the agent that made a call."""
@@ -113,8 +132,17 @@ class Cast:
 
     def _explore(self) -> None:
         """Find every agent by its shortest way. One that nothing leads to any more keeps its place in this process."""
-        if self._found and all(seat.tools is tools for seat, tools in self._found):
+        root, new = self.root, len(self._seats) == 1
+        if self._found is not None and self._found.holds(root):
             return
+        found: Found | None = root._cast if new else None  # what another run found will do for one that begins
+        if found is None or not found.holds(root):
+            found = self._explored()
+            if new:
+                root._cast = found
+        self._found, self._seats = found, found.seats.copy()
+
+    def _explored(self) -> Found:
         seats: dict[str, Seat] = {}
         places: dict[int, str] = {}
         explored: list[tuple[Seat, dict[str, Tool]]] = []
@@ -133,7 +161,7 @@ class Cast:
                         found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
                         seats[place], places[id(tool.agent)] = found, place
                         queue.append(found)
-        self._seats, self._places, self._found = seats, places, explored
+        return Found(seats, explored)
 
     def _walk(self, place: str) -> Seat | None:
         """The seat at the end of a way that is not the shortest any more."""

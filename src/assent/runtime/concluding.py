@@ -81,7 +81,7 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
         raise UsageError("A final output was approved that was never proposed.")
     args = effective(state)
     output = tool.bind(args)
-    check_digest(driver, path, state, tool, args)
+    check_digest(driver, path, state, tool, args, args)
     if state.edited:
         await guard_output(driver, path, seat, output)
     await _end(driver, path, seat, f.Concluded(call=call, path=path), output)

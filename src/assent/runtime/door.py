@@ -54,7 +54,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:
-        args, bound = _arguments(driver, path, state, tool)
+        shown, args, bound = _arguments(driver, path, state, tool)
         if state.chosen is not None and not await enabled(driver, tool, agent):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
@@ -62,15 +62,16 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
             f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
         )
         return
-    check_digest(driver, path, state, tool, args)
+    check_digest(driver, path, state, tool, shown, args)
     if tool.tool_input_guardrails:
         refused = await guard_call(driver, path, state, tool, args)
         if refused is not None:
             journal.add(refused)
             return
+    told = isinstance(tool, Handoff) or driver.audience.wants(agent)
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    if not isinstance(tool, Handoff) and driver.audience.wants(agent):
+    elif told:
         await driver.audience.tell(driver.ctx, "tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
@@ -84,7 +85,8 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    await _tell_end(driver, state, tool, agent, given)
+    if told:
+        await _tell_end(driver, state, tool, agent, given)
 
 
 async def _tell_end(driver: Driver, state: CallState, tool: Tool, agent: Agent[Any], given: tuple[Any] | None) -> None:
@@ -108,13 +110,14 @@ async def _written(driver: Driver, path: Path, state: CallState, flush: Callable
                 journal.add(f.Left(state.call.id, attempt, at=journal.now(), path=path))
 
 
-def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], Any]:
-    """The arguments that run, and the same as the body takes them; or `InvalidArguments`."""
+def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """The arguments as they were approved, those that run, and these as the body takes them; or `InvalidArguments`."""
     read = driver.read.pop((path, state.call.id), None)
     if read is not None and read.value is not None:
-        return read.value, read.bound
-    args = tool.canonical(effective(state))
-    return args, tool.bind(args)
+        return read.value, read.value, read.bound
+    shown = effective(state)
+    args = tool.canonical(shown)
+    return shown, args, tool.bind(args)
 
 
 async def _entered(
@@ -161,16 +164,20 @@ async def _guarded(
         raise
 
 
-def check_digest(driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> None:
-    """What was approved by a person is bound to a digest; what runs must have the same."""
+def check_digest(
+    driver: Driver, path: Path, state: CallState, tool: Tool, shown: dict[str, Any], args: dict[str, Any]
+) -> None:
+    """What was approved by a person is bound to a digest of what was shown; what runs must be the same."""
     if state.digest is None:
         return
-    definitions = [tool.fingerprint]
+    run = driver.journal.run
+    same = state.digest == action_digest(run, path, state, tool.name, tool.fingerprint, shown)
     if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
-        definitions.append(state.call.definition or "")
-    run, shown = driver.journal.run, effective(state)
-    same = state.digest in [action_digest(run, path, state, tool.name, mark, shown) for mark in definitions]
-    if not same or (len(definitions) == 1 and args != shown):
+        was = state.call.definition or ""
+        same = same or state.digest == action_digest(run, path, state, tool.name, was, shown)
+    else:
+        same = same and args == shown
+    if not same:
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")
 
 

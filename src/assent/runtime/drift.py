@@ -5,8 +5,7 @@ What an open call needs must be as it was, or somebody says that it may be as it
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Raw
@@ -37,7 +36,7 @@ def fit(journal: Journal, cast: Cast, on_change: OnChange) -> list[str]:
 
 def _fit_calls(journal: Journal, cast: Cast, run: Run, path: Path, on_change: OnChange) -> None:
     for state in list(run.open.values()):
-        readable(lambda state=state: state.proposal)  # type: ignore[misc]
+        _read(state)
         if state.phase in (NEW, ASKED, READY):
             _fit_call(journal, cast, path, state, on_change)
         elif state.child is not None:
@@ -120,8 +119,10 @@ def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
     out: list[str] = []
     was = run.definition
     if was is not None and run.concluded is None:
-        marks = was.tools or root.marks.get(was.digest, {})
-        out += [f"{whose}{change}" for change in changes(was, marks, cast.seat(run.agent))]
+        seat = cast.seat(run.agent)
+        if not same_definition(was, seat.defined()):
+            marks = was.tools or root.marks.get(was.digest, {})
+            out += [f"{whose}{change}" for change in changes(was, marks, seat)]
     for state in run.open.values():
         if state.child is not None:
             out += _changes(root, cast, state.child, f"under call {state.call.id} of {state.tool}: ")
@@ -131,8 +132,6 @@ def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
 def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
     """What of an agent's definition, and of its tools by their marks, is not as the run last knew it."""
     now = seat.defined()
-    if same_definition(was, now):
-        return []
     out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
     out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
     out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]
@@ -149,9 +148,18 @@ def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
     return out
 
 
-def readable(view: Callable[[], Any]) -> Any:
-    """Look into the provider's items of a loaded run, which nobody has looked into yet."""
+UNREADABLE = (msgspec.MsgspecError, IndexError, KeyError, AttributeError, TypeError, BadJSON)
+"""What comes of looking into a provider's item of a loaded run that is damaged: nobody has looked into it yet."""
+
+
+def _read(state: CallState) -> None:
+    """See that a call can be read."""
     try:
-        return view()
-    except (msgspec.MsgspecError, IndexError, KeyError, AttributeError, TypeError, BadJSON) as error:
-        raise UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).") from None
+        _ = state.proposal
+    except UNREADABLE as error:
+        raise damaged(error) from None
+
+
+def damaged(error: Exception) -> UnreadableState:
+    """What is wrong with a saved run whose items cannot be read."""
+    return UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).")

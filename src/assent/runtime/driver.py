@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..agent import Agent
@@ -45,7 +45,7 @@ from .guarding import guard_input, input_guardrails, tripwire
 from .history import keep, patience
 from .journal import Journal
 from .judging import judge_all, judge_one, tell
-from .model_call import Offer, ask_model
+from .model_call import ask_model
 from .view import Outputs, View
 
 if TYPE_CHECKING:
@@ -61,6 +61,32 @@ Key = tuple[Path, str | None]
 
 class Driver:
     """One drive of one run."""
+
+    keeper: Keeper | None = None
+    """Writes the run to its store, if it lives in one."""
+    past: Sequence[Item] = ()
+    """What was said in the runs that this one follows."""
+    kept: int | None = None
+    """How many items of the run are in the session."""
+    writing: asyncio.Task[None] | None = None
+    """What is being written to the session."""
+    loading: asyncio.Timeout | None = None
+    """The limit on reading the session, which there is once the run is told to stop."""
+    observer: Observer | None = None
+    """Makes spans of the run, if it is traced."""
+    on_delta: Callable[[Item], None] | None = None
+    gentle = False
+    """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
+    stop: Literal["immediate", "after_turn"] | None = None
+    unseen: Sequence[f.AnyFact] = ()
+    """What was recorded while nobody drove the run."""
+    hears = False
+    """Whether hooks are told of questions and verdicts: from when an agent has the word that has any."""
+    left: RunState[Any] | None = None
+    """The run as it was left, once somebody has it."""
+    task: asyncio.Task[Any] | None = None
+    cancels = 0
+    """How often the task had been told to stop when the drive began."""
 
     def __init__(
         self,
@@ -78,29 +104,13 @@ class Driver:
         self.config = config
         self.audience = Audience(hooks)
         self.session = session
-        self.keeper: Keeper | None = None
-        """Writes the run to its store, if it lives in one."""
-        self.before: list[Run] = []
-        """The runs that this one follows, the oldest first,"""
-        self.past: list[Item] = []
-        """and what was said in them."""
-        self.kept: int | None = None
-        """How many items of the run are in the session."""
-        self.writing: asyncio.Task[None] | None = None
-        """What is being written to the session."""
-        self.loading: asyncio.Timeout | None = None
-        """The limit on reading the session, which there is once the run is told to stop."""
+        self.outputs = outputs
+        """What bodies gave in this process, as Python objects."""
         self.home = Home()
         self.control = RunControl(self, journal, cast, self.home)
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self.control)
-        self.outputs = outputs
-        """What bodies gave in this process, as Python objects."""
-        self.observer: Observer | None = None
-        """Makes spans of the run, if it is traced."""
-        self.on_delta: Callable[[Item], None] | None = None
-        self.gentle = False
-        """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
-        self.stop: Literal["immediate", "after_turn"] | None = None
+        self.before: list[Run] = []
+        """The runs that this one follows, the oldest first."""
         self.busy: dict[Key, asyncio.Task[None]] = {}
         self.dropped: set[asyncio.Task[None]] = set()
         """Work that was cancelled on purpose, because what it is for has failed."""
@@ -110,15 +120,8 @@ class Driver:
         """Where a guardrail has stopped the run, from the moment it has."""
         self.errors: dict[Path, Exception] = {}
         """Why branches were closed in this drive."""
-        self.unseen: list[f.AnyFact] = []
-        """What was recorded while nobody drove the run."""
         self.read: dict[tuple[Path, str], Arguments] = {}
         """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
-        self.offers: dict[Path, Offer] = {}
-        self.left: RunState[Any] | None = None
-        """The run as it was left, once somebody has it."""
-        self.task: asyncio.Task[Any] | None = None
-        self.cancels = 0
         limit = config.max_parallel_tools
         self.slots = asyncio.Semaphore(limit) if limit is not None else None
 
@@ -126,7 +129,7 @@ class Driver:
 
     async def drive(self) -> None:
         """Go on until the run waits for somebody or is over."""
-        self.task = asyncio.current_task()
+        self.task = asyncio.current_task(self.home.loop)
         assert self.task is not None, "a coroutine that runs is in a task"
         self.cancels = self.task.cancelling()
         self._listen()
@@ -155,40 +158,54 @@ class Driver:
                 self._close_tripped()
 
     def _listen(self) -> None:
-        audience = self.audience
-        if audience.wants(self.cast.root) or self.cast.leads_on():  # to agents that may have hooks of their own
-            for fact in self.unseen:
-                audience.note(fact)
-            self.journal.listen(audience.note)
-        for path, state in open_branches(self.journal.run):
+        audience, run = self.audience, self.journal.run
+        if audience.hooks is not None or self._is_hooked(run):
+            self.hear()
+        for path, state in open_branches(run):
             tool = self.cast.of(state).tools.get(state.tool)
             if isinstance(tool, AgentTool):
                 audience.follow(self, path, tool, state)
-        for fact in self.unseen if audience.streams else ():
-            audience.heard(self, fact)
+        if audience.streams:
+            for fact in self.unseen:
+                audience.heard(self, fact)
+
+    def _is_hooked(self, run: Run) -> bool:
+        """Whether an agent that has the word, in the run or in a branch that is open, has hooks of its own."""
+        if run.agent and self.cast.seat(run.agent).agent.hooks is not None:
+            return True
+        return any(self._is_hooked(state.child) for state in run.open.values() if state.child is not None)
+
+    def hear(self) -> None:
+        """Have hooks told of questions and verdicts from now on, and of those that came while nobody drove the run."""
+        if not self.hears:
+            self.hears = True
+            for fact in self.unseen:
+                self.audience.note(fact)
+            self.journal.listen(self.audience.note)
 
     def _take_up(self) -> None:
         """What time has decided, and what a guardrail has stopped, before this drive."""
-        late = overdue(self.journal.run, self.journal.now())
+        run = self.journal.run
+        late = overdue(run, self.journal.now()) if run.open else []
         if late:
             self.journal.append(late)
-        for path in [(), *(path for path, _ in open_branches(self.journal.run))]:
-            cut_off = tripwire(self, path)
+        for path, each in [((), run), *((path, state.child) for path, state in open_branches(run))]:
+            cut_off = tripwire(self, path) if each is not None and each.guarded else None
             if cut_off is not None:
                 self.fail(path, cut_off)
 
     async def _drive(self, task: asyncio.Task[Any]) -> None:
-        busy = self.busy
+        busy, broken, audience, journal = self.busy, self.broken, self.audience, self.journal
         self._take_up()
         while True:
             if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
                 raise asyncio.CancelledError
-            if self.audience.expects:
-                await self._attempt((), self.audience.deliver(self))
-            todo = owed(self.journal.run, busy)
-            if busy or self.broken or self.stop is not None:
+            if audience.noted or audience.waiting:
+                await self._attempt((), audience.deliver(self))
+            todo = owed(journal.run, busy)
+            if busy or broken or self.stop is not None:
                 todo = self._allowed(todo)
-                if self.broken and self._give_up():
+                if broken and self._give_up():
                     continue
             if not todo:
                 if not busy:
@@ -196,18 +213,19 @@ class Driver:
                 await self._wait()
             elif len(todo) == 1 and not busy and not self.gentle:
                 effect = todo[0]
-                if self.keeper is not None and type(effect) is f.AskModel:
+                kind = type(effect)
+                if kind is f.AskModel and self.keeper is not None:
                     self.keeper.kick()  # meanwhile
-                work = PERFORM[type(effect)](self, effect)
+                work = PERFORM[kind](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
-                    await (asyncio.create_task(work) if type(effect) is f.Execute and self._has_body(effect) else work)
+                    await (self.home.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
             else:
                 await self._perform(todo)
 
-    def _has_body(self, effect: f.Execute) -> bool:
+    def _has_body(self, effect: f.AnyEffect) -> bool:
         return self.state_of(effect).call.kind != "agent"
 
     async def _attempt(self, path: Path, work: Any) -> None:
@@ -295,7 +313,8 @@ class Driver:
 
     def stopped(self, path: Path) -> bool:
         """Whether this run or branch, or one that it is in, has failed: what has not begun, does not begin."""
-        return any(under(path, where) for where in (*self.tripped, *self.broken))
+        failed = bool(self.tripped or self.broken)
+        return failed and any(under(path, where) for where in (*self.tripped, *self.broken))
 
     def _give_up(self) -> bool:
         """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
@@ -390,7 +409,7 @@ class Driver:
     def restart(self) -> None:
         """Forget how a drive ended: what is in the journal has changed."""
         self.kept = None
-        for kept in (self.broken, self.tripped, self.errors, self.read, self.offers, self.dropped):
+        for kept in (self.broken, self.tripped, self.errors, self.read, self.dropped):
             kept.clear()
 
     # -- what others need to know ----------------------------------------------------------------
@@ -461,7 +480,7 @@ def under(path: Path, branch: Path) -> bool:
 def open_branches(run: Run, path: Path = ()) -> list[tuple[Path, CallState]]:
     """The branches that are being worked on, each with the call that opened it."""
     out: list[tuple[Path, CallState]] = []
-    for id, state in run.open.items():
+    for id, state in run.open.items() if run.branches else ():
         if state.child is not None:
             out += [((*path, id), state), *open_branches(state.child, (*path, id))]
     return out

@@ -60,9 +60,9 @@ class Journal:
             for fact in facts:
                 listener(fact)
 
-    def fork(self) -> Journal:
-        """A journal of its own with the same past."""
-        return Journal(self.facts.copy(), self.run.fork(), self.clock)
+    def copy(self) -> Journal:
+        """A journal with the same past, and with the same run: whoever adds to it needs a fork of that."""
+        return Journal(self.facts.copy(), self.run, self.clock)
 
 
 def made_outside(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:

@@ -56,10 +56,15 @@ async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
         driver.fail(effects[0].path, error)
 
 
-async def _verdict(driver: Driver, case: Case) -> Judgement | None:
+def _verdict(driver: Driver, case: Case) -> Coroutine[Any, Any, Judgement | None]:
     """The verdict on a case; None if a guardrail that looks before it has failed where the case is."""
+    return _guarded(driver, case) if early(case, driver.config) else judge(case)
+
+
+async def _guarded(driver: Driver, case: Case) -> Judgement | None:
+    """The verdict on a case that the tool's guardrails look at first."""
     tool, args = case.tool, case.args
-    if tool is not None and args is not None and args.value is not None and early(case, driver.config):
+    if tool is not None and args is not None and args.value is not None:
         try:
             refused = await guard_call(driver, case.path, case.state, tool, args.value)
         except Exception as error:

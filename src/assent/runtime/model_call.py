@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from ..agent import Agent, model_of, schema_of, toolbox_of
+from ..agent import Agent, Toolbox, model_of, schema_of, toolbox_of
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.run import Entry, Run, Turn
 from ..core.transcript import Item, news, transcript
 from ..errors import ModelFailed, UnreadableState, UsageError
-from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
+from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ..tools.tool import Tool
 from .asking import HERE, Hook
-from .cast import Seat
 from .definition import definition, same_definition
 from .history import keep
 from .value import output_json
@@ -33,37 +32,26 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 
 
-class Offer:
-    """What one agent's model was offered last in this drive."""
-
-    __slots__ = ("names", "output", "parts", "specs")
-
-    def __init__(self) -> None:
-        self.parts: tuple[Any, ...] = ()
-        """What the definition was made of that was recorded last."""
-        self.names: dict[str, Tool] = {}
-        """The tools that are enabled."""
-        self.specs: tuple[ToolSpec, ...] = ()
-        self.output: OutputSpec | None = None
-
-
 async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     """Ask the model whose word it is, and record its reply."""
     path = effect.path
-    run = driver.journal.run.at(path) if path else driver.journal.run
-    seat = driver.cast.seat(run.agent)
-    agent = seat.agent
+    run = driver.run_at(path)
+    agent = driver.cast.seat(run.agent).agent
     if driver.session is not None and not path:
         await keep(driver, driver.session)
     hooked = driver.audience.wants(agent)
-    if run.definition is None and hooked:
-        await driver.audience.tell(driver.ctx, "agent_start", agent)
+    if hooked:
+        driver.hear()
+        if run.definition is None:
+            await driver.audience.tell(driver.ctx, "agent_start", agent)
     model, hook = _model(driver, agent), None
     within = getattr(model, "within", None)
     if within is not None:  # a model with hooks around it, which want to know the run that they are in
         hook = Hook(driver.journal, path)
         model = within(driver, hook)
-    offer = await _offer(driver, run, seat, path)
+    box = toolbox_of(agent)
+    _define(driver, run, agent, box.tools, path)
+    offer = await _enabled(driver, box, agent) if box.choosy else box
     told = agent.instructions
     if callable(told):
         made = told(driver.ctx, agent)
@@ -102,8 +90,10 @@ async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelRespons
     return reply
 
 
-def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Offer) -> ModelRequest:
-    settings = agent.model_settings.resolve(driver.config.model_settings)
+def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox) -> ModelRequest:
+    settings, given = agent.model_settings, driver.config.model_settings
+    if given is not None:
+        settings = settings.resolve(given)
     if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
         last = next((entry for entry in reversed(run.entries) if type(entry) is Turn), None)
         if last is not None and last.calls and last.agent == run.agent:
@@ -113,7 +103,7 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
         heard = _heard(run, transcript)
         if driver.past and run is driver.journal.run and not any(_filtered(entry) for entry in run.entries):
             heard = [*driver.past, *heard]
-        return ModelRequest(told, heard, offer.specs, offer.output, settings)
+        return ModelRequest(told, heard, offer.specs, _output(agent), settings)
     replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
     reply, conversation = next(replies, None), kept.get("id")
     chain = reply.id if reply is not None and conversation is None else None
@@ -121,7 +111,7 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
     if not known:  # the provider has nothing of this run, and at most what was before it
         chain = kept.get("previous")
     heard = _heard(run, news if known else transcript)
-    return ModelRequest(told, heard, offer.specs, offer.output, settings, chain, conversation)
+    return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation)
 
 
 def _filtered(entry: Entry) -> bool:
@@ -143,29 +133,29 @@ def _model(driver: Driver, agent: Agent[Any]) -> Model:
     return model
 
 
-async def _offer(driver: Driver, run: Run, seat: Seat, path: Path) -> Offer:
-    """Record the agent's definition where it is a new one, and settle which tools the model is offered."""
-    agent, box = seat.agent, toolbox_of(seat.agent)
-    tools = box.tools
-    offer = driver.offers.get(path)
-    if offer is None:
-        offer = driver.offers[path] = Offer()
-    parts = (tools, agent.instructions, agent.model, agent.output_type, agent.tool_use_behavior)
-    if run.definition is None or parts != offer.parts:
-        offer.parts = parts
-        fact = definition(agent, tools)
-        if run.definition is None or not same_definition(run.definition, fact):
-            known = fact.digest in driver.journal.run.marks
-            driver.journal.add(replace(fact, tools={} if known else fact.tools, path=path))
-        shape = schema_of(agent)
-        schema = shape.json_schema if shape is not None else None
-        offer.output = OutputSpec(shape.name, schema, shape.strict) if shape is not None and schema else None
-    if not box.choosy:
-        offer.names, offer.specs = tools, box.specs
-    else:
-        offer.names = {n: tool for n, tool in tools.items() if await enabled(driver, tool, agent)}
-        offer.specs = tuple(tool.spec for tool in offer.names.values())
-    return offer
+def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
+    """Record the agent's definition where it is a new one."""
+    fact, last = definition(agent, tools), run.definition
+    if last is fact or (last is not None and same_definition(last, fact)):
+        return
+    known = fact.digest in driver.journal.run.marks
+    if known or path:
+        fact = replace(fact, tools={} if known else fact.tools, path=path)
+    driver.journal.add(fact)
+
+
+async def _enabled(driver: Driver, box: Toolbox, agent: Agent[Any]) -> Toolbox:
+    """The tools that are enabled now."""
+    tools = {name: tool for name, tool in box.tools.items() if await enabled(driver, tool, agent)}
+    return replace(box, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+
+
+def _output(agent: Agent[Any]) -> OutputSpec | None:
+    """The shape that the agent's final output must have, if the model can be shown it."""
+    shape = schema_of(agent) if agent.output_type is not None else None
+    if shape is None or not shape.json_schema:
+        return None
+    return OutputSpec(shape.name, shape.json_schema, shape.strict)
 
 
 async def enabled(driver: Driver, tool: Tool, agent: Agent[Any]) -> bool:
@@ -198,28 +188,36 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
     return reply
 
 
-def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Offer) -> f.Replied:
-    calls: list[f.Call] = []
-    number = len(run.calls)
-    answered = _answered(reply.output)
-    for index, item in enumerate(reply.output):
-        name = called(item)
-        if name is not None and item.get("call_id") not in answered:
-            tool = offer.names.get(name)
-            number += 1
-            id, name = f"c{number}", clean_text(name)[0]
-            calls.append(f.Call(id, name, index, tool.kind, tool.fingerprint) if tool else f.Call(id, name, index))
+def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
+    calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
         items,
         None if effect.saw == run.said and driver.keeper is None else effect.saw,
-        tuple(calls),
+        calls,
         reply.usage.numbers(),
         clean_text(reply.response_id)[0] if reply.response_id else None,
         note,
         at=driver.journal.now(),
         path=effect.path,
     )
+
+
+def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
+    """The calls of a reply that are to be judged, each as the tool that was offered under its name."""
+    calls: list[f.Call] = []
+    number, answered = len(run.calls), _answered(items) if len(items) > 1 else ()
+    for index, item in enumerate(items):
+        name = called(item)
+        if name is None or item.get("call_id") in answered:
+            continue
+        number += 1
+        tool = offer.tools.get(name)
+        if tool is None:
+            calls.append(f.Call(f"c{number}", clean_text(name)[0], index))
+        else:
+            calls.append(f.Call(f"c{number}", name, index, tool.kind, tool.fingerprint))
+    return tuple(calls)
 
 
 def _answered(items: list[Item]) -> set[str]:
@@ -235,8 +233,8 @@ def called(item: Any) -> str | None:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
     if kind != "function_call":
         return None
-    name, arguments = item.get("name"), item.get("arguments")
-    call_id, id = item.get("call_id", ""), item.get("id", "")
-    if not (type(name) is type(arguments) is str and type(call_id or "") is type(id or "") is str):
+    name: str | None = item.get("name")
+    told = (name, item.get("arguments"), item.get("call_id") or "", item.get("id") or "")
+    if {*map(type, told)} != {str}:
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
     return name

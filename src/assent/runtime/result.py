@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -33,13 +33,14 @@ R = TypeVar("R")
 class RunResultBase:
     """What plain and streamed results share. Everything covers the whole run, not only the last resume."""
 
+    _released: str | None = None
+    _final: tuple[object, Any] = (None, None)
+    _found: Mapping[str, list[Any]] = {}
+    """What guardrails found, once the agents that have them are released."""
+
     def __init__(self, driver: Driver, path: tuple[str, ...] = ()) -> None:
         self._driver = driver
         self._path = path
-        self._released: str | None = None
-        self._final: tuple[object, Any] = (None, None)
-        self._found: dict[str, list[Any]] = {}
-        """What guardrails found, once the agents that have them are released."""
 
     @property
     def _view(self) -> View:
@@ -155,7 +156,6 @@ class RunResultBase:
         self._driver.cast = self._driver.control.cast = state._cast
         self._driver.audience.hooks = None
         self._driver.audience.streams.clear()
-        self._driver.offers.clear()
 
     def __repr__(self) -> str:
         run = self._driver.run_at(self._path)

@@ -13,7 +13,7 @@ from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import holds
-from ..core.run import Run, status
+from ..core.run import Run, exhausted, status
 from ..core.transcript import Item
 from ..errors import (
     ContextMissing,
@@ -331,7 +331,7 @@ def resume(
     driver.observer = observed(driver, began, resumed=True)
     state._spent = True
     driver.unseen = list(made_outside(journal.facts[state._heard :]))
-    driver.audience.noted = state._untold
+    driver.audience.noted += state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
@@ -415,7 +415,7 @@ async def _driven(driver: Driver, begin: Any) -> None:
             await _load(driver, begin)
         await drive_through(driver)
         run = driver.journal.run
-        if not run.open and status(run) == "exhausted":
+        if exhausted(run):
             raise MaxTurnsExceeded(
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from ..approval.terms import GrantTerms
 from ..core import codec
 from ..core import facts as f
 from ..core.run import Run, status
+from ..core.transcript import forget
 from ..errors import (
     GrantNotFound,
     IllegalFact,
@@ -32,7 +33,7 @@ from ..version import __version__
 from . import saved_context, tracing
 from .cast import Cast
 from .decider import Always, always, record
-from .drift import OnChange, fit, readable
+from .drift import UNREADABLE, OnChange, damaged, fit
 from .journal import Journal
 from .signature import SigningKey, sign, verify
 from .tracing import Tracing
@@ -99,6 +100,16 @@ NOT_KEPT = Kept()
 class RunState(Generic[T]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
+    _borrows = False
+    """Whether the run is still that of the drive which left it. Saving needs no more than the facts."""
+    _spent = False
+    _kept = NOT_KEPT
+    """What a store has of it, if it lives in one."""
+    _heard = 0
+    """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
+    _untold: Sequence[f.AnyFact] = ()
+    """but for these."""
+
     def __init__(
         self,
         journal: Journal,
@@ -107,20 +118,23 @@ class RunState(Generic[T]):
         outputs: Outputs | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self._journal = journal
+        self._held = journal
         self._cast = cast
         self._context = context
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
-        self._spent = False
-        self._kept = NOT_KEPT
-        """What a store has of it, if it lives in one."""
-        self._heard = 0
-        """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
-        self._untold: list[f.AnyFact] = []
-        """but for these."""
         self.changes: list[str] = []
         """What of the agent's definition is not as it was when the state was saved."""
+
+    @property
+    def _journal(self) -> Journal:
+        """The journal, with a run of its own."""
+        held = self._held
+        if self._borrows:
+            self._borrows = False
+            moved = held.run.seq != len(held.facts)  # a body that was cut off may still step, in its thread
+            held.run = codec.replay(held.facts) if moved else held.run.fork()
+        return held
 
     def __repr__(self) -> str:
         run = self._journal.run
@@ -294,7 +308,7 @@ class RunState(Generic[T]):
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
         saved = codec.Saved(
-            codec.SCHEMA, __version__, self._journal.facts, context, kind, tracing=traced, stored=self._kept.facts
+            codec.SCHEMA, __version__, self._held.facts, context, kind, tracing=traced, stored=self._kept.facts
         )
         if key is not None:
             sign(saved, key)
@@ -379,7 +393,10 @@ class RunState(Generic[T]):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
-        waiting = readable(lambda: View(run, None, {}).interruptions())
+        try:
+            waiting = View(run, None, {}).interruptions()
+        except UNREADABLE as error:
+            raise damaged(error) from None
         return Peek(saved.schema, saved.assent, run.id, agent_name(run), status(run), waiting)
 
 
@@ -416,14 +433,15 @@ def state_of(
 def left_by(driver: Driver) -> RunState[Any]:
     """The run as a drive has left it: one state for one pause, whoever asks, or it could be resumed twice."""
     if driver.left is None:
-        journal, outputs = driver.journal.fork(), dict(driver.outputs)
+        journal, outputs = driver.journal.copy(), dict(driver.outputs)
+        forget(journal.run)
         keeper = driver.keeper
         if keeper is not None and keeper.unwritten:  # those that are stored come first, as they do in the store
             waiting = {id(fact) for fact in keeper.unwritten}
             journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + keeper.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
-        driver.control.taken = True
-        state._heard, state._untold = len(journal.facts), list(driver.audience.noted)
+        state._borrows = driver.control.taken = True
+        state._heard, state._untold = len(journal.facts), tuple(driver.audience.noted)
         if keeper is not None:
             worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
             state._kept = Kept(keeper.seq, worker, keeper.fence, keeper.saved)

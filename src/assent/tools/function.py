@@ -65,7 +65,7 @@ class FunctionTool(Tool):
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments with the schema's defaults filled in; nothing is coerced."""
-        return self.schema.canonical(args)
+        return self.schema.canonical(args) if self.schema.fills else args
 
     def bind(self, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments as the function takes them, or `InvalidArguments`."""

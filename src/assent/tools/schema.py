@@ -50,6 +50,13 @@ class FunctionSchema:
     _defaults: Json = field(repr=False, compare=False)
     _validate: Callable[[bytes], BaseModel] = field(repr=False, compare=False)
     _call: _Call = field(repr=False, compare=False)
+    _plain: dict[str, type] | None = field(repr=False, compare=False)
+    """The type of each parameter, if JSON has them all: what is of its type already needs no validation."""
+
+    @property
+    def fills(self) -> bool:
+        """Whether there is any default to fill in."""
+        return self._plan is not None
 
     @property
     def defaults(self) -> Json:
@@ -67,6 +74,11 @@ class FunctionSchema:
         """Validate `args` into the positional and keyword arguments of a call, the context not among them."""
         if not self._defaults.keys() <= args.keys():
             args = {**self._defaults, **args}
+        plain = self._plain
+        if plain is not None and args.keys() == plain.keys():
+            given = [*map(args.__getitem__, plain)]
+            if [*map(type, given)] == [*plain.values()]:
+                return given, {}
         return self._call.arguments(_validated(self._validate, args).__dict__)
 
 
@@ -100,6 +112,7 @@ def function_schema(
         _defaults=plan.defaults,
         _validate=model.__pydantic_validator__.validate_json,
         _call=_Call.of(parameters, signature.context),
+        _plain=_plain_types(parameters),
     )
 
 
@@ -235,6 +248,19 @@ def _attempt(tool: str, parameters: Iterable[_Parameter]) -> tuple[type[BaseMode
     # The blank keeps the model's name apart from those of the user's own types among the schema's definitions.
     model = create_model(f"{tool} arguments", __config__=ConfigDict(extra="forbid"), **fields)
     return model, model.model_json_schema(by_alias=True, schema_generator=Generator)
+
+
+def _plain_types(parameters: Sequence[_Parameter]) -> dict[str, type] | None:
+    """The parameters' types by name, where each takes just what JSON has, as it is, by position."""
+    for each in parameters:
+        if each.hint not in _JSON_TYPES or each.kind not in POSITIONAL:
+            return None
+        if each.default.metadata or each.default.default is None:  # it has more to say than its type
+            return None
+    return {each.name: each.hint for each in parameters}
+
+
+_JSON_TYPES: Final = (str, int, float, bool)
 
 
 def _definition(parameter: _Parameter) -> Any:
