@@ -20,8 +20,11 @@ from assent import (
     Runner,
     RunState,
     ToolContext,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailData,
     UsageError,
     function_tool,
+    tool_input_guardrail,
 )
 from assent.core import facts as f
 from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed
@@ -182,6 +185,29 @@ async def test_a_run_that_somebody_drives_is_not_taken_with_a_write() -> None:
     assert (result.final_output, sent) == ("done", [("bob", 1)])
     with pytest.raises(Overtaken):
         await Runner.run(agent, busy.value.state, store=store)
+
+
+async def test_no_model_is_asked_before_a_run_is_taken() -> None:
+    asked: list[list[str]] = []
+
+    def think(request: Any) -> str:
+        asked.append([type(fact).__name__ for change in store.changes for fact in change.facts])
+        return "done"
+
+    @tool_input_guardrail
+    async def look(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        return ToolGuardrailFunctionOutput.reject_content("not today")
+
+    store = Watched()
+    send, sent = sending(needs_approval=True, tool_input_guardrails=[look])
+    agent = scripted(call("send", {"to": "bob"}), think, tools=[send])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    loaded = await store.load(question.run)
+    store.changes.clear()
+    assert (await Runner.run(agent, loaded, store=store)).final_output == "done"
+    assert sent == [] and "Refused" in asked[0] and store.changes[0].take
 
 
 async def test_a_run_that_was_taken_and_given_back_meanwhile_goes_on() -> None:
