@@ -159,11 +159,11 @@ def idle(group: str, first: int, runs: int) -> Case:
     return Case(f"{group}-idle-{first + runs}", group, label, "idle", params, 1, fresh=True)
 
 
-def threads(prior: int, repetitions: int) -> tuple[Case, ...]:
-    """A thread that waits after so many turns, on each saver."""
-    label = f"after {counted(prior, 'turn')}"
+def threads(prior: int, cycles: int, repetitions: int) -> tuple[Case, ...]:
+    """Threads that wait after so many turns, on each saver."""
+    label, params = f"after {counted(prior, 'turn')}", {"prior": prior, "cycles": cycles}
     return tuple(
-        Case(f"threads-{saver}-{prior}", f"threads-{saver}", label, "thread", {"prior": prior}, repetitions, prior)
+        Case(f"threads-{saver}-{prior}", f"threads-{saver}", label, "thread", params, repetitions, prior, means=True)
         for saver in THREADS
     )
 
@@ -197,7 +197,7 @@ CASES = (
     *(stored("postgres", 10, 5, runs=8), stored("postgres", 80, 5), stored("postgres", 400, 1)),
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
     inbox(1000, 3),
-    *(*threads(0, 40), *threads(10, 15), *threads(100, 5)),
+    *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
 )
 """What `make bench` measures."""
 
@@ -211,7 +211,7 @@ SMOKE = (
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
-    *(*threads(0, 1), *threads(2, 1)),
+    *(*threads(0, 2, 1), *threads(2, 1, 1)),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 

@@ -158,20 +158,25 @@ class Driver(ABC):
         with clock.phase("resume"):
             return await self.resume(agent, state)
 
-    async def thread(self, clock: Clock, prior: int) -> None:
-        """To an interrupt after so many turns, and from the answer to the end, where nothing is new: not the database,
-        not the connection, not the code."""
+    async def thread(self, clock: Clock, prior: int, cycles: int) -> None:
+        """To an interrupt after so many turns, and from the answer to the end: the mean of so many threads.
+
+        A third as many come before and are not timed, so that nothing is new: not the database, not the connection, not
+        its statements, not the code.
+        """
         self.script.respond = self._replies([*map(self.calls, range(prior)), self.calls(prior, WIRE)])
         async with self.ready() as agent:
-            await self.resume(agent, self.approve(self.keep(await self.begin(agent))))
-            forget()
-            with clock.phase("to interrupt"):
-                outcome = await self.begin(agent)
-            self._check_paused(outcome, 1)
-            state = self.approve(self.keep(outcome))
-            with clock.phase("to the end"):
-                outcome = await self.resume(agent, state)
-            self._check(outcome, [answer(turn) for turn in range(prior + 1)], lookups=prior, wires=1)
+            for _ in range(cycles // 3 + 1):
+                await self.resume(agent, self.approve(self.keep(await self.begin(agent))))
+            for _ in range(cycles):
+                forget()
+                with clock.phase("to interrupt", shares=cycles):
+                    outcome = await self.begin(agent)
+                self._check_paused(outcome, 1)
+                state = self.approve(self.keep(outcome))
+                with clock.phase("to the end", shares=cycles):
+                    outcome = await self.resume(agent, state)
+                self._check(outcome, [answer(turn) for turn in range(prior + 1)], lookups=prior, wires=1)
 
     async def stages(self, clock: Clock, stages: int) -> None:
         """One run with so many approvals in a row, saved and loaded at each."""
