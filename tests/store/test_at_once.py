@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,6 +20,7 @@ from assent.core.codec import replay
 from assent.core.facts import AnyFact
 from assent.core.run import Run
 from assent.errors import AssentError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
+from assent.runtime.blocking import block
 from assent.store import Change, Lease, PostgresStore, SavedContext
 from assent.store.packing import LARGE
 from assent.store.sql import postgres_append as appending
@@ -730,3 +732,34 @@ async def test_a_statement_that_takes_too_long_is_given_up_and_nothing_is_writte
             assert ways.of() == ["once"]
         await store.append(change)
         assert len((await store.read("r1")).facts) == 3
+
+
+def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str) -> None:
+    main, heard = threading.get_ident(), threading.Event()
+    store = PostgresStore(url, upgrade=True)
+    script = block(Script(store).begin())
+    change = script.change(f.Cancelled("ann"))
+    with psycopg.connect(url) as holder:
+        holder.execute("UPDATE assent_runs SET waiting = waiting")
+
+        def press() -> None:
+            _blocked(url, holder.info.backend_pid)
+            while not heard.wait(0.05):  # once asks, and twice insists
+                signal.pthread_kill(main, signal.SIGINT)
+
+        pressing = threading.Thread(target=press)
+        pressing.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                block(store.append(change))
+        finally:
+            heard.set()
+            pressing.join(30)
+        with behind(url) as connection:  # or the statement, for which nobody waits any more, would go on to wait for us
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))",
+                (holder.info.backend_pid,),
+            )
+    block(store.append(change))
+    assert len(block(store.read("r1")).facts) == 3
+    block(store.close())

@@ -8,6 +8,7 @@ all values are sent and received in the server's own binary form.
 from __future__ import annotations
 
 import re
+import select
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -93,7 +94,40 @@ class Prepared:
 
     def execute(self, line: PGconn, given: list[Any]) -> PGresult:
         """What the server answers, on a connection to which the statement is known."""
-        return _checked(line, line.exec_prepared(self._name, given, self._formats, _BINARY))
+        line.send_query_prepared(self._name, given, self._formats, _BINARY)
+        return _checked(line, _answer(line))
+
+
+def _answer(line: PGconn) -> PGresult:
+    """What comes back. It is waited for in Python and not in libpq, so that Ctrl-C is heard meanwhile."""
+    while line.flush():  # there is more to send than the system takes at one go; it may say something before the end
+        _wait(line.socket, True)
+        line.consume_input()
+    first = None
+    while True:
+        while line.is_busy():
+            _wait(line.socket, False)
+            line.consume_input()
+        found = line.get_result()
+        if found is None:
+            break
+        first = first or found
+    if first is None:
+        raise psycopg.OperationalError("the server has not answered")
+    return first
+
+
+if hasattr(select, "poll"):
+
+    def _wait(socket: int, sending: bool) -> None:
+        poll = select.poll()
+        poll.register(socket, select.POLLIN | select.POLLOUT if sending else select.POLLIN)
+        poll.poll()
+
+else:
+
+    def _wait(socket: int, sending: bool) -> None:
+        select.select([socket], [socket] if sending else [], [])
 
 
 def _checked(line: PGconn, result: PGresult) -> PGresult:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
@@ -41,6 +42,7 @@ UNPREPARED = "26000"
 ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006"}
 """What one statement could not do, and a transaction of several can, or can say why not: besides those, the character
 0 in a text, by itself and in JSON; a row that is there already; and a session that writes only when it is told to."""
+OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 REST = 10.0
 """After how many seconds a connection is first asked whether it is still there."""
 WHY = {
@@ -285,11 +287,11 @@ class Server:
 
     def _clear(self, connection: psycopg.Connection[Any]) -> bool:
         """Leave nothing open; whether the connection was lost, and then all others are not trusted any more."""
-        idle = psycopg.pq.TransactionStatus.IDLE
-        if not connection.closed and connection.info.transaction_status != idle:
+        line = connection.pgconn
+        if line.transaction_status in OPEN:
             with suppress(psycopg.Error):
-                connection.pgconn.exec_(b"ROLLBACK")  # after one that it knows of, psycopg forgets all that is prepared
-        if connection.closed or connection.info.transaction_status != idle:
+                line.exec_(b"ROLLBACK")  # after one that it knows of, psycopg forgets all that is prepared
+        if line.transaction_status != TransactionStatus.IDLE:  # lost, or somebody did not want to wait for the answer
             self._pool.give_up()
             self._ready.clear()
             return True
