@@ -1,6 +1,7 @@
 """Agents as tools: a call that is a run of its own inside the run (SPEC A4, B4, B5, B8, D4, D6)."""
 
 import asyncio
+import copy
 import dataclasses
 import json
 from typing import Any
@@ -1391,3 +1392,32 @@ def test_a_blocking_run_goes_into_agents() -> None:
     state.approve(state.get_interruptions()[0])
     assert Runner.run_sync(outer, state).final_output == "end"
     assert sent == [("ann", 1)]
+
+
+async def test_a_copy_of_an_agent_that_has_run_leads_where_its_own_tools_lead() -> None:
+    def helper(name: str) -> Agent[Any]:
+        return scripted(f"{name} was asked", name=name)
+
+    def script() -> ScriptedModel:
+        return ScriptedModel([call("ask", {"input": "go"}), "done"])
+
+    outer = Agent("outer", model=script(), tools=[helper("one").as_tool("ask")])
+    await Runner.run(outer, "go")
+    other = copy.copy(outer)
+    other.model, other.tools = script(), [helper("two").as_tool("ask")]
+    deep = copy.deepcopy(outer)
+    deep.model = script()
+    deep.tools[0].agent.model = ScriptedModel(["the copy was asked"])
+    for agent, words in ((other, "two was asked"), (deep, "the copy was asked")):
+        result = await Runner.run(agent, "go")
+        assert [item.output for item in outputs(result)] == [words]
+        assert result.last_agent is agent
+
+
+async def test_an_agent_whose_tools_change_between_runs_leads_where_they_lead_now() -> None:
+    outer: Agent[Any] = Agent("outer")
+    for name in ("one", "two", "three"):
+        outer.model = ScriptedModel([call("ask", {"input": "go"}), "done"])
+        outer.tools[:] = [scripted(f"{name} was asked", name=name).as_tool("ask")]
+        result = await Runner.run(outer, "go")
+        assert [item.output for item in outputs(result)] == [f"{name} was asked"]

@@ -1149,3 +1149,22 @@ async def test_a_handoff_to_an_agent_without_a_model_says_so_and_can_be_resumed(
         await Runner.run(a, "go")
     b.model = ScriptedModel(["done by b"])
     assert (await Runner.run(a, caught.value.state)).final_output == "done by b"
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_an_agent_that_has_the_word_again_is_defined_again_by_another_fact(many: bool) -> None:
+    def named(name: str) -> Any:
+        @function_tool(name_override=name)
+        async def tool() -> None: ...
+
+        return tool
+
+    tools = [named(f"tool_with_a_long_name_{number}") for number in range(40 if many else 1)]
+    b = scripted(call("transfer_to_a"), name="b")
+    a = scripted(call(TO_B), "done", name="a", tools=tools, handoffs=[b])
+    b.handoffs.append(a)
+    result = await Runner.run(a, "go")
+    assert result.final_output == "done"
+    journal = result._driver.journal.facts
+    assert [fact["agent"] for fact in facts(result.to_state(), "defined")] == ["a", "b", "a"]
+    assert len({id(fact) for fact in journal}) == len(journal), "whoever writes them tells them apart"

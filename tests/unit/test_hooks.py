@@ -455,6 +455,31 @@ async def test_each_decision_is_told_once_wherever_it_was_made(how: str, load: b
     assert asked_.arguments == settled.arguments == item.arguments, "the question as it was asked, whatever was decided"
 
 
+@pytest.mark.parametrize("load", [False, True])
+@pytest.mark.parametrize("way", ["tool", "handoff"])
+async def test_hooks_of_an_agent_that_the_run_comes_to_are_told_of_its_questions_and_of_no_others(
+    way: str, load: bool
+) -> None:
+    send, _ = sending(needs_approval=True)
+    own = Own()
+    inner = scripted(call("send", {"to": "ann"}), "sent", name="inner", tools=[send], hooks=own)
+    leads: dict[str, Any] = {"tools": [inner.as_tool("ask")]} if way == "tool" else {"handoffs": [inner]}
+    name, args = ("ask", {"input": "go"}) if way == "tool" else ("transfer_to_inner", {})
+    outer = scripted(call("send", {"to": "bob"}), call(name, args), "done", name="outer")
+    outer.tools = [send, *leads.get("tools", [])]
+    outer.handoffs = leads.get("handoffs", [])
+    result = await Runner.run(outer, "go")
+    for _ in range(2):
+        state = await reloaded(outer, result.to_state()) if load else result.to_state()
+        state.approve(state.get_interruptions()[0], by="ann")
+        result = await Runner.run(outer, state)
+    assert result.final_output == ("done" if way == "tool" else "sent")
+    assert [each for each in own.told if "approval" in each] == [
+        "approval_requested inner send",
+        "approval_decided inner send approve ann",
+    ]
+
+
 async def test_partial_decisions_are_told_as_they_come() -> None:
     send, _ = sending(needs_approval=True)
     agent = scripted([call("send", {"to": to}) for to in ("ann", "bob")], "done", tools=[send])

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from assent import Agent, Approve, RunConfig, Runner, RunState, function_tool
+from assent.core import facts as f
 from assent.errors import RunFinished, StateSpent, UsageError
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.support import asked, heard, outcomes, python, reloaded, scripted, sending, told
@@ -419,6 +421,28 @@ async def test_a_saved_run_is_not_mistaken_for_words() -> None:
     text = (await Runner.run(agent, "go")).to_state().to_string()
     with pytest.raises(UsageError, match="from_string"):
         await Runner.run(agent, text)
+
+
+@pytest.mark.parametrize("look", ["status", "save", "decide"])
+async def test_a_state_is_not_changed_by_what_is_recorded_in_the_run_that_was_left(look: str) -> None:
+    send, sent = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
+    result = await Runner.run(agent, "go")
+    state = result.to_state()
+    journal = result._driver.journal
+    journal.add(f.Said(Raw(b'"too late"')))  # as a body could that was cut off, in its thread
+    if look == "save":
+        state = await reloaded(agent, state)
+    if look == "decide":
+        [item] = state.get_interruptions()
+        state.approve(item)
+        journal.add(f.Said(Raw(b'"later still"')))
+    else:
+        assert state.status == "waiting"
+        state.approve(state.get_interruptions()[0])
+    result = await Runner.run(agent, state)
+    assert (result.final_output, len(sent)) == ("done", 1)
+    assert "late" not in json.dumps(result.to_input_list())
 
 
 async def test_a_state_says_what_it_is() -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ..errors import IllegalFact
 from . import facts as f
-from .rules import ANSWERS, ASKED, DELEGATED, NEW, READY, REFUSED, RUNNING, Phase
+from .rules import ANSWERS, ASKED, NEW, READY, REFUSED, RUNNING, Phase
 
 Status = Literal["idle", "working", "waiting", "done", "exhausted", "cancelled", "closed"]
 Outcome = f.Finished | f.Refused | f.HandedOff | f.Concluded
@@ -305,18 +305,19 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
     stopped = guarded or (run.batch and held(run))
     for id, state in run.open.items():
         phase, child = state.phase, state.child
-        if phase is NEW:
+        if child is not None:  # it is delegated
+            if not guarded:
+                before = len(out)
+                _owed(child, (*path, id), mine, out)
+                if len(out) == before and ended(child):
+                    out.append(f.Return(id, path))
+        elif phase is NEW:
             out.append(f.Judge(id, path))
         elif phase is READY:
             if state.call.kind in _WAITS:
                 _owed_ready(run, path, state, stopped, out)
             elif not stopped:
                 out.append(f.Execute(id, path))
-        elif phase is DELEGATED and child is not None and not guarded:
-            before = len(out)
-            _owed(child, (*path, id), mine, out)
-            if len(out) == before and ended(child):
-                out.append(f.Return(id, path))
         elif phase is RUNNING:
             if (path, id) not in mine:
                 out.append(f.Settle(id, path))

@@ -141,7 +141,7 @@ def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool],
     if last is fact or (last is not None and same_definition(last, fact)):
         return
     known = fact.digest in driver.journal.run.marks
-    if known or path:
+    if known or path or run.turns:  # no fact is in a journal twice
         fact = replace(fact, tools={} if known else fact.tools, path=path)
     driver.journal.add(fact)
 
