@@ -375,7 +375,7 @@ async def test_a_database_that_is_away_for_good_leaves_a_state_that_goes_on_when
 
 async def test_a_disk_that_is_full_in_the_middle_has_nothing_done_twice_and_nothing_lost(tmp_path: Path) -> None:
     full = 0
-    for room in range(100, 1_000_000, 10_000):  # a little more each time, until there is enough for the whole run
+    for room in range(100, 1_000_000, 4_000):  # a little more each time, until there is enough for the whole run
         if not await filled(Place(str(tmp_path / f"runs_{room}.db"), tmp_path / f"effects_{room}"), room):
             break
         full += 1

@@ -198,10 +198,11 @@ async def works_in_threads(store: Store, clock: FakeClock) -> None:
                 pass
         return claimed, won
 
+    def elsewhere(name: str) -> tuple[list[str], int]:
+        return asyncio.run(work(name))
+
     try:
-        here, *there = await asyncio.gather(
-            work("a"), *(asyncio.to_thread(asyncio.run, work(name)) for name in ("b", "c"))
-        )
+        here, *there = await asyncio.gather(work("a"), *(asyncio.to_thread(elsewhere, name) for name in ("b", "c")))
     except Exception as error:
         raise AssertionError(f"A store is usable from any thread and event loop. It raised {error!r:.300}.") from error
     claimed = [run for runs, _ in (here, *there) for run in runs]
