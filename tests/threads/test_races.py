@@ -11,12 +11,20 @@ from typing import Any
 import pytest
 
 from assent import AlreadyDecided, Conflict
-from assent.errors import RunBusy
-from assent.store import MemoryStore, Store
-from assent.testing import call
-from assent.threads import Command, InMemorySaver, SqliteSaver, create_agent, interrupt
+from assent.errors import RunBusy, StoreFailed
+from assent.store import Change, MemoryStore, Store
+from assent.testing import FakeClock, call
+from assent.threads import (
+    Command,
+    HumanInTheLoopMiddleware,
+    InMemorySaver,
+    SqliteSaver,
+    create_agent,
+    interrupt,
+)
+from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
-from tests.unit.support import SOURCES
+from tests.unit.support import SOURCES, soon
 
 RACER = Path(__file__).parent / "racer.py"
 ROUNDS = 8
@@ -131,6 +139,38 @@ async def test_the_same_answer_twice_at_once_runs_once() -> None:
     results = await together(store, agent.ainvoke(decide("approve"), thread()), agent.ainvoke(by_id, thread()))
     assert [isinstance(each, AlreadyDecided) for each in results].count(True) == 1
     assert ran == [("execute_sql", "a")]
+
+
+async def test_what_another_wrote_in_the_same_moment_is_not_taken_for_ones_own() -> None:
+    """Both begin the call with the same facts, and one cannot tell whether its write came to pass."""
+    store, entered, leave = Watched(clock=FakeClock()), asyncio.Event(), asyncio.Event()
+    ran: list[str] = []
+
+    async def pay() -> str:
+        """Pay."""
+        ran.append("paid")
+        entered.set()
+        await leave.wait()
+        return "paid"
+
+    gate = HumanInTheLoopMiddleware({"pay": True})
+    agent = create_agent(Paired([call("pay"), "ok"]), [pay], middleware=[gate], checkpointer=store)
+    await agent.ainvoke(say("go"), thread())
+    others: list[asyncio.Task[Any]] = []
+
+    async def lost(change: Change) -> None:
+        store.before = None
+        others.append(asyncio.create_task(agent.ainvoke(decide("approve"), thread())))
+        await soon(entered.wait())
+        error = StoreFailed("connection lost")
+        error.unknown = True
+        raise error
+
+    store.before = lost
+    with pytest.raises(AlreadyDecided):
+        await soon(agent.ainvoke(decide("approve"), thread()))
+    leave.set()
+    assert texts(await others[0])[-1] == ("ai", "ok") and ran == ["paid"]
 
 
 async def test_two_answers_to_two_questions_at_once_are_both_recorded() -> None:

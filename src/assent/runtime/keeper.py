@@ -427,12 +427,13 @@ class Keeper:
             stored = await self.store.read(change.record.id, change.seq)
         except RunNotFound:
             return False
-        found = stored.facts[: len(change.facts)]
+        lease, worker, found = change.lease, stored.record.worker, stored.facts[: len(change.facts)]
+        if lease is not None and not change.release:
+            # Others may have written just the same: of two who approve at once, each begins the call.
+            if worker != lease.worker or stored.fence not in (None, lease.fence):
+                return False
         if not change.facts:  # it takes the lease, or gives it back
-            lease = change.lease
-            return lease is not None and (
-                stored.fence == lease.fence if change.take else stored.record.worker != lease.worker
-            )
+            return lease is not None and (stored.fence == lease.fence if change.take else worker != lease.worker)
         return [_encode(fact) for fact in found] == [_encode(fact) for fact in change.facts]
 
     # -- what others write ---------------------------------------------------------------------------
