@@ -31,7 +31,7 @@ from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFaile
 from assent.store import Change, Question, Store, Stored
 from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import scripted, sending, told
+from tests.unit.support import scripted, sending, stopped, told
 
 AT_ONCE = RunConfig(write_lag=0)
 """Everything is written as soon as it can be, and a new run is in the store before its model is asked."""
@@ -374,6 +374,39 @@ async def test_a_decision_made_while_the_run_is_driven_is_not_lost() -> None:
     await store.decide(question.id, Approve(), by="ann", digest=question.digest)
     gate.set()
     assert (await run).final_output == "done" and sent == [("bob", 1)]
+
+
+# -- stopped while it is being taken ------------------------------------------------------------------
+
+
+async def test_a_drive_that_is_stopped_while_it_takes_the_run_leaves_nothing_behind() -> None:
+    store = Watched()
+    agent, question, sent = await waiting(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    writing = asyncio.Event()
+
+    async def hold(change: Change) -> None:
+        writing.set()
+        store.before = None
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    store.before = hold
+    loop = asyncio.get_running_loop()
+    later = loop.call_later
+
+    def noted(delay: float, *args: Any, **options: Any) -> asyncio.TimerHandle:
+        handle = later(delay, *args, **options)
+        handles.append(handle)
+        return handle
+
+    handles: list[asyncio.TimerHandle] = []
+    loop.call_later = noted  # type: ignore[method-assign]
+    await stopped(Runner.run(agent, await store.load(question.run), store=store), writing)
+    loop.call_later = later  # type: ignore[method-assign]
+    assert handles and all(handle.cancelled() for handle in handles)
+    assert (await store.load(question.run)).record.worker is None and sent == []
+    assert (await kinds(store, question.run))[-2:] == ["Started", "Left"]
 
 
 # -- copies ----------------------------------------------------------------------------------------

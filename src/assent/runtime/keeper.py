@@ -261,6 +261,7 @@ class Keeper:
 
     async def close(self) -> None:
         """Stop, and if the run is still ours write what can be written and give it back."""
+        await self.settle()  # it may have taken the run, and so have begun to keep the lease
         for timer in (self.timer, self.soon):
             if timer is not None:
                 timer.cancel()
@@ -268,7 +269,7 @@ class Keeper:
             self.beating.cancel()
             with suppress(asyncio.CancelledError):
                 await self.beating
-        await self.settle()
+            await self.settle()
         ours = self.lease is not None or (not self.taken and bool(self.unwritten))
         if ours and not self.lost and not self.refused:
             try:
