@@ -553,6 +553,66 @@ async def test_an_answer_lost_after_a_write_is_looked_up_and_nothing_is_written_
     assert len(await kinds(store, result.run_id)) == (await store.load(result.run_id)).record.seq
 
 
+async def test_a_new_run_that_was_not_written_brings_its_question_when_it_is() -> None:
+    send, sent = sending(needs_approval=True)
+    store = Watched()
+
+    async def fail(change: Change) -> None:
+        raise StoreFailed("no room")
+
+    store.before = fail
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    with pytest.raises(StoreFailed) as failed:
+        await Runner.run(agent, "go", store=store)
+    store.before = None
+    await Runner.run(agent, failed.value.state, store=store)
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    result = await Runner.run(agent, await store.load(question.run), store=store)
+    assert (result.final_output, sent) == ("done", [("bob", 1)])
+
+
+class Away(Watched):
+    """A store whose answer to the next write is lost, and that cannot be asked then."""
+
+    down = 0
+
+    async def append(self, change: Change) -> None:
+        await super().append(change)
+        if self.down:
+            self.down = 1
+            error = StoreFailed("connection lost")
+            error.unknown = True
+            raise error
+
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        if self.down == 1:
+            self.down = 0
+            raise StoreFailed("cannot be reached")
+        return await super().read(run_id, after)
+
+
+@pytest.mark.parametrize("new", [True, False])
+async def test_a_first_write_whose_answer_is_lost_is_looked_up_when_that_can_be_done(new: bool) -> None:
+    store = Away()
+    send, sent = sending(needs_approval=not new)
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    begun: Any = "go"
+    if not new:
+        await Runner.run(agent, "go", store=store)
+        question = await only(store)
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+        begun = await store.load(question.run)
+    store.down = 2
+    with pytest.raises(StoreFailed) as failed:
+        await Runner.run(agent, begun, store=store)
+    state = failed.value.state
+    assert (await store.load(state.run_id)).record.worker is None and sent == []
+    assert (await kinds(store, state.run_id))[-2:] == ["Started", "Left"]
+    result = await Runner.run(agent, state, store=store)
+    assert (result.final_output, sent) == ("done", [("bob", 1)])
+
+
 # -- taken over, cancelled, spoken to ----------------------------------------------------------------
 
 

@@ -64,6 +64,8 @@ class Keeper:
         self.seq = kept.facts
         """How many facts the store has."""
         self.unwritten: list[AnyFact] = []
+        self.unsure: Change | None = None
+        """A write that has failed, and of which it could not be found out whether it came to pass."""
         self.projection = kept.noted or Projection()
         self.sent: set[str] = set()
         """The tools whose definitions the store has from us."""
@@ -94,8 +96,8 @@ class Keeper:
     def _recent(self, known: int, noted: bool) -> list[AnyFact]:
         """What was decided on a state in somebody's hands, and the store does not have yet."""
         facts = self.journal.facts[known:]
-        if facts and known and not noted:
-            run = replay(self.journal.facts[:known])
+        if facts and not noted:
+            run = replay(self.journal.facts[:known]) if known else Run()
             for fact in facts:
                 fold(run, fact)
                 self.projection.note(run, fact)
@@ -328,6 +330,7 @@ class Keeper:
 
     async def _write(self, release: bool = False) -> None:
         for _ in range(TRIES):
+            await self._make_sure()
             release = release or self.ending
             change = self._change(release)
             try:
@@ -345,18 +348,29 @@ class Keeper:
                 self._put_back()
                 self.refused = self.refused or (not self.taken and isinstance(error, RunBusy | LeaseLost))
                 raise
-            if change.lease is not None and not self.taken:
-                self._take_over(change.lease)
-            self.seq += len(change.facts)
-            del self.unwritten[: len(change.facts)]
-            self.sent |= change.definitions.keys()
-            self.saved = change.context or self.saved
-            if release:
-                self.lease = None
-            else:
-                self.start()
+            self._wrote(change)
             return
         raise Overtaken(f"Run {self.journal.run.id!r} is written to faster than it can be driven.")
+
+    def _wrote(self, change: Change) -> None:
+        if change.lease is not None and not self.taken:
+            self._take_over(change.lease)
+        self.seq += len(change.facts)
+        del self.unwritten[: len(change.facts)]
+        self.sent |= change.definitions.keys()
+        self.saved = change.context or self.saved
+        if change.release:
+            self.lease = None
+        else:
+            self.start()
+
+    async def _make_sure(self) -> None:
+        """Find out what became of the write before, if that is not known. It may have given the run back."""
+        if self.unsure is not None and await self._is_there(self.unsure):
+            self._wrote(self.unsure)
+            self._put_back()
+            self.taken = self.lease is not None
+        self.unsure = None
 
     async def _take_first(self) -> None:
         """Take a run that could not be taken with a write: others have had it, or written to it. Then it is refused."""
@@ -412,8 +426,10 @@ class Keeper:
         except StoreFailed as error:
             if not error.unknown:
                 raise
+            self.unsure = change
             if not await self._is_there(change):
                 await self._append_again(change)
+            self.unsure = None
 
     async def _append_again(self, change: Change) -> None:
         """What was not there when we looked may still have been on its way; then it is what overtakes us."""
@@ -421,6 +437,7 @@ class Keeper:
             await self.store.append(change)
         except (Overtaken, LeaseLost):  # it may have given the lease back
             if not await self._is_there(change):
+                self.unsure = None
                 raise
 
     async def _is_there(self, change: Change) -> bool:
@@ -468,7 +485,7 @@ class Keeper:
         outcomes = [fact for fact in self.unwritten if _happened(fact)]
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
-        self.seq, self.unwritten, self.projection = len(stored.facts), [], Projection()
+        self.seq, self.unwritten, self.unsure, self.projection = len(stored.facts), [], None, Projection()
         self.joined = self.failing = False
         for fact in outcomes:
             with suppress(IllegalFact):
