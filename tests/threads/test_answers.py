@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from assent import AlreadyDecided, InvalidArguments, InvalidDecision, NotPending, RunFinished
-from assent.errors import RunNotFound
+from assent.errors import RunNotFound, StoreFailed
+from assent.store import Change, MemoryStore
 from assent.testing import call
-from assent.threads import Command, create_agent, interrupt
+from assent.threads import Command, HumanInTheLoopMiddleware, create_agent, interrupt
+from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, decide, journal, office, only, say, texts, thread
 
 APPROVE = {"type": "approve"}
@@ -204,6 +206,43 @@ async def test_several_interrupts_are_answered_by_their_ids() -> None:
         await agent.ainvoke(Command(resume={two.id: {"n": 3}}), thread())
     result = await agent.ainvoke(Command(resume="one"), thread())
     assert [text for kind, text in texts(result) if kind == "tool"] == ["a: one", "b: {'n': 2}"]
+
+
+async def test_an_approval_that_a_changed_tool_makes_void_leaves_a_question_that_can_be_found() -> None:
+    store = MemoryStore()
+    agent, _ = office(call("write_file", {"path": "a"}), checkpointer=store)
+    await agent.ainvoke(say("go"), thread())
+    ran: list[str] = []
+
+    def write_file(path: str, text: str = "", mode: int = 0) -> str:
+        """Write a file in another way."""
+        ran.append(path)
+        return path
+
+    gate = HumanInTheLoopMiddleware({"write_file": True})
+    newer = create_agent(Paired(["done"]), [write_file], middleware=[gate], checkpointer=store)
+    waits = only(await newer.ainvoke(decide("approve"), thread()))
+    [question] = (await store.questions()).items
+    assert question.id == f"q_{waits.id}" and ran == []
+    await newer.ainvoke(decide("approve"), thread())
+    assert ran == ["a"]
+
+
+async def test_an_answer_that_the_store_could_not_take_is_not_said_to_be_anothers() -> None:
+    store = Watched()
+    calls = [call("write_file", {"path": "a"}), call("write_file", {"path": "b"})]
+    agent, ran = office(calls, "done", checkpointer=store)
+    await agent.ainvoke(say("go"), thread())
+
+    async def fail(change: Change) -> None:
+        store.before = None
+        raise StoreFailed("busy")
+
+    store.before = fail
+    with pytest.raises(StoreFailed, match="busy"):
+        await agent.ainvoke(decide("approve", "reject"), thread())
+    await agent.ainvoke(None, thread())
+    assert ran == [("write_file", "a", "")]
 
 
 def _saver() -> Any:

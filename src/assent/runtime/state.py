@@ -423,10 +423,10 @@ def state_of(
     )
     facts = [*stored.facts, *(more.facts if more is not None else ())]
     state = RunState(Journal(facts, run, config.clock), Cast(agent), context)
-    noted = more.projection if more is not None else None
-    known = saved if saved.kind != saved_context.LEFT_OUT else None
-    state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
+    known, before = saved if saved.kind != saved_context.LEFT_OUT else None, len(facts)
     state.changes += fit(state._journal, state._cast, config.on_change)
+    noted = more.projection if more is not None and len(facts) == before else None  # a new question is not in it
+    state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
     return state
 
 

@@ -29,6 +29,7 @@ from ..errors import (
     Overtaken,
     RunBusy,
     RunNotFound,
+    StoreFailed,
     ThreadWaiting,
     UsageError,
 )
@@ -358,6 +359,8 @@ class ThreadAgent:
         try:
             driver, _ = prepare(self.agent, proposal, context, limit, self._config, None, Order(store=store))
             await _taken_up(driver, now=False)
+        except StoreFailed:
+            raise  # it may be recorded by now
         except AssentError:
             return await record()  # which says what is wrong, if it still is
         return Opened(driver, driver.journal.run, driver.before, record)
