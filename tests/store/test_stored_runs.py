@@ -17,8 +17,10 @@ from assent import (
     InvalidDecision,
     Reject,
     RunConfig,
+    RunHooks,
     Runner,
     RunState,
+    Session,
     ToolContext,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailData,
@@ -194,20 +196,18 @@ async def test_no_model_is_asked_before_a_run_is_taken() -> None:
         asked.append([type(fact).__name__ for change in store.changes for fact in change.facts])
         return "done"
 
-    @tool_input_guardrail
-    async def look(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
-        return ToolGuardrailFunctionOutput.reject_content("not today")
-
     store = Watched()
-    send, sent = sending(needs_approval=True, tool_input_guardrails=[look])
-    agent = scripted(call("send", {"to": "bob"}), think, tools=[send])
+    offered = True
+    send, sent = sending(needs_approval=True)
+    other, posted = sending(name_override="post", is_enabled=lambda ctx, agent: offered)
+    agent = scripted(call("send", {"to": "bob"}), think, tools=[send, other])
     await Runner.run(agent, "go", store=store)
     question = await only(store)
-    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
-    loaded = await store.load(question.run)
+    await store.decide(question.id, Edit({"to": "bob"}, tool="post"), by="ann", digest=question.digest)
+    loaded, offered = await store.load(question.run), False  # so that the call comes to nothing
     store.changes.clear()
     assert (await Runner.run(agent, loaded, store=store)).final_output == "done"
-    assert sent == [] and "Refused" in asked[0] and store.changes[0].take
+    assert sent == posted == [] and "Refused" in asked[0] and store.changes[0].take
 
 
 async def test_a_run_that_was_taken_and_given_back_meanwhile_goes_on() -> None:
@@ -424,6 +424,69 @@ async def test_a_stale_copy_gets_a_conflict_and_runs_nothing() -> None:
     with pytest.raises(Conflict):
         await Runner.run(agent, two, store=store)
     assert sent == [("bob", 1)]
+
+
+async def test_neither_guardrails_nor_hooks_are_told_of_a_stale_copy() -> None:
+    told_of: list[str] = []
+
+    @tool_input_guardrail
+    def look(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        told_of.append("guardrail")
+        first = told_of.count("guardrail") == 1
+        return ToolGuardrailFunctionOutput.allow() if first else ToolGuardrailFunctionOutput.raise_exception()
+
+    class Telling(RunHooks[Any]):
+        async def on_tool_start(self, *args: Any) -> None:
+            told_of.append("hook")
+
+    store = MemoryStore()
+    agent, question, sent = await waiting(store, tool_input_guardrails=[look])
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    fresh, *stale = [await store.load(question.run) for _ in range(3)]
+    await Runner.run(agent, fresh, store=store)
+    for copy, hooks in zip(stale, (None, Telling()), strict=True):
+        with pytest.raises(Conflict):
+            await Runner.run(agent, copy, store=store, hooks=hooks)
+    assert (sent, told_of) == ([("bob", 1)], ["guardrail"])
+
+
+class Listed(Session):
+    """A session that takes what it is given, as often as it is given it; or fails."""
+
+    session_id = "talk"
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.fails = False
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        return list(self.items)
+
+    async def add_items(self, items: list[Any]) -> None:
+        if self.fails:
+            raise OSError("no room")
+        self.items += items
+
+    async def pop_item(self) -> Any:
+        return self.items.pop()
+
+    async def clear_session(self) -> None:
+        self.items.clear()
+
+
+async def test_a_stale_copy_writes_nothing_to_its_session() -> None:
+    store, session = MemoryStore(), Listed()
+    session.fails = True
+    agent = scripted("done")
+    with pytest.raises(OSError, match="no room") as failed:
+        await Runner.run(agent, "go", store=store, session=session)
+    state: RunState[Any] = failed.value.state  # type: ignore[attr-defined]
+    stale = await store.load(state.run_id)
+    session.fails = False
+    await Runner.run(agent, state, store=store, session=session)
+    with pytest.raises(Conflict):
+        await Runner.run(agent, stale, store=store, session=session)
+    assert [item["role"] for item in session.items] == ["user", "assistant"]
 
 
 async def test_a_run_of_a_store_does_not_go_on_without_it_nor_another_in_it() -> None:

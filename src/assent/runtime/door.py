@@ -64,6 +64,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         return
     check_digest(driver, path, state, tool, shown, args)
     if tool.tool_input_guardrails:
+        await driver.own()
         refused = await guard_call(driver, path, state, tool, args)
         if refused is not None:
             journal.add(refused)

@@ -137,6 +137,8 @@ class Driver:
             if self.stop == "immediate":  # before it had begun
                 await self._wind_down()
                 return
+            if self.hears:
+                await self.own()
             while True:
                 await self._drive(self.task)
                 if self.session is not None:
@@ -156,6 +158,11 @@ class Driver:
                 await asyncio.wait(left)
             if self.busy or self.broken:
                 self._close_tripped()
+
+    async def own(self) -> None:
+        """Have the run, unless it is new, before code of the user's hears of it: it may be another's."""
+        if self.keeper is not None and self.keeper.owes:
+            await self.keeper.take()
 
     def _listen(self) -> None:
         audience, run = self.audience, self.journal.run
