@@ -34,6 +34,7 @@ class _Kept:
         """Run this to its end, as the runner would; Ctrl-C cancels it. The runner's own way to see to that describes
         the task for every call, which takes longer than a short run."""
         loop = self.runner.get_loop()
+        context.run(ALONE.set, loop)
         task = loop.create_task(work, context=context)
         with _Interruptible(task) as stop:
             try:
@@ -92,7 +93,7 @@ def block(work: Coroutine[Any, Any, R]) -> R:
         if kept is None:
             kept = _own.kept = _Kept()
         try:
-            return kept.run(work, _alone())
+            return kept.run(work, contextvars.copy_context())
         except KeyboardInterrupt as stop:  # stands in for the cancellation, which has the run's state
             if not hasattr(stop, "state"):
                 stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]
@@ -100,20 +101,19 @@ def block(work: Coroutine[Any, Any, R]) -> R:
     return _in_thread(work)
 
 
-def _alone() -> contextvars.Context:
-    """The context of the caller, for work on a loop of its own."""
-    context = contextvars.copy_context()
-    context.run(ALONE.set, True)
-    return context
+async def _alone(work: Coroutine[Any, Any, R]) -> R:
+    """Do this on a loop that is there for it alone."""
+    ALONE.set(asyncio.get_running_loop())
+    return await work
 
 
 def _in_thread(work: Coroutine[Any, Any, R]) -> R:
     done: Future[R] = Future()
-    context = _alone()
+    context = contextvars.copy_context()
 
     def go() -> None:
         try:
-            done.set_result(context.run(asyncio.run, work))
+            done.set_result(context.run(asyncio.run, _alone(work)))
         except BaseException as error:
             done.set_exception(error)
 
@@ -126,7 +126,7 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
     whoever stops reading stops it, and waits until it has come to its end."""
     queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    context = _alone()
+    context = contextvars.copy_context()
 
     async def pump() -> None:
         task = asyncio.current_task()
@@ -139,7 +139,7 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
     def go() -> None:
         end: BaseException | None = None
         try:
-            context.run(asyncio.run, pump())
+            context.run(asyncio.run, _alone(pump()))
         except BaseException as error:
             end = error
         queue.put(end)

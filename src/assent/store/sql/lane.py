@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ...loop import ALONE
+from ...loop import alone
 
 R = TypeVar("R")
 
@@ -43,7 +43,7 @@ class Lane:
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
         """Have this done after what was given before."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        if ALONE.get():
+        if alone():
             self._do_here(work, future)
             return future
         if len(self._threads) < self._most:

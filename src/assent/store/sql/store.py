@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ...core.digest import holds
 from ...errors import UnreadableState, UsageError
-from ...loop import ALONE
+from ...loop import alone
 from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, page_start
 from ..store import Store
 from .bell import Bell
@@ -42,7 +42,7 @@ class SQLStore(Store):
     @property
     def immediate(self) -> bool:
         """On a loop that a blocking call has for itself, a store's work is done where it is asked for."""
-        return ALONE.get()
+        return alone()
 
     @abstractmethod
     async def upgrade(self) -> None:
