@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import gc
 import inspect
+import os
 import signal
 import threading
 import warnings
@@ -248,6 +249,34 @@ def test_more_bodies_can_block_on_inner_runs_than_there_are_threads() -> None:
         print(Runner.run_sync(agent, "go").final_output)
     """
     assert python(inspect.cleandoc(code)).stdout == "over\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("what", ["run()", "pass"])
+def test_a_forked_process_has_its_own_loop_and_its_own_threads(what: str) -> None:
+    code = f"""
+        import os, sys
+        from assent import Agent, Runner, function_tool
+        from assent.testing import ScriptedModel, call
+
+        @function_tool
+        def tool() -> str:
+            return "gave"
+
+        def run() -> None:
+            agent = Agent("agent", tools=[tool], model=ScriptedModel([call("tool"), "over"]))
+            print(Runner.run_sync(agent, "go").final_output, flush=True)
+
+        run()
+        child = os.fork()
+        if child == 0:
+            {what}
+            sys.exit(0)
+        os.waitpid(child, 0)
+        run()
+    """
+    ended = python(inspect.cleandoc(code))
+    assert (ended.stdout, ended.stderr) == ("over\n" * (3 if what == "run()" else 2), "")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -25,10 +26,16 @@ class _Kept:
     """A thread's loop for its blocking calls, closed when the thread ends."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         self.runner = asyncio.Runner()
 
     def __del__(self) -> None:
-        self.runner.close()
+        if self.process == os.getpid():
+            self.runner.close()
+            return
+        # It came with a fork, and the parent's loop waits for events with it: closing one would deafen the other.
+        with suppress(AttributeError):
+            self.runner.get_loop().is_closed = lambda: True  # type: ignore[method-assign]
 
     def run(self, work: Coroutine[Any, Any, R], context: contextvars.Context) -> R:
         """Run this to its end, as the runner would; Ctrl-C cancels it. The runner's own way to see to that describes
@@ -90,7 +97,7 @@ def block(work: Coroutine[Any, Any, R]) -> R:
         asyncio.get_running_loop()
     except RuntimeError:
         kept: _Kept | None = getattr(_own, "kept", None)
-        if kept is None:
+        if kept is None or kept.process != os.getpid():
             kept = _own.kept = _Kept()
         try:
             return kept.run(work, contextvars.copy_context())

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ THREADS = 10_000
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, "assent-tool")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
