@@ -30,7 +30,7 @@ from assent import (
 )
 from assent.core import facts as f
 from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed
-from assent.store import Change, Question, Store, Stored
+from assent.store import Change, Lease, Question, Store, Stored
 from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.support import scripted, sending, stopped, told
@@ -407,6 +407,32 @@ async def test_a_drive_that_is_stopped_while_it_takes_the_run_leaves_nothing_beh
     assert handles and all(handle.cancelled() for handle in handles)
     assert (await store.load(question.run)).record.worker is None and sent == []
     assert (await kinds(store, question.run))[-2:] == ["Started", "Left"]
+
+
+async def test_a_run_that_was_loaded_from_text_is_given_back_if_the_drive_is_stopped_while_it_takes_it() -> None:
+    taking = asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def append(self, change: Change) -> None:  # so that it is not one that waits for nothing
+            await super().append(change)
+
+        async def take(self, *args: Any, **options: Any) -> Lease:
+            async def work() -> Lease:  # as a thread, or a server, does it: whoever asked may be gone
+                taking.set()
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                return await MemoryStore.take(self, *args, **options)
+
+            return await asyncio.shield(asyncio.create_task(work()))
+
+    store = Slow()
+    send, sent = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
+    text = (await Runner.run(agent, "go", store=store)).to_state().to_string()
+    left = await stopped(Runner.run(agent, await RunState.from_string(agent, text), store=store), taking)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (await store.load(left.run_id)).record.worker is None and sent == []
 
 
 # -- copies ----------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Keeper:
         """Take the run up, with what it follows. With `now` it is in the store, and ours, when this returns; without,
         it is so before a body is entered, and before any model is asked but a new run's."""
         if not self.taken and self.fence is None and self.seq:
-            self._take_over(await self._take())
+            await self._done(self._take_now())
         elif not self.taken and (now or not self._can_wait()):
             await self._done(self._write())
         began = self.journal.run.began
@@ -159,6 +159,9 @@ class Keeper:
 
     def _wake(self) -> None:
         self.beating = asyncio.create_task(self._beat())
+
+    async def _take_now(self) -> None:
+        self._take_over(await self._take())
 
     async def _take(self) -> Lease:
         """The lease. If it is not known whether it was given, ask again: its own worker may have it twice."""
@@ -272,7 +275,7 @@ class Keeper:
             with suppress(asyncio.CancelledError):
                 await self.beating
             await self.settle()
-        ours = self.lease is not None or (not self.taken and bool(self.unwritten))
+        ours = self.lease is not None or (not self.taken and bool(self.unwritten)) or self.unsure is not None
         if ours and not self.lost and not self.refused:
             try:
                 await self._write_last()
@@ -349,6 +352,7 @@ class Keeper:
                 self.refused = self.refused or (not self.taken and isinstance(error, RunBusy | LeaseLost))
                 raise
             self._wrote(change)
+            self.start()
             return
         raise Overtaken(f"Run {self.journal.run.id!r} is written to faster than it can be driven.")
 
@@ -361,8 +365,6 @@ class Keeper:
         self.saved = change.context or self.saved
         if change.release:
             self.lease = None
-        else:
-            self.start()
 
     async def _make_sure(self) -> None:
         """Find out what became of the write before, if that is not known. It may have given the run back."""
@@ -377,7 +379,7 @@ class Keeper:
         if self.seq == 0:
             self.refused = True
             raise Overtaken(f"There is a run {self.journal.run.id!r} already; load it.")
-        self._take_over(await self._take())
+        await self._take_now()
 
     def _change(self, release: bool) -> Change:
         run, facts = self.journal.run, list(self.unwritten)
@@ -446,10 +448,9 @@ class Keeper:
         except RunNotFound:
             return False
         lease, worker, found = change.lease, stored.record.worker, stored.facts[: len(change.facts)]
-        if lease is not None and not change.release:
-            # Others may have written just the same: of two who approve at once, each begins the call.
-            if worker != lease.worker or stored.fence not in (None, lease.fence):
-                return False
+        held = lease is None or (worker == lease.worker and stored.fence in (None, lease.fence))
+        if not held and not change.release:
+            return False  # others may have written just the same: of two who approve at once, each begins the call
         if not change.facts:  # it takes the lease, or gives it back
             return lease is not None and (stored.fence == lease.fence if change.take else worker != lease.worker)
         return [_encode(fact) for fact in found] == [_encode(fact) for fact in change.facts]
