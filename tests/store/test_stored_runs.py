@@ -33,7 +33,7 @@ from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFaile
 from assent.store import Change, Lease, Question, Store, Stored
 from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import scripted, sending, stopped, told
+from tests.unit.support import scripted, sending, soon, stopped, told
 
 AT_ONCE = RunConfig(write_lag=0)
 """Everything is written as soon as it can be, and a new run is in the store before its model is asked."""
@@ -151,6 +151,31 @@ async def test_what_is_done_is_written_while_a_slow_model_thinks() -> None:
     agent = Agent("agent", tools=[send], model=Thinking([call("send", {"to": "bob"}), "done"]))
     assert (await Runner.run(agent, "go", store=store)).final_output == "done"
     assert [kinds[0] for kinds in store.written()] == ["Began", "Replied", "Finished", "Replied"]
+
+
+async def test_what_a_body_came_to_is_written_while_a_slow_hook_is_told_of_it() -> None:
+    store, slow, leave = Watched(), asyncio.Event(), asyncio.Event()
+
+    class Slow(RunHooks[Any]):
+        async def on_tool_end(self, *args: Any) -> None:
+            slow.set()
+            await leave.wait()
+
+    async def written(change: Change) -> None:
+        if has(change, f.Finished):
+            leave.set()
+
+    @function_tool
+    async def take_time(ctx: ToolContext[Any]) -> str:
+        keeper = keeper_in(ctx)
+        keeper.soon.cancel()
+        keeper._write_soon()  # as it would be while this goes on
+        return "done"
+
+    store.after = written
+    agent = scripted(call("take_time"), "done", tools=[take_time])
+    result = await soon(Runner.run(agent, "go", store=store, hooks=Slow()))
+    assert slow.is_set() and result.final_output == "done"
 
 
 async def test_a_decided_run_is_taken_with_the_write_that_comes_before_its_body() -> None:

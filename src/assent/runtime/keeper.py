@@ -107,6 +107,8 @@ class Keeper:
         if not self.merging:
             self.unwritten.append(fact)
             self.projection.note(self.journal.run, fact)
+            if self.lag and type(fact) is f.Finished:
+                self.kick()  # whatever comes next, such as a hook, may take its time
 
     # -- the lease ---------------------------------------------------------------------------------
 
@@ -281,6 +283,8 @@ class Keeper:
                 await self._write_last()
             except Exception as error:
                 log.warning("What run %s did last could not be written: %s", self.journal.run.id, error)
+        if self.soon is not None:
+            self.soon.cancel()
         if self.lost:
             await self._bear_witness()
 
