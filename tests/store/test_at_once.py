@@ -763,3 +763,14 @@ def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str) -
     block(store.append(change))
     assert len(block(store.read("r1")).facts) == 3
     block(store.close())
+
+
+async def test_a_statement_that_others_have_prepared_on_the_connection_is_known(url: str, ways: Ways) -> None:
+    """A pooler gives one connection of the server's to several of ours, one after another."""
+    async with made(url) as store:
+        await Script(store, "r1").begin()
+        for link in store._server._pool._idle:
+            link.prepared.clear()
+        ways.of()
+        await Script(store, "r2").begin()
+        assert ways.of() == ["once"]

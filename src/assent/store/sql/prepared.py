@@ -11,6 +11,7 @@ import re
 import select
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -81,7 +82,8 @@ class Prepared:
     def prepare(self, line: PGconn, prepared: set[bytes]) -> None:
         """Make it known to a connection. `prepared` are the names of those that are."""
         if self._name not in prepared:
-            _checked(line, line.prepare(self._name, self.text.encode()))
+            with suppress(psycopg.errors.DuplicatePreparedStatement):  # by others, whom a pooler gave this connection
+                _checked(line, line.prepare(self._name, self.text.encode()))
             prepared.add(self._name)
 
     def forget(self, prepared: set[bytes]) -> None:
