@@ -37,7 +37,8 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     path = effect.path
     run = driver.run_at(path)
     agent = driver.cast.seat(run.agent).agent
-    await driver.own()
+    if driver.keeper is not None:
+        await driver.own()
     if driver.session is not None and not path:
         await keep(driver, driver.session)
     hooked = driver.audience.wants(agent)
