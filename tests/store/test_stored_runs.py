@@ -540,6 +540,19 @@ async def test_a_stale_copy_writes_nothing_to_its_session() -> None:
     assert [item["role"] for item in session.items] == ["user", "assistant"]
 
 
+async def test_a_session_is_told_nothing_of_a_new_run_that_is_not_in_the_store() -> None:
+    store = MemoryStore()
+
+    class Seeing(Listed):
+        async def add_items(self, items: list[Any]) -> None:
+            assert (await store.runs()).items
+            await super().add_items(items)
+
+    session = Seeing()
+    await Runner.run(scripted("done"), "go", store=store, session=session)
+    assert len(session.items) == 2
+
+
 async def test_a_run_of_a_store_does_not_go_on_without_it_nor_another_in_it() -> None:
     store = MemoryStore()
     agent, question, sent = await waiting(store)

@@ -159,9 +159,9 @@ class Driver:
             if self.busy or self.broken:
                 self._close_tripped()
 
-    async def own(self) -> None:
-        """Have the run, unless it is new, before code of the user's hears of it: it may be another's."""
-        if self.keeper is not None and self.keeper.owes:
+    async def own(self, *, new: bool = False) -> None:
+        """Have the run before code of the user's hears of it: it may be another's. With `new` one that is new, too."""
+        if self.keeper is not None and not self.keeper.taken and (new or self.keeper.seq):
             await self.keeper.take()
 
     def _listen(self) -> None:

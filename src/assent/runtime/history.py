@@ -183,7 +183,7 @@ async def keep(driver: Driver, session: Session) -> None:
     if driver.writing is not None:
         await asyncio.wait([driver.writing])  # begun by somebody who did not wait for its end
     if unsaved(driver.journal.run):
-        await driver.own()
+        await driver.own(new=True)  # or the session would have what a run said that there is not
         driver.writing = asyncio.create_task(_write(driver, session))
         await asyncio.shield(driver.writing)
     driver.writing = None

@@ -142,11 +142,6 @@ class Keeper:
             self.driver.before = await past(self.store, began.follows)
             self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
 
-    @property
-    def owes(self) -> bool:
-        """Whether the run was not taken yet, and is not new: what was to be done first came to nothing."""
-        return not self.taken and self.seq > 0
-
     async def take(self) -> None:
         """Have the run, with what is not written yet."""
         await (self._done(self._write()) if self.writing is None else asyncio.shield(self.writing))
