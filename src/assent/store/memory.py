@@ -105,7 +105,9 @@ class MemoryStore(Store):
     def immediate(self) -> bool:
         """One that does something of its own may wait for it."""
         kind = type(self)
-        return kind is MemoryStore or (kind.append is MemoryStore.append and kind.read is MemoryStore.read)
+        return kind is MemoryStore or all(
+            getattr(kind, name) is getattr(MemoryStore, name) for name in ("append", "read", "take")
+        )
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
