@@ -12,7 +12,7 @@ from assent.store import MemoryStore, Store
 from assent.threads import Command, HumanInTheLoopMiddleware, ThreadAgent, create_agent
 
 from ..conversation import FINAL, LOOKUP, PROMPT, SYSTEM, WIRE, body
-from . import assent, driver
+from . import assent, driver, threaded
 from .assent_store import PLACES
 
 INPUT = {"messages": [{"role": "user", "content": PROMPT}]}
@@ -28,10 +28,8 @@ async def wire(city: str, days: int, note: str) -> str:
     return body(WIRE, city, days, note)
 
 
-class Driver(driver.Driver):
-    """Threads, driven. An outcome is what the agent returned, and its thread."""
-
-    encodes = False
+class Driver(threaded.Driver):
+    """Threads, driven."""
 
     def __init__(self, saver: str) -> None:
         super().__init__()
@@ -75,24 +73,6 @@ class Driver(driver.Driver):
     async def begin(self, agent: ThreadAgent) -> Any:
         config = {"configurable": {"thread_id": uuid.uuid4().hex}}
         return await agent.ainvoke(INPUT, config), config
-
-    def waiting(self, outcome: Any) -> int:
-        return sum(len(asked.value["action_requests"]) for asked in outcome[0].get("__interrupt__", []))
-
-    def text(self, outcome: Any) -> Any:
-        return outcome[0]["messages"][-1].content
-
-    def outputs(self, outcome: Any) -> list[str]:
-        return [message.content for message in outcome[0]["messages"] if message.type == "tool"]
-
-    def keep(self, outcome: Any) -> Any:
-        return self.waiting(outcome), outcome[1]
-
-    def save(self, kept: Any) -> Any:
-        return kept
-
-    async def load(self, agent: ThreadAgent, saved: Any) -> Any:
-        return saved
 
     def approve(self, state: Any) -> Any:
         questions, config = state

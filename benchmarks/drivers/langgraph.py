@@ -21,7 +21,7 @@ from langgraph.types import Command
 
 from ..clock import Clock
 from ..conversation import FINAL, LOOKUP, PROMPT, SYSTEM, WIRE, WORD, arguments, body, call_id
-from . import driver, stored
+from . import driver, stored, threaded
 from .langgraph_savers import STORES, Store
 
 INPUT: Any = {"messages": [{"role": "user", "content": PROMPT}]}
@@ -100,10 +100,8 @@ class Seat:
             await self.store.close()
 
 
-class Driver(stored.Driver):
-    """langgraph, driven. An outcome is what the graph returned, and its thread."""
-
-    encodes = False
+class Driver(threaded.Driver, stored.Driver):
+    """langgraph, driven."""
 
     def __init__(self, saver: str) -> None:
         super().__init__()
@@ -163,24 +161,6 @@ class Driver(stored.Driver):
     async def begin(self, agent: Seat) -> Any:
         config: Any = {"configurable": {"thread_id": uuid.uuid4().hex}}
         return await agent.graph.ainvoke(INPUT, config), config
-
-    def waiting(self, outcome: Any) -> int:
-        return sum(len(asked.value["action_requests"]) for asked in outcome[0].get("__interrupt__", []))
-
-    def text(self, outcome: Any) -> Any:
-        return outcome[0]["messages"][-1].content
-
-    def outputs(self, outcome: Any) -> list[str]:
-        return [message.content for message in outcome[0]["messages"] if message.type == "tool"]
-
-    def keep(self, outcome: Any) -> Any:
-        return self.waiting(outcome), outcome[1]
-
-    def save(self, kept: Any) -> Any:
-        return kept
-
-    async def load(self, agent: Seat, saved: Any) -> Any:
-        return saved
 
     def approve(self, state: Any) -> Any:
         questions, config = state

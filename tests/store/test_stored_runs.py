@@ -178,13 +178,19 @@ async def test_what_a_body_came_to_is_written_while_a_slow_hook_is_told_of_it() 
     assert slow.is_set() and result.final_output == "done"
 
 
-async def test_a_decided_run_is_taken_with_the_write_that_comes_before_its_body() -> None:
+async def approved() -> tuple[Watched, Agent[Any], Question, list[Any]]:
+    """A run whose one call was approved, and has not begun."""
     send, sent = sending(needs_approval=True)
     store = Watched()
     agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
     await Runner.run(agent, "go", store=store)
     question = await only(store)
     await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    return store, agent, question, sent
+
+
+async def test_a_decided_run_is_taken_with_the_write_that_comes_before_its_body() -> None:
+    store, agent, question, sent = await approved()
     loaded, stale = await store.load(question.run), await store.load(question.run)
     store.changes.clear()
     await Runner.run(agent, loaded, store=store)
@@ -196,12 +202,7 @@ async def test_a_decided_run_is_taken_with_the_write_that_comes_before_its_body(
 
 
 async def test_a_run_that_somebody_drives_is_not_taken_with_a_write() -> None:
-    send, sent = sending(needs_approval=True)
-    store = Watched()
-    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
-    await Runner.run(agent, "go", store=store)
-    question = await only(store)
-    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    store, agent, question, sent = await approved()
     loaded = await store.load(question.run)
     lease = await store.take(question.run, "another", seq=loaded.record.seq, hold=60)
     with pytest.raises(RunBusy) as busy:
@@ -236,12 +237,7 @@ async def test_no_model_is_asked_before_a_run_is_taken() -> None:
 
 
 async def test_a_run_that_was_taken_and_given_back_meanwhile_goes_on() -> None:
-    send, sent = sending(needs_approval=True)
-    store = Watched()
-    agent = scripted(call("send", {"to": "bob"}), "done", tools=[send])
-    await Runner.run(agent, "go", store=store)
-    question = await only(store)
-    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    store, agent, question, sent = await approved()
     loaded = await store.load(question.run)
     await store.release(await store.take(question.run, "another", seq=loaded.record.seq, hold=60))
     assert (await Runner.run(agent, loaded, store=store)).final_output == "done"
