@@ -1,5 +1,7 @@
 """Assent: a runtime for agents that ask first."""
 
+import typing
+
 from .agent import Agent, ToolsToFinalOutputResult
 from .approval.deadline import Deadline
 from .approval.decision import Approve, Decision, Edit, Reject, Respond
@@ -92,7 +94,6 @@ from .item import (
 )
 from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .models.named import register_provider
-from .models.openai_responses import OpenAIResponsesModel
 from .output import AgentOutputSchema
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
@@ -117,6 +118,19 @@ from .tools.function import FunctionTool, function_tool, tool
 from .tools.probe import Happened, NotHappened
 from .tools.tool import Tool, default_tool_error_function
 from .version import __version__
+
+if typing.TYPE_CHECKING:
+    from .models.openai_responses import OpenAIResponsesModel
+
+
+def __getattr__(name: str) -> typing.Any:
+    """What only some need is loaded when it is asked for."""
+    if name == "OpenAIResponsesModel":
+        from .models.openai_responses import OpenAIResponsesModel
+
+        return OpenAIResponsesModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Agent",

@@ -13,7 +13,6 @@ from typing import Any
 from ..core.digest import described
 from ..errors import InvalidDefinition
 from .model import Model
-from .openai_responses import OpenAIResponsesModel
 
 Provider = Callable[[str], Model]
 
@@ -23,7 +22,14 @@ OPENAIS = re.compile(r"(gpt-|chatgpt-|codex-|o\d)[^:/]*|ft:.+")
 PARTS = re.compile(r"([^:/\s]+)[:/](.*)", re.DOTALL)
 """A prefix and a name, as `openai:gpt-5.2` or `openai/gpt-5.2`."""
 
-_providers: dict[str, Provider] = {OPENAI: OpenAIResponsesModel}
+
+def _openai(name: str) -> Model:
+    from .openai_responses import OpenAIResponsesModel
+
+    return OpenAIResponsesModel(name)
+
+
+_providers: dict[str, Provider] = {OPENAI: _openai}
 
 
 def register_provider(prefix: str, provider: Provider) -> None:
