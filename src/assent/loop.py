@@ -1,9 +1,15 @@
-"""Whose event loop this is. One that a blocking call has for itself may be blocked: nobody else waits on it."""
+"""Whose event loop this is, and what can be done on it without waiting.
+
+One that a blocking call has for itself may be blocked: nobody else waits on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import types
+from collections.abc import Coroutine, Generator
 from contextvars import ContextVar
+from typing import Any
 
 ALONE: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("assent_alone", default=None)
 """The loop of the blocking call that this is done for, if it is done for one."""
@@ -13,3 +19,30 @@ def alone() -> bool:
     """Whether this is done on that loop. What a blocking call has others do, they do on loops that are not its own."""
     own = ALONE.get()
     return own is not None and own is asyncio.get_running_loop()
+
+
+def begun(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
+    """Do this as far as it goes without waiting; what is left of it, for a task, or None if it is done.
+
+    Only for work that does not care in whose task it is: one half may be done in another than the other.
+    """
+    try:
+        awaited = work.send(None)
+    except StopIteration:
+        return None
+    return _rest(work, awaited)
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """What is left of something that waits for this."""
+    while True:
+        error, value = None, None
+        try:
+            value = yield awaited
+        except BaseException as raised:
+            error = raised
+        try:
+            awaited = work.send(value) if error is None else work.throw(error)
+        except StopIteration:
+            return

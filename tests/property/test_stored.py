@@ -71,11 +71,12 @@ async def dies(play: StoredPlay, first: Ending, deaths: list[tuple[Any, int]]) -
 
 
 @settings(max_examples=4 * MANY, suppress_health_check=slowly)
-@given(worlds, deaths)
-async def test_a_run_in_a_file_loses_nothing_either(world: World, dying: list[tuple[Any, int]]) -> None:
+@given(worlds, deaths, st.booleans())
+async def test_a_run_in_a_file_loses_nothing_either(world: World, dying: list[tuple[Any, int]], slow: bool) -> None:
     first, clock = await told(world), FakeClock()
     with TemporaryDirectory() as folder:
         async with SQLiteStore(f"{folder}/runs.db", clock=clock) as store:
+            store._writer.pace = 1e9 if slow else 0.0  # on a thread, or not
             await dies(StoredPlay(world, "in a file", store, clock), first, dying)
             await rebuilt(store)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ from assent.runtime.blocking import block
 from assent.store import SavedContext, SQLiteStore
 from assent.store.packing import LARGE
 from assent.store.sql import file, migrating
+from assent.store.sql.lane import Lane
+from assent.store.sqlite import FEW
 from assent.testing import FakeClock
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
@@ -505,3 +508,141 @@ async def test_claiming_is_read_off_an_index(path: Path, agents: list[str] | Non
     assert any("USING INDEX assent_runs_wake" in step for step in steps), steps
     assert any("USING INDEX assent_runs_worker" in step for step in steps), steps
     assert not any(step.startswith("SCAN assent_runs") and "INDEX" not in step for step in steps), steps
+
+
+# -- where it is done --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A disk that takes so many seconds for everything."""
+    made = SimpleNamespace(now=0.0, takes=0.0)
+
+    def look() -> float:
+        made.now += made.takes
+        return float(made.now)
+
+    monkeypatch.setattr(file, "perf_counter", look)
+    return made
+
+
+@pytest.fixture
+def given(disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is given to the store's threads."""
+    seen: list[str] = []
+    do = Lane.do
+
+    def noting(lane: Lane, work: Any) -> Any:
+        seen.append(lane._name)
+        return do(lane, work)
+
+    monkeypatch.setattr(Lane, "do", noting)
+    return seen
+
+
+WRITING = "assent-store-write"
+
+
+async def test_a_file_that_is_quick_is_written_where_it_is_asked_for(path: Path, given: list[str]) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        assert given == [WRITING]  # the file is made on a thread
+        await script.ask()
+        assert given == [WRITING]
+        async with SQLiteStore(path) as reader:
+            assert len((await reader.read("r1")).facts) == 4
+
+
+async def test_a_file_that_is_slow_is_written_on_a_thread(path: Path, given: list[str], disk: SimpleNamespace) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        await script.write(replied("c1"), f.Approved("c1", "rule"))
+        given.clear()
+        disk.takes = 0.1
+        await script.write(f.Started("c1"))
+        assert given == []  # nobody could know
+        await script.write(f.Stepped("c1", "first", js(1)))
+        assert given == [WRITING]
+        disk.takes = 0.0
+        for turn in range(50):
+            await script.write(f.Stepped("c1", f"step {turn}", js(turn)))
+        assert 10 < len(given) < 50  # it is believed after a while
+
+
+async def test_what_is_large_is_written_on_a_thread(path: Path, given: list[str]) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        await script.write(replied("c1"), f.Approved("c1", "rule"), f.Started("c1"))
+        given.clear()
+        await script.write(*(f.Stepped("c1", f"step {turn}", js(turn)) for turn in range(FEW)))
+        assert given == []
+        await script.write(f.Stepped("c1", "large", js("x" * LARGE)))
+        assert given == [WRITING]
+        await script.write(*(f.Stepped("c1", f"more {turn}", js(turn)) for turn in range(FEW + 1)))
+        assert given == [WRITING, WRITING]
+
+
+async def test_a_lock_is_waited_for_on_a_thread(path: Path, given: list[str]) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        connection = other(path)
+        connection.execute("BEGIN IMMEDIATE")
+        given.clear()
+        writing = asyncio.create_task(store.append(script.change(f.Cancelled("ann"))))
+        await asyncio.sleep(0)
+        assert given == [WRITING]
+        assert not writing.done()
+        connection.execute("ROLLBACK")
+        connection.close()
+        await writing
+        assert len((await store.read("r1")).facts) == 3
+
+
+async def test_a_reader_that_is_locked_out_is_patient_on_a_thread(
+    path: Path, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(transaction: Any, *_: Any) -> Any:
+        transaction.connection.execute("SELECT 1")
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+    async with SQLiteStore(path) as store:
+        await Script(store).begin()
+        monkeypatch.setattr("assent.store.sqlite.read_short", locked)
+        given.clear()
+        assert len((await store.read("r1")).facts) == 2
+        assert given == ["assent-store-read"]
+        monkeypatch.undo()
+        assert store._writer.connected
+
+
+@pytest.mark.usefixtures("disk")
+async def test_the_log_is_written_into_the_file_on_a_thread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.store.sqlite.MANY", 5)
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        for _ in range(4):
+            await script.write(f.Said(js([])))
+        assert b"r1" not in path.read_bytes()
+        await script.write(f.Said(js([])))
+        await store._writing.do(lambda: None)
+        assert b"r1" in path.read_bytes()
+        for _ in range(4):
+            await script.write(f.Said(js(["again"])))
+        await store._writing.do(lambda: None)
+        assert b"again" not in path.read_bytes()
+
+
+async def test_whoever_writes_on_a_thread_and_whoever_does_not_take_turns(path: Path) -> None:
+    async with SQLiteStore(path) as first, SQLiteStore(path) as second:
+        second._writer.pace = 1e9
+        scripts = [Script(store, f"r{number}") for number, store in enumerate((first, second, first, second))]
+        await asyncio.gather(*(script.begin() for script in scripts))
+
+        async def write(script: Script) -> None:
+            for _ in range(30):
+                await script.write(f.Said(js([])))
+
+        await asyncio.gather(*map(write, scripts))
+        assert [len((await first.read(script.id)).facts) for script in scripts] == [32] * 4

@@ -26,6 +26,7 @@ from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.run import Run, owed
 from ..errors import IllegalFact, LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed, UnreadableState
+from ..loop import begun
 from ..store.projection import Projection
 from ..store.record import Change, Lease, SavedContext
 from . import saved_context
@@ -198,7 +199,7 @@ class Keeper:
             return  # it finds out by itself
         found = (await self.store.read(self.journal.run.id, self.seq)).facts
         if found and self.writing is None:  # what was begun meanwhile may be what was found
-            await asyncio.shield(self._begin(self._merge()))
+            await self._done(self._merge())
 
     def _stop(self, error: Exception) -> None:
         self.lost, self.failing = self.lost or isinstance(error, LeaseLost), True
@@ -230,7 +231,8 @@ class Keeper:
         if self.writing is not None and self.lag:
             self.kick()
         elif self.writing is None and self.unwritten and not self.failing:
-            self._begin(self._write())
+            with suppress(Exception):  # the drive was told
+                self._begin(self._write())
 
     async def flush(self) -> None:
         """What is in the journal now is in the store when this returns."""
@@ -306,16 +308,19 @@ class Keeper:
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for a write, which is done to its end even if whoever waits is not there any more."""
-        if self.store.immediate:
-            await self._written(work)
-        else:
-            await asyncio.shield(self._begin(work))
+        task = self._begin(work)
+        if task is not None:
+            await asyncio.shield(task)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A write has a task of its own: whoever waits for it may be cancelled, and it may not be cut in two. There is
-        one at a time."""
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+        """Begin a write; there is one at a time. One that has to wait has a task of its own: whoever waits for it may
+        be cancelled, and it may not be cut in two. None if it is done already."""
         assert self.writing is None
-        task = asyncio.create_task(self._written(work))
+        written = self._written(work)
+        left = begun(written) if self.store.immediate else written
+        if left is None:
+            return None
+        task = asyncio.create_task(left)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits for it is told
         if not task.done():  # a loop may have done it at once
             self.writing = task

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
-from .record import Stored
+from .packing import LARGE, payloads
+from .record import Change, Stored
 from .sql.bell import Bell
-from .sql.file import File, Handle
+from .sql.file import File, Handle, Locked
 from .sql.lane import Lane
 from .sql.leasing import ready
 from .sql.reading import newest_short, read_short
@@ -26,6 +27,11 @@ R = TypeVar("R")
 FEW = 500
 """A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
 a longer one would be felt by all else on the loop."""
+QUICK = 0.001
+"""A file that is written in so many seconds is written where it is asked for: that a thread does it takes as long, and
+more of the processor's time. Waiting for a slower disk would be felt by all else on the loop."""
+MANY = 200
+"""After how many such changes a thread writes the log into the file, so that none of them has to."""
 PATIENCE = 0.05
 """How many seconds pass, while somebody waits, between two looks at what other processes have written."""
 
@@ -53,6 +59,8 @@ class SQLiteStore(SQLStore):
         self._bell = Bell()
         self._writer, self._reader = Handle(self._file), Handle(self._file, reads=True)
         self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
+        self._logged = 0
+        """How many changes were written here since a thread has seen to the log."""
         self._watch = Watch(Handle(self._file, reads=True), self._bell, self._clock)
         parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
         self._let_go = weakref.finalize(self, _let_go, *parts)
@@ -77,7 +85,7 @@ class SQLiteStore(SQLStore):
     async def erase(self, run_id: str) -> None:
         """Erase what was said in a run that is over, from the file and from its log."""
         await super().erase(run_id)
-        [[busy, *_]] = await self._writing.do(lambda: self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        [[busy, *_]] = await self._reading.do(lambda: self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
         if busy:
             raise StoreFailed(
                 f"Run {run_id!r} is erased, but {self._file.path}-wal still has what was in it, since another process "
@@ -104,26 +112,48 @@ class SQLiteStore(SQLStore):
         self._check()
         return await self._reading.do(lambda: self._reader.read(work, snapshot=snapshot))
 
+    async def append(self, change: Change) -> None:
+        """Write a change in one transaction; durable when it returns."""
+        self._check()
+        ready = self._append_near(change) if self._writer.pace < QUICK and _is_small(change) else None
+        if ready is None:
+            await super().append(change)
+        else:
+            self._appended(change, ready)
+
+    def _append_near(self, change: Change) -> bool | None:
+        ready = self._near(
+            lambda: self._writer.write(lambda transaction: self._append(transaction, change), waits=False)
+        )
+        self._logged += ready is not None
+        if self._logged >= MANY:
+            self._logged = 0
+            self._writing.soon(lambda: self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)"))
+        return ready
+
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """A run, with its facts but the first `after`. An erased run has none any more."""
-        near = await self._read_near(lambda transaction: read_short(transaction, run_id, after, FEW))
+        near = self._read_near(lambda transaction: read_short(transaction, run_id, after, FEW))
         return near if near is not None else await super().read(run_id, after)
 
     async def newest(self, thread: str) -> Stored | None:
         """The run of a thread that was made last; None if there is no such thread."""
-        near = await self._read_near(lambda transaction: newest_short(transaction, thread, FEW))
+        near = self._read_near(lambda transaction: newest_short(transaction, thread, FEW))
         return near[0] if near is not None else await super().newest(thread)
 
-    async def _read_near(self, work: Work[R | None]) -> R | None:
-        """What can be read here, while nothing is being written; None if it should be read on a thread.
-
-        It is read by whoever writes, who has in memory what was written last.
-        """
+    def _read_near(self, work: Work[R | None]) -> R | None:
+        """It is read by whoever writes, who has in memory what was written last."""
         self._check()
+        return self._near(lambda: self._writer.read(work, snapshot=True))
+
+    def _near(self, do: Callable[[], R | None]) -> R | None:
+        """What comes of this, done here while nothing is being written; None if it should be done on a thread."""
         if not self._writer.connected or not self._writing.idle or not self._writing.turn.acquire(blocking=False):
             return None
         try:
-            return self._writer.read(work, snapshot=True)
+            return do()
+        except Locked:
+            return None
         finally:
             self._writing.turn.release()
 
@@ -182,6 +212,13 @@ class Watch:
 
     def _ready(self, transaction: Transaction) -> bool:
         return ready(transaction, int(self._clock() * 1000))
+
+
+def _is_small(change: Change) -> bool:
+    """Whether a change is written in no time, as far as it is up to the change."""
+    if len(change.facts) > FEW:
+        return False
+    return all(len(getattr(fact, name)) <= LARGE for fact in change.facts for name in payloads(type(fact)))
 
 
 def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:

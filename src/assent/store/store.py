@@ -58,7 +58,8 @@ class Store(ABC):
 
     @property
     def immediate(self) -> bool:
-        """Whether its methods wait for nothing, so that nobody has to see to it that they come to their end."""
+        """Whether its methods often have nothing to wait for, and do not care in whose task they are: they are begun
+        where they are called, and have a task of their own only for what is left when they wait."""
         return False
 
     # -- what a store must do ----------------------------------------------------------------------

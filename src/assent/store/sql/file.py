@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import AssentError, StoreFailed
@@ -60,6 +61,10 @@ class Unusable(Exception):
     """The file is not one for a store, or not any more; says why."""
 
 
+class Locked(Exception):
+    """Another connection holds a lock, and it was not to be waited for. Nothing was done."""
+
+
 class File:
     """A file of the store's. Once it was there it is not made again: what was in it would be missed in silence."""
 
@@ -88,17 +93,22 @@ class Handle:
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
+        self.pace = 0.0
+        """How many seconds a transaction takes that writes, once it has the right to: the mean, of late."""
 
-    def write(self, work: Callable[[Transaction], R]) -> R:
-        """Do this in a transaction that has the right to write from its beginning."""
+    def write(self, work: Callable[[Transaction], R], *, waits: bool = True) -> R:
+        """Do this in a transaction that has the right to write from its beginning; `Locked` if that is not to be had,
+        and it is not to be waited for."""
         committing = False
         try:
             connection = self._connected()
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection, waits)
+            began = perf_counter()
             done = work(Transaction(connection, SQLITE))
             committing = True
             connection.execute("COMMIT")
             committing = False
+            self.pace += (perf_counter() - began - self.pace) / 8
             self._see_that_it_is_there()
             return done
         except BaseException as error:
@@ -108,8 +118,24 @@ class Handle:
                 raise self.file.failure(error, unknown=unknown) from error
             raise
 
+    def _begin(self, connection: sqlite3.Connection, waits: bool) -> None:
+        # SQLite would wait by itself, but then always, whoever asks.
+        end, pause = time.monotonic() + self.file.busy_timeout, 0.001
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or (waits and time.monotonic() >= end):
+                    raise
+                if not waits:
+                    raise Locked from None
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
     def read(self, work: Callable[[Transaction], R], *, snapshot: bool = False) -> R:
-        """Do this, which reads; with `snapshot` all its statements see the same."""
+        """Do this, which reads; with `snapshot` all its statements see the same. `Locked` if that is not to be had at
+        once, for one that also writes."""
         try:
             connection = self._connected()
             if snapshot:
@@ -121,6 +147,8 @@ class Handle:
             return done
         except BaseException as error:
             self._clear(error)
+            if not self._reads and _code(error) == sqlite3.SQLITE_BUSY:
+                raise Locked from error
             if isinstance(error, sqlite3.Error | Unusable):
                 raise self.file.failure(error) from error
             raise
@@ -154,7 +182,7 @@ class Handle:
         if self._connection is not None and self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
-        if not isinstance(error, AssentError) and _code(error) != sqlite3.SQLITE_BUSY:
+        if not isinstance(error, AssentError | Locked) and _code(error) != sqlite3.SQLITE_BUSY:
             self.close()
 
     def _see_that_it_is_there(self) -> None:
@@ -169,8 +197,7 @@ class Handle:
         if self.file.seen and _inode(self.file.path) is None:
             raise Unusable(GONE)
         connection = _connect(self.file.path, self.file.busy_timeout)
-        if self._reads:
-            connection.execute("PRAGMA query_only=ON")
+        connection.execute("PRAGMA query_only=ON" if self._reads else "PRAGMA busy_timeout=0")
         self._connection, self._inode = connection, _inode(self.file.path)
         self.file.seen = True
         return connection

@@ -58,6 +58,12 @@ class Lane:
         except Exception as error:
             future.set_exception(error)
 
+    def soon(self, work: Callable[[], Any]) -> None:
+        """Have this done after what was given before, whatever comes of it."""
+        if len(self._threads) < self._most:
+            self._grow()
+        self._jobs.put((work, None))
+
     def end(self, work: Callable[[], Any]) -> None:
         """Have this done last, without waiting for it, and let the threads go."""
         if not self._threads:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from ...core.digest import holds
 from ...errors import UnreadableState, UsageError
-from ...loop import alone
 from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, page_start
 from ..store import Store
 from .bell import Bell
@@ -41,8 +40,9 @@ class SQLStore(Store):
 
     @property
     def immediate(self) -> bool:
-        """On a loop that a blocking call has for itself, a store's work is done where it is asked for."""
-        return alone()
+        """A store's work is done where it is asked for on a loop that a blocking call has for itself, and if it is
+        small. One that does something of its own may care in whose task it is."""
+        return type(self).__module__.startswith("assent.store.")
 
     @abstractmethod
     async def upgrade(self) -> None:
