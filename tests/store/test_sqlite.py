@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
+from assent import Agent, Runner, function_tool
 from assent.core import facts as f
 from assent.errors import Conflict, StoreFailed, UnreadableState, UsageError
 from assent.runtime.blocking import block
@@ -25,11 +26,17 @@ from assent.store.packing import LARGE
 from assent.store.sql import file, migrating
 from assent.store.sql.lane import Lane
 from assent.store.sqlite import FEW
-from assent.testing import FakeClock
+from assent.testing import FakeClock, ScriptedModel, call
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
 SECRET = "correct horse battery staple"
 ROOT = Path(__file__).parents[2]
+
+
+@function_tool(needs_approval=True)
+async def mail() -> str:
+    """Send a mail."""
+    raise AssertionError("nobody approved it")
 
 
 @pytest.fixture
@@ -646,3 +653,25 @@ async def test_whoever_writes_on_a_thread_and_whoever_does_not_take_turns(path: 
 
         await asyncio.gather(*map(write, scripts))
         assert [len((await first.read(script.id)).facts) for script in scripts] == [32] * 4
+
+
+async def test_a_drive_that_is_cancelled_while_its_write_waits_is_written_whole(path: Path, given: list[str]) -> None:
+    async with SQLiteStore(path) as store:
+        await Script(store).begin()
+        connection = other(path)
+        connection.execute("BEGIN IMMEDIATE")
+        given.clear()
+        agent = Agent("helper", tools=[mail], model=ScriptedModel([call("mail", {})]))
+        drive = asyncio.create_task(Runner.run(agent, "go", store=store))
+        while given != [WRITING]:
+            await asyncio.sleep(0)
+        drive.cancel()
+        await asyncio.sleep(0)
+        assert not drive.done()
+        connection.execute("ROLLBACK")
+        connection.close()
+        with pytest.raises(asyncio.CancelledError):
+            await drive
+        [question] = (await store.questions()).items
+        record = (await store.read(question.run)).record
+        assert (question.tool, record.status, record.worker) == ("mail", "waiting", None)
