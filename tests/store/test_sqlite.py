@@ -663,8 +663,9 @@ async def test_a_drive_that_is_cancelled_while_its_write_waits_is_written_whole(
         given.clear()
         agent = Agent("helper", tools=[mail], model=ScriptedModel([call("mail", {})]))
         drive = asyncio.create_task(Runner.run(agent, "go", store=store))
-        while given != [WRITING]:
+        for _ in range(100):
             await asyncio.sleep(0)
+        assert given == [WRITING]
         drive.cancel()
         await asyncio.sleep(0)
         assert not drive.done()
