@@ -82,21 +82,21 @@ class Lane:
 
 def _serve(jobs: SimpleQueue[Job | None], turn: AbstractContextManager[Any]) -> None:
     while (job := jobs.get()) is not None:
-        with turn:
-            _do(*job)
+        _do(*job, turn)
         del job  # or what was given would be kept until there is something else to do
 
 
-def _do(work: Callable[[], Any], future: asyncio.Future[Any] | None) -> None:
+def _do(work: Callable[[], Any], future: asyncio.Future[Any] | None, turn: AbstractContextManager[Any]) -> None:
     if future is None:
-        with suppress(Exception):
+        with suppress(Exception), turn:
             work()
         return
     if future.cancelled():
         return
     result, error = None, None
     try:
-        result = work()
+        with turn:  # and no longer: whoever waits for this may want the turn next
+            result = work()
     except BaseException as raised:
         error = raised
     with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
