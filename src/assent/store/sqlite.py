@@ -39,7 +39,9 @@ PATIENCE = 0.05
 class SQLiteStore(SQLStore):
     """Runs in an SQLite file. Any number of stores, threads, event loops and processes may use one file at once.
 
-    The file is made, and its tables are brought to what this Assent needs, on first use.
+    The file is made, and its tables are brought to what this Assent needs, on first use. A small write is done on the
+    event loop that asks for it, as long as the file takes less than a millisecond for one; all else, and any wait for
+    a lock, on a thread.
 
     Args:
         path: The file. Its directory must be there.
