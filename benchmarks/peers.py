@@ -125,6 +125,18 @@ ALL = (
         )
         for saver in ("memory", "sqlite", "postgres")
     ),
+    *(
+        Peer(
+            f"bare-threads-{saver}",
+            ASSENT_STORE,
+            "bare_threads",
+            "import sqlite3",
+            {"saver": saver},
+            rival=False,
+            postgres=saver == "postgres",
+        )
+        for saver in ("sqlite", "postgres")
+    ),
 )
 PEERS = {peer.name: peer for peer in ALL}
 
@@ -149,7 +161,11 @@ RUNTIMES = Sides("assent", frozenset(peer.name for peer in ALL if peer.rival), "
 IN_SQLITE = Sides("assent-sqlite", frozenset({"langgraph-sqlite"}), "bare-sqlite")
 IN_POSTGRES = Sides("assent-postgres", frozenset({"langgraph-postgres"}))
 THREADS = {
-    saver: Sides(f"assent-threads-{saver}", frozenset({f"langgraph-{saver}"}))
+    saver: Sides(
+        f"assent-threads-{saver}",
+        frozenset({f"langgraph-{saver}"}),
+        None if saver == "memory" else f"bare-threads-{saver}",
+    )
     for saver in ("memory", "sqlite", "postgres")
 }
 SUBJECTS = frozenset(sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values()))
