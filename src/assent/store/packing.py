@@ -47,6 +47,11 @@ def payloads(kind: type[AnyFact]) -> tuple[str, ...]:
     return tuple(field.name for field in fields if field.type is Raw)
 
 
+def is_small(fact: AnyFact) -> bool:
+    """Whether all of a fact is in its row."""
+    return all(len(getattr(fact, name)) <= LARGE for name in payloads(type(fact)))
+
+
 def pack(fact: AnyFact) -> tuple[bytes, dict[str, bytes]]:
     """A fact's row, and the payloads that are kept apart, by their hashes."""
     large = {name: bytes(value) for name in payloads(type(fact)) if len(value := getattr(fact, name)) > LARGE}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
-from .packing import LARGE, payloads
+from .packing import is_small
 from .record import Change, Stored
 from .sql.bell import Bell
 from .sql.file import File, Handle, Locked
@@ -218,9 +218,7 @@ class Watch:
 
 def _is_small(change: Change) -> bool:
     """Whether a change is written in no time, as far as it is up to the change."""
-    if len(change.facts) > FEW:
-        return False
-    return all(len(getattr(fact, name)) <= LARGE for fact in change.facts for name in payloads(type(fact)))
+    return len(change.facts) <= FEW and all(map(is_small, change.facts))
 
 
 def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:

@@ -8,7 +8,7 @@ runner.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -46,6 +46,7 @@ from ..store.record import RunRecord, Stored
 from ..store.store import Choose, Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
+from .held import Held
 from .message import messages_of, said
 from .pause import PREFIX, Chosen, Command, Interrupt, answered, answers, interrupts, pending, waits_for
 from .scene import WRITER
@@ -112,6 +113,7 @@ class ThreadAgent:
         self.store = store
         """Where its threads are kept."""
         self._inner, self._prefix, self._gated, self._config, self._max_turns = inner, prefix, gated, config, max_turns
+        self._held = Held()
 
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
@@ -160,6 +162,8 @@ class ThreadAgent:
             opened = await opened.again()
             assert opened.driver is not None
             await _driven(opened.driver)
+        if opened.driver is not None:
+            self._held.keep(opened.driver)
         return self._state(opened)
 
     def stream(
@@ -290,9 +294,9 @@ class ThreadAgent:
         if self.store is None and not self._inner:
             return await self._alone(input, context, limit)
         store, thread = self._kept(), self._thread(config)
-        last = await store.newest(thread)
         if isinstance(input, Command):
-            return await self._answer(store, thread, _known(thread, last), input, context, limit, now)
+            return await self._answer(store, thread, input, context, limit, now)
+        last = await store.newest(thread)
         if input is None:
             stored = _known(thread, last)
             over = stored.record.status in ("done", "closed")
@@ -343,17 +347,23 @@ class ThreadAgent:
         return Opened(None, run, await past(store, follows) if follows is not None else [])
 
     async def _answer(
-        self, store: Store, thread: str, stored: Stored, command: Command, context: Any, limit: int | None, now: bool
+        self, store: Store, thread: str, command: Command, context: Any, limit: int | None, now: bool
     ) -> Opened:
         """Go on with what was answered. It is written with what comes next, or recorded first if that is not possible,
         or others were first."""
-        choose, run_id = self._choice(thread, command), stored.record.id
+        choose, proposal = self._choice(thread, command), None
+        if not now and (held := self._held.take(thread)) is not None:
+            with suppress(AssentError):  # it may be old; what is in the store says what is wrong, if it still is
+                proposal = await store.propose(held, choose, by=command.by)
+        stored = proposal.stored if proposal is not None else _known(thread, await store.newest(thread))
+        run_id = stored.record.id
 
         async def record(known: Stored | None = None) -> Opened:
             recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
             return await self._go_on(store, thread, recorded, context, limit)
 
-        proposal = None if now else await store.propose(stored, choose, by=command.by)
+        if proposal is None and not now:
+            proposal = await store.propose(stored, choose, by=command.by)
         if proposal is None:
             return await record(stored)
         try:
