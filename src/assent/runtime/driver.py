@@ -419,6 +419,12 @@ class Driver:
         for kept in (self.broken, self.tripped, self.errors, self.read, self.dropped):
             kept.clear()
 
+    def let_go(self) -> None:
+        """Part from the keeper, once nobody takes the run up from here: each holds the other, and all that they know
+        would be left to the garbage collector."""
+        self.keeper = self.journal.flush = None
+        self.journal.listeners = ()
+
     # -- what others need to know ----------------------------------------------------------------
 
     @property

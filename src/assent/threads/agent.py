@@ -160,7 +160,10 @@ class ThreadAgent:
             opened = await opened.again()
             assert opened.driver is not None
             await _driven(opened.driver)
-        return self._state(opened)
+        state = self._state(opened)
+        if opened.driver is not None:
+            opened.driver.let_go()
+        return state
 
     def stream(
         self,
@@ -463,12 +466,12 @@ async def _driven(driver: Driver) -> bool:
     keeper = driver.keeper
     assert keeper is not None
     try:
-        with _told_of_limit(), _told_of_others(driver):
-            await drive(driver, None)
-    except (Overtaken, RunBusy):
-        if keeper.refused and keeper.seq:
+        await drive(driver, None)
+    except AssentError as error:
+        if isinstance(error, Overtaken | RunBusy) and keeper.refused and keeper.seq:
             return False
-        raise
+        with _told_of_limit(), _told_of_others(driver):
+            raise
     return True
 
 
