@@ -196,8 +196,8 @@ class Driver:
         late = overdue(run, self.journal.now()) if run.open else []
         if late:
             self.journal.append(late)
-        for path, each in [((), run), *((path, state.child) for path, state in open_branches(run))]:
-            cut_off = tripwire(self, path) if each is not None and each.guarded else None
+        for path in [(), *[path for path, _ in open_branches(run)]]:
+            cut_off = tripwire(self, path) if self.run_at(path).guarded else None
             if cut_off is not None:
                 self.fail(path, cut_off)
 

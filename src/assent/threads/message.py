@@ -137,16 +137,18 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     """Items as messages; what a model made at one go is one message."""
     out: list[Message] = []
     made: list[Item] = []
-    for item in [*items, None]:
-        other = None if item is None else _given(item)
-        if made and (item is None or other is not None):
+    for item in items:
+        other = _given(item)
+        if other is None:
+            made.append(item)
+            continue
+        if made:
             out.append(ai_message(made, numbered(id, len(out))))
             made = []
-        if other is not None:
-            other.id = numbered(id, len(out))
-            out.append(other)
-        elif item is not None:
-            made.append(item)
+        other.id = numbered(id, len(out))
+        out.append(other)
+    if made:
+        out.append(ai_message(made, numbered(id, len(out))))
     return out
 
 
@@ -228,13 +230,14 @@ def said(input: Any) -> str | list[Item]:
     items = [item for each in listed(given) for item in items_of(message(each))]
     if not items:
         raise InvalidInput("There is no message in this input.")
+    if len(items) == 1 and items[0].get("role") == "user":
+        text = items[0].get("content")
+        return text if isinstance(text, str) and not text.startswith("{") else items
     if len(accepted(items)) < len(items):
         raise InvalidInput(
             "Each call among the messages needs its ToolMessage after it, and each ToolMessage its call."
         )
-    text = items[0].get("content")
-    alone = len(items) == 1 and items[0].get("role") == "user"
-    return text if alone and isinstance(text, str) and not text.startswith("{") else items
+    return items
 
 
 def listed(given: Any) -> list[Any]:
