@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
-from msgspec.json import decode, encode
+from msgspec.json import encode
 
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, described, parse_object, plain
+from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..core.transcript import Item, content_text, output_text, provider_id, said_items
 from ..errors import InvalidInput
@@ -90,13 +91,12 @@ def messages_of(runs: Iterable[Run]) -> list[Message]:
 def run_messages(run: Run) -> list[Message]:
     """The conversation of one run; what the model has not heard yet comes last."""
     out: list[Message] = []
-    for number, entry in enumerate(run.entries):
+    id = run.id
+    for number, entry in enumerate([*run.entries, *run.unheard]):
         if type(entry) is Turn:
-            out += turn_messages(entry, f"{run.id}.{number}")
+            out += turn_messages(entry, f"{id}.{number}")
         elif type(entry) is f.Said:
-            out += messages_from(said_items(entry), f"{run.id}.{number}")
-    for number, said in enumerate(run.unheard, len(run.entries)):
-        out += messages_from(said_items(said), f"{run.id}.{number}")
+            out += messages_from(said_items(entry), f"{id}.{number}")
     return out
 
 
@@ -185,13 +185,15 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
         if kind == "message":
             text.append(_said(item.get("content")))
         elif kind == "function_call":
-            call: ToolCall = {"name": item.get("name"), "args": {}, "id": item.get("call_id") or f"{id}.{number}"}
+            name, call_id = item.get("name"), item.get("call_id") or f"{id}.{number}"
             written = item.get("arguments") or ""
             try:
-                call |= {"args": parse_object(written) if written.strip() else {}, "type": "tool_call"}
-                calls.append(call)
+                args = parse_object(written) if written.strip() else {}
+                calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
             except BadJSON as error:
-                invalid.append({**call, "args": written, "error": str(error), "type": "invalid_tool_call"})
+                invalid.append(
+                    {"name": name, "args": written, "id": call_id, "type": "invalid_tool_call", "error": str(error)}
+                )
     return AIMessage(content="".join(text), id=id, tool_calls=calls, invalid_tool_calls=invalid)
 
 

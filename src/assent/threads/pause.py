@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
-from msgspec.json import decode
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds
+from ..core.facts import decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
