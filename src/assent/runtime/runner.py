@@ -314,7 +314,8 @@ def resume(
     """A driver for a state, which is spent then; with the lease of a run that was claimed already."""
     if state._spent:
         raise StateSpent()
-    run = state._journal.run
+    journal = state._journal
+    run = journal.run
     began = begun_by(agent, run)
     context = state._context if context is None else context
     if context is MISSING:
@@ -329,7 +330,6 @@ def resume(
     _can_go_on(state, max_turns, order)
     if config.tracing is None and state._tracing is not None:
         config = replace(config, tracing=state._tracing)
-    journal = state._journal
     journal.clock = config.clock if order.store is None else order.store.clock
     cast = state._cast if state._cast.root is agent else Cast(agent)
     driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
