@@ -302,7 +302,7 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
     guarded = bool(run.guards)
-    stopped = guarded or held(run)
+    stopped = guarded or (len(run.open) > 1 and held(run))  # nothing holds back a call that is alone
     for id, state in run.open.items():
         phase, child = state.phase, state.child
         if child is not None:  # it is delegated

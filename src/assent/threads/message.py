@@ -85,7 +85,10 @@ class ToolMessage(Message):
 
 def messages_of(runs: Iterable[Run]) -> list[Message]:
     """The conversation of runs that follow one another."""
-    return [message for run in runs for message in run_messages(run)]
+    out: list[Message] = []
+    for run in runs:
+        out += run_messages(run)
+    return out
 
 
 def run_messages(run: Run) -> list[Message]:
@@ -244,10 +247,11 @@ def said(input: Any) -> str | list[Item]:
 
 def listed(given: Any) -> list[Any]:
     """Messages as they may be given: a list, or a single one."""
-    single = isinstance(given, str | dict | Message) or (isinstance(given, tuple) and len(given) == 2)
-    if not single and not isinstance(given, list | tuple):
+    if isinstance(given, list) or (isinstance(given, tuple) and len(given) != 2):
+        return list(given)
+    if not isinstance(given, str | dict | Message | tuple):
         raise InvalidInput(f"Messages are a list, or a single one; got {described(given)}.")
-    return [given] if single else list(given)
+    return [given]
 
 
 def message(given: Any) -> Message:
