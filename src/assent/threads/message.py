@@ -195,7 +195,7 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
                 calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
             except BadJSON as error:
                 invalid.append(
-                    {"name": name, "args": written, "id": call_id, "type": "invalid_tool_call", "error": str(error)}
+                    {"name": name, "args": written, "id": call_id, "error": str(error), "type": "invalid_tool_call"}
                 )
     return AIMessage(content="".join(text), id=id, tool_calls=calls, invalid_tool_calls=invalid)
 
