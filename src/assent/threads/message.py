@@ -117,7 +117,11 @@ def turn_messages(turn: Turn, id: str) -> list[Message]:
             "output_tokens": used.output_tokens,
             "total_tokens": used.total_tokens,
         }
-    return out + [made for state in turn.calls if (made := tool_message(state, id)) is not None]
+    for state in turn.calls:
+        made = tool_message(state, id)
+        if made is not None:
+            out.append(made)
+    return out
 
 
 def tool_message(state: CallState, id: str) -> ToolMessage | None:
