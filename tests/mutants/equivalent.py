@@ -44,7 +44,8 @@ EQUIVALENT: dict[str, str] = {
     "'s.question is not None'": NARROWING,
     "run._owed: 'run.began is None or run.closed is not None' without 'run.began is None'": SHORT_CUT,
     "run._owed: 'run.guards' always": SHORT_CUT,
-    "run._owed_calls: 'run.batch and held(run)' without 'run.batch'": SHORT_CUT,
+    "run._owed_calls: 'len(run.open) > 1 and held(run)' without 'len(run.open) > 1'": SHORT_CUT,
+    "run._owed_calls: 'len(run.open) > 1' with '>=' for '>'": SHORT_CUT,
     "run._owed_ready: 's.call.kind == \"handoff\" and s.phase is READY' always": (
         "while anything but ready handoffs is open, none of them may go anyway"
     ),

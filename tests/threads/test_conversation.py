@@ -1,6 +1,8 @@
 """A thread is a conversation: runs one after another, and no history with a call that has no result."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -353,3 +355,21 @@ async def test_what_no_model_can_be_told_is_refused_on_a_waiting_thread_too() ->
         with pytest.raises(InvalidInput):
             await agent.ainvoke(say("\ud800"), thread(), on_pending=way)  # type: ignore[arg-type]
     assert only(await agent.ainvoke(None, thread())) == waiting
+
+
+async def test_a_thread_holds_nothing_of_a_call_that_is_over() -> None:
+    class Context(dict[str, Any]):
+        pass
+
+    agent, ran = office(call("execute_sql", {"query": "a"}), "Done.")
+    context = Context(user="ada")
+    gone = weakref.ref(context)
+    gc.disable()  # what is let go is freed at once
+    try:
+        await agent.ainvoke(say("go"), thread(), context=context)
+        await agent.ainvoke(decide("approve"), thread(), context=context)
+        assert len(ran) == 1
+        del context
+        assert gone() is None
+    finally:
+        gc.enable()

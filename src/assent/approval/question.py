@@ -17,7 +17,8 @@ CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 
 def fitting(state: CallState, kind: f.QuestionKind, verdicts: tuple[f.Verdict, ...]) -> tuple[f.Verdict, ...]:
     """Those of the verdicts that can fit a question of this kind about this call."""
-    return tuple(verdict for verdict in verdicts if verdict in state.answers_to(kind))
+    fit = state.answers_to(kind)
+    return tuple([verdict for verdict in verdicts if verdict in fit])
 
 
 def allowed_of(
@@ -26,7 +27,7 @@ def allowed_of(
     """The decisions that fit a call, by its tool's policy; None for all that can."""
     if policy is None:
         return None if can_run else fitting(state, "approval", CANNOT_RUN)
-    left = tuple(verdict for verdict in policy if can_run or verdict in CANNOT_RUN)
+    left = policy if can_run else tuple(verdict for verdict in policy if verdict in CANNOT_RUN)
     return fitting(state, "approval", left) or ("reject",)  # there is always a way out
 
 

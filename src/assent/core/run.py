@@ -254,10 +254,10 @@ def awaits_model(run: Run) -> bool:
 
 def held(run: Run) -> bool:
     """Whether a turn released as a batch still has an open verdict."""
-    return run.batch and any(
-        s.phase is NEW or (s.phase is ASKED and s.question is not None and s.question.kind == "approval")
-        for s in run.open.values()
-    )
+    for s in run.open.values() if run.batch else ():
+        if s.phase is NEW or (s.phase is ASKED and s.question is not None and s.question.kind == "approval"):
+            return True
+    return False
 
 
 def may_hand_off(run: Run, state: CallState) -> bool:
@@ -302,7 +302,7 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
     guarded = bool(run.guards)
-    stopped = guarded or (run.batch and held(run))
+    stopped = guarded or (len(run.open) > 1 and held(run))  # nothing holds back a call that is alone
     for id, state in run.open.items():
         phase, child = state.phase, state.child
         if child is not None:  # it is delegated

@@ -196,8 +196,8 @@ class Driver:
         late = overdue(run, self.journal.now()) if run.open else []
         if late:
             self.journal.append(late)
-        for path, each in [((), run), *((path, state.child) for path, state in open_branches(run))]:
-            cut_off = tripwire(self, path) if each is not None and each.guarded else None
+        for path in [(), *[path for path, _ in open_branches(run)]]:
+            cut_off = tripwire(self, path) if self.run_at(path).guarded else None
             if cut_off is not None:
                 self.fail(path, cut_off)
 
@@ -418,6 +418,12 @@ class Driver:
         self.kept = None
         for kept in (self.broken, self.tripped, self.errors, self.read, self.dropped):
             kept.clear()
+
+    def let_go(self) -> None:
+        """Part from the keeper, once nobody takes the run up from here: each holds the other, and all that they know
+        would be left to the garbage collector."""
+        self.keeper = self.journal.flush = None
+        self.journal.listeners = ()
 
     # -- what others need to know ----------------------------------------------------------------
 

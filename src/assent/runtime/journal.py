@@ -13,6 +13,9 @@ from ..core.rules import verdict_of
 from ..core.run import Run
 from ..errors import IllegalFact
 
+OUTSIDE = (f.Granted, f.Revoked, f.Redefined, f.Said)
+"""What is recorded while nobody drives a run, besides verdicts and new questions."""
+
 
 class Journal:
     """Facts, and the run they are. `append` adds all of what it is given, or nothing."""
@@ -81,4 +84,4 @@ def made_outside(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
 def _outside(fact: AnyFact) -> bool:
     if isinstance(fact, f.Asked):
         return fact.replaces is not None
-    return verdict_of(fact) is not None or isinstance(fact, f.Granted | f.Revoked | f.Redefined | f.Said)
+    return verdict_of(fact) is not None or isinstance(fact, OUTSIDE)

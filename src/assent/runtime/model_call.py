@@ -37,7 +37,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     path = effect.path
     run = driver.run_at(path)
     agent = driver.cast.seat(run.agent).agent
-    if driver.keeper is not None:
+    if driver.keeper is not None and not driver.keeper.taken:
         await driver.own()
     if driver.session is not None and not path:
         await keep(driver, driver.session)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..store.projection import Proposal
     from ..store.record import Lease, Stored
     from ..store.store import Store
+    from .keeper import Keeper
 
 
 class Runner:
@@ -90,7 +91,7 @@ class Runner:
         if order.store is not None:
             await order.store.open()
         driver, begin = prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
-        await drive(driver, begin)
+        await drive(driver, begin or _beginning(driver))
         return RunResult(driver)
 
     @classmethod
@@ -150,7 +151,7 @@ class Runner:
         order = _order(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         driver, begin = prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
         result = RunResultStreaming(driver)
-        result._start(drive(driver, begin))
+        result._start(drive(driver, begin or _beginning(driver)))
         return result
 
 
@@ -211,7 +212,7 @@ def prepare(
     hooks: RunHooks[Any] | None,
     order: Order,
 ) -> tuple[Driver, Any]:
-    """A driver for a new run or for a state, and how the run begins, if that takes its time."""
+    """A driver for a new run or for a state, and how a run begins that is to hear its session first."""
     if not isinstance(agent, Agent):
         raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
     if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
@@ -223,8 +224,7 @@ def prepare(
         raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
     if not isinstance(input, str | list):
         state = _state(agent, input, context, config)
-        driver = resume(agent, state, context, max_turns, config, hooks, order)
-        return driver, _beginning(driver)
+        return resume(agent, state, context, max_turns, config, hooks, order), None
     if isinstance(input, str) and input.startswith('{"schema":') and '"journal":[' in input:
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
     said = input_json(input)
@@ -253,7 +253,7 @@ def prepare(
         began = replace(began, trace=driver.observer.trace)
     if order.session is None:
         journal.append([began, f.Said(said)])
-        return driver, _beginning(driver)
+        return driver, None
     return driver, functools.partial(_begin, driver, began, order.session, decode(said))
 
 
@@ -270,23 +270,30 @@ def _beginning(driver: Driver) -> Any:
 
 def _keep(driver: Driver, store: Store, state: RunState[Any] | None = None, lease: Lease | None = None) -> None:
     """Have the run written to its store: a new one, or one of which the store has what the state says."""
-    from .keeper import Keeper
-
     kept = NOT_KEPT if state is None else state._kept
     worker = lease.worker if lease is not None else kept.worker or new_id("w")
-    driver.keeper = Keeper(driver, store, worker, driver.config.lease, lease, kept)
+    keeper, _, _ = _of_stores()
+    driver.keeper = keeper(driver, store, worker, driver.config.lease, lease, kept)
+
+
+@functools.cache
+def _of_stores() -> tuple[type[Keeper], type[Proposal], type[Stored]]:
+    """Found when they are first needed: a program without a store does not load them."""
+    from ..store.projection import Proposal
+    from ..store.record import Stored
+    from .keeper import Keeper
+
+    return Keeper, Proposal, Stored
 
 
 def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
     """The run to go on with, from somebody's hands or from a store."""
     if isinstance(input, RunState):
         return input
-    from ..store.projection import Proposal
-    from ..store.record import Stored
-
-    if isinstance(input, Proposal):
+    _, proposal, stored = _of_stores()
+    if isinstance(input, proposal):
         return state_of(agent, input.stored, context, config, input)
-    if not isinstance(input, Stored):
+    if not isinstance(input, stored):
         raise InvalidInput(
             f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
             f"got {input!r:.80}."
@@ -307,7 +314,8 @@ def resume(
     """A driver for a state, which is spent then; with the lease of a run that was claimed already."""
     if state._spent:
         raise StateSpent()
-    run = state._journal.run
+    journal = state._journal
+    run = journal.run
     began = begun_by(agent, run)
     context = state._context if context is None else context
     if context is MISSING:
@@ -322,7 +330,6 @@ def resume(
     _can_go_on(state, max_turns, order)
     if config.tracing is None and state._tracing is not None:
         config = replace(config, tracing=state._tracing)
-    journal = state._journal
     journal.clock = config.clock if order.store is None else order.store.clock
     cast = state._cast if state._cast.root is agent else Cast(agent)
     driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)

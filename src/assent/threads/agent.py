@@ -54,6 +54,8 @@ from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
 OnPending = Literal["reject", "keep"] | None
 MAX_TURNS = 25
+MAPPING = (dict, Mapping)
+"""What a config may be; a dict, which most are, is told at once."""
 TRIES = 5
 """How often a run is taken up anew that others have just written to."""
 SET_ASIDE = "The user said something else instead of answering; the call did not run."
@@ -162,9 +164,11 @@ class ThreadAgent:
             opened = await opened.again()
             assert opened.driver is not None
             await _driven(opened.driver)
+        state = self._state(opened)
         if opened.driver is not None:
             self._held.keep(opened.driver)
-        return self._state(opened)
+            opened.driver.let_go()
+        return state
 
     def stream(
         self,
@@ -268,8 +272,8 @@ class ThreadAgent:
         return self.store
 
     def _thread(self, config: Any) -> str:
-        options = config.get("configurable") if isinstance(config, Mapping) else None
-        options = options if isinstance(options, Mapping) else {}
+        options = config.get("configurable") if isinstance(config, MAPPING) else None
+        options = options if isinstance(options, MAPPING) else {}
         thread = options.get("thread_id")
         if type(thread) in (int, UUID):
             thread = str(thread)
@@ -377,10 +381,9 @@ class ThreadAgent:
 
     def _choice(self, thread: str, command: Command) -> Choose:
         """The decisions that an answer comes to."""
-        cast = Cast(self.agent)
 
         def tool_at(state: CallState, name: str) -> Tool | None:
-            return cast.of(state).tools.get(name)
+            return Cast(self.agent).of(state).tools.get(name)
 
         chosen: list[Chosen] = []
 
@@ -430,7 +433,7 @@ def _number(record: RunRecord | None) -> int:
 
 def _limit(config: Any) -> int | None:
     """How often the model may be asked in the run, if the config says."""
-    limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
+    limit = config.get("recursion_limit") if isinstance(config, MAPPING) else None
     if limit is not None and (type(limit) is not int or limit < 1):
         raise UsageError(f"recursion_limit must be a whole number of at least 1, got {described(limit)}.")
     return limit
@@ -473,12 +476,12 @@ async def _driven(driver: Driver) -> bool:
     keeper = driver.keeper
     assert keeper is not None
     try:
-        with _told_of_limit(), _told_of_others(driver):
-            await drive(driver, None)
-    except (Overtaken, RunBusy):
-        if keeper.refused and keeper.seq:
+        await drive(driver, None)
+    except AssentError as error:
+        if isinstance(error, Overtaken | RunBusy) and keeper.refused and keeper.seq:
             return False
-        raise
+        with _told_of_limit(), _told_of_others(driver):
+            raise
     return True
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
-from msgspec.json import decode, encode
+from msgspec.json import encode
 
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, described, parse_object, plain
+from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..core.transcript import Item, content_text, output_text, provider_id, said_items
 from ..errors import InvalidInput
@@ -84,19 +85,21 @@ class ToolMessage(Message):
 
 def messages_of(runs: Iterable[Run]) -> list[Message]:
     """The conversation of runs that follow one another."""
-    return [message for run in runs for message in run_messages(run)]
+    out: list[Message] = []
+    for run in runs:
+        out += run_messages(run)
+    return out
 
 
 def run_messages(run: Run) -> list[Message]:
     """The conversation of one run; what the model has not heard yet comes last."""
     out: list[Message] = []
-    for number, entry in enumerate(run.entries):
+    id = run.id
+    for number, entry in enumerate([*run.entries, *run.unheard]):
         if type(entry) is Turn:
-            out += turn_messages(entry, f"{run.id}.{number}")
+            out += turn_messages(entry, f"{id}.{number}")
         elif type(entry) is f.Said:
-            out += messages_from(said_items(entry), f"{run.id}.{number}")
-    for number, said in enumerate(run.unheard, len(run.entries)):
-        out += messages_from(said_items(said), f"{run.id}.{number}")
+            out += messages_from(said_items(entry), f"{id}.{number}")
     return out
 
 
@@ -114,7 +117,11 @@ def turn_messages(turn: Turn, id: str) -> list[Message]:
             "output_tokens": used.output_tokens,
             "total_tokens": used.total_tokens,
         }
-    return out + [made for state in turn.calls if (made := tool_message(state, id)) is not None]
+    for state in turn.calls:
+        made = tool_message(state, id)
+        if made is not None:
+            out.append(made)
+    return out
 
 
 def tool_message(state: CallState, id: str) -> ToolMessage | None:
@@ -137,16 +144,18 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     """Items as messages; what a model made at one go is one message."""
     out: list[Message] = []
     made: list[Item] = []
-    for item in [*items, None]:
-        other = None if item is None else _given(item)
-        if made and (item is None or other is not None):
+    for item in items:
+        other = _given(item)
+        if other is None:
+            made.append(item)
+            continue
+        if made:
             out.append(ai_message(made, numbered(id, len(out))))
             made = []
-        if other is not None:
-            other.id = numbered(id, len(out))
-            out.append(other)
-        elif item is not None:
-            made.append(item)
+        other.id = numbered(id, len(out))
+        out.append(other)
+    if made:
+        out.append(ai_message(made, numbered(id, len(out))))
     return out
 
 
@@ -183,13 +192,15 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
         if kind == "message":
             text.append(_said(item.get("content")))
         elif kind == "function_call":
-            call: ToolCall = {"name": item.get("name"), "args": {}, "id": item.get("call_id") or f"{id}.{number}"}
+            name, call_id = item.get("name"), item.get("call_id") or f"{id}.{number}"
             written = item.get("arguments") or ""
             try:
-                call |= {"args": parse_object(written) if written.strip() else {}, "type": "tool_call"}
-                calls.append(call)
+                args = parse_object(written) if written.strip() else {}
+                calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
             except BadJSON as error:
-                invalid.append({**call, "args": written, "error": str(error), "type": "invalid_tool_call"})
+                invalid.append(
+                    {"name": name, "args": written, "id": call_id, "error": str(error), "type": "invalid_tool_call"}
+                )
     return AIMessage(content="".join(text), id=id, tool_calls=calls, invalid_tool_calls=invalid)
 
 
@@ -228,21 +239,23 @@ def said(input: Any) -> str | list[Item]:
     items = [item for each in listed(given) for item in items_of(message(each))]
     if not items:
         raise InvalidInput("There is no message in this input.")
+    if len(items) == 1 and items[0].get("role") == "user":
+        text = items[0].get("content")
+        return text if isinstance(text, str) and not text.startswith("{") else items
     if len(accepted(items)) < len(items):
         raise InvalidInput(
             "Each call among the messages needs its ToolMessage after it, and each ToolMessage its call."
         )
-    text = items[0].get("content")
-    alone = len(items) == 1 and items[0].get("role") == "user"
-    return text if alone and isinstance(text, str) and not text.startswith("{") else items
+    return items
 
 
 def listed(given: Any) -> list[Any]:
     """Messages as they may be given: a list, or a single one."""
-    single = isinstance(given, str | dict | Message) or (isinstance(given, tuple) and len(given) == 2)
-    if not single and not isinstance(given, list | tuple):
+    if isinstance(given, list) or (isinstance(given, tuple) and len(given) != 2):
+        return list(given)
+    if not isinstance(given, str | dict | Message | tuple):
         raise InvalidInput(f"Messages are a list, or a single one; got {described(given)}.")
-    return [given] if single else list(given)
+    return [given]
 
 
 def message(given: Any) -> Message:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
-from msgspec.json import decode
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds
+from ..core.facts import decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
@@ -308,8 +308,8 @@ KEYS = {
 
 def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
     kind = given.get("type") if isinstance(given, dict) else None
-    fits = ", ".join(f'"{each}"' for each in allowed)
     if type(kind) is not str or kind not in KEYS or kind not in allowed:
+        fits = ", ".join(f'"{each}"' for each in allowed)
         raise InvalidDecision(f'A decision on {tool} is a dict whose "type" is one of: {fits}; got {described(given)}.')
     if not given.keys() <= KEYS[kind]:
         more = ", ".join(sorted(map(repr, given.keys() - KEYS[kind])))
