@@ -27,6 +27,8 @@ from .errors import InvalidDefinition, InvalidOutput
 
 Json = dict[str, Any]
 
+TRY_AGAIN = "resume error.state after state.add_input(...) to let the model try again"
+
 
 class AgentOutputSchema:
     """What an agent must answer with: text (`str`), or a type that its answer becomes an instance of.
@@ -85,8 +87,7 @@ class AgentOutputSchema:
             data = _checked_json(text)
             return self._codec.read(_unwrapped(data) if self.is_wrapped else data)
         except Exception as error:  # a validator of the user's may raise anything
-            then = "resume error.state after state.add_input(...) to let the model try again"
-            raise self._refused("The model's output", error, then) from _cause(error)
+            raise self._refused("The model's output", error, TRY_AGAIN) from _cause(error)
 
     def dump(self, value: Any) -> Raw:
         """An instance of the type, or its JSON form, as JSON that `load` takes; `InvalidOutput` if there is none."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assent import InvalidInput, MaxTurnsExceeded, RunConfig, Runner, UsageError
-from assent.errors import Overtaken, RunBusy, ThreadWaiting
+from assent.errors import InvalidOutput, Overtaken, RunBusy, ThreadWaiting
 from assent.store import MemoryStore
 from assent.testing import call
 from assent.threads import AIMessage, HumanMessage, InMemorySaver, SystemMessage, ToolMessage, create_agent
@@ -293,33 +293,6 @@ async def test_the_runs_of_a_thread_are_ordinary_runs() -> None:
     assert texts(await agent.ainvoke(None, thread()))[-1] == ("ai", "done")
 
 
-async def test_the_context_is_kept_with_the_run() -> None:
-    from dataclasses import dataclass
-
-    from assent import ToolContext
-
-    @dataclass
-    class Who:
-        name: str
-
-    def greet(ctx: ToolContext[Who]) -> str:
-        """Greet."""
-        return f"hello {ctx.context.name}"
-
-    from assent.threads import HumanInTheLoopMiddleware
-
-    agent = create_agent(
-        Paired([call("greet"), "done"]),
-        [greet],
-        middleware=[HumanInTheLoopMiddleware({"greet": True})],
-        checkpointer=InMemorySaver(),
-        context_schema=Who,
-    )
-    await agent.ainvoke(say("go"), thread(), context=Who("ann"))
-    result = await agent.ainvoke(decide("approve"), thread())
-    assert result["messages"][2].content == "hello ann"
-
-
 async def test_a_response_format_gives_a_structured_response() -> None:
     from pydantic import BaseModel
 
@@ -333,6 +306,14 @@ async def test_a_response_format_gives_a_structured_response() -> None:
     assert result["structured_response"] == City(name="Ghent")
     assert requests(agent)[0].instructions == "Be brief."
     assert (await agent.aget_state(thread())).values["structured_response"] == City(name="Ghent")
+
+
+async def test_an_output_that_is_not_what_was_asked_for_says_what_to_do_on_a_thread() -> None:
+    agent = create_agent(Paired(["no number", '{"response": 7}']), response_format=int, checkpointer=InMemorySaver())
+    with pytest.raises(InvalidOutput, match="say something on the thread to let the model try again"):
+        await agent.ainvoke(say("how many?"), thread())
+    assert agent.get_state(thread()).next == ("model",)
+    assert (await agent.ainvoke(say("a number, please"), thread()))["structured_response"] == 7
 
 
 async def test_a_state_says_when_and_what_comes_next() -> None:

@@ -1,8 +1,14 @@
 """What `assent.threads` offers, and what it costs to look at it."""
 
 import types
+from typing import Any
+
+import pytest
 
 import assent.threads
+from assent import InvalidDefinition
+from assent.testing import ScriptedModel
+from assent.threads import AgentMiddleware, create_agent
 from tests.unit.support import python
 
 
@@ -30,3 +36,22 @@ def test_assent_does_not_load_it_and_it_loads_no_database() -> None:
     assert python(code).stdout.strip() == "False"
     code = "import sys, assent.threads; print({'sqlalchemy', 'sqlite3', 'psycopg', 'jsonschema'} & set(sys.modules))"
     assert python(code).stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("given", [print, "print", {"print": print}, 7])
+def test_tools_that_are_no_list_are_refused_in_words(given: Any) -> None:
+    with pytest.raises(InvalidDefinition, match=r"^tools is a list of tools, got"):
+        create_agent(ScriptedModel([]), given)
+
+    class Own(AgentMiddleware):
+        tools = given
+
+    with pytest.raises(InvalidDefinition, match=r"^Own\.tools is a list of tools, got"):
+        create_agent(ScriptedModel([]), middleware=[Own()])
+
+
+def test_a_middleware_may_have_no_tools() -> None:
+    class Own(AgentMiddleware):
+        tools = None  # type: ignore[assignment]
+
+    assert create_agent(ScriptedModel([]), None, middleware=[Own()]).agent.tools == []

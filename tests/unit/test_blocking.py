@@ -309,3 +309,15 @@ def test_an_interrupt_from_within_leaves_a_blocking_run_with_its_state(error: ty
     with pytest.raises(error) as caught:
         Runner.run_sync(agent, "go")
     assert Runner.run_sync(agent, caught.value.state).final_output == "done"  # type: ignore[attr-defined]
+
+
+def test_a_tool_that_exits_leaves_nothing_behind_for_the_next_call() -> None:
+    @function_tool
+    def leave() -> str:
+        """Leave."""
+        raise SystemExit("enough")
+
+    with pytest.raises(SystemExit, match="enough"):
+        Runner.run_sync(Agent("agent", tools=[leave], model=ScriptedModel([call("leave")])), "go")
+    other: Agent[Any] = Agent("other", model=ScriptedModel(["fine"]))
+    assert Runner.run_sync(other, "go").final_output == "fine"

@@ -46,6 +46,11 @@ class _Kept:
         with _Interruptible(task) as stop:
             try:
                 return loop.run_until_complete(task)
+            except SystemExit:  # raised by what the task waits for, past the task, which is still to hear of it
+                while not task.done():
+                    with suppress(SystemExit):
+                        loop.run_until_complete(task)
+                raise
             except asyncio.CancelledError:
                 if stop.asked and task.uncancel() == 0:
                     raise KeyboardInterrupt from None

@@ -57,7 +57,9 @@ def _json(value: Any, what: str) -> Raw:
     try:
         return Raw(canonical(plain(value)))
     except BadJSON as error:
-        raise ContextMissing(f"{what} cannot be saved as JSON: {error}; give a context_serializer.") from None
+        raise ContextMissing(
+            f"{what} cannot be saved as JSON: {error}; give a context_serializer, or create_agent a context_schema."
+        ) from None
 
 
 def load(

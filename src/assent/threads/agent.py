@@ -24,6 +24,7 @@ from ..core.digest import described, holds
 from ..core.run import ENDED, CallState, Run, owed
 from ..errors import (
     AssentError,
+    InvalidOutput,
     LeaseLost,
     MaxTurnsExceeded,
     Overtaken,
@@ -33,6 +34,7 @@ from ..errors import (
     ThreadWaiting,
     UsageError,
 )
+from ..output import TRY_AGAIN
 from ..runtime.blocking import block, iterate
 from ..runtime.cast import Cast
 from ..runtime.config import RunConfig
@@ -50,6 +52,7 @@ from .held import Held
 from .message import messages_of, said
 from .pause import PREFIX, Chosen, Command, Interrupt, answered, answers, interrupts, pending, waits_for
 from .scene import WRITER
+from .schema import ContextSchema, kept
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
 OnPending = Literal["reject", "keep"] | None
@@ -108,6 +111,7 @@ class ThreadAgent:
         prefix: str = PREFIX,
         gated: bool = False,
         config: RunConfig,
+        schema: ContextSchema | None = None,
         max_turns: int = MAX_TURNS,
     ) -> None:
         self.agent = agent
@@ -115,7 +119,7 @@ class ThreadAgent:
         self.store = store
         """Where its threads are kept."""
         self._inner, self._prefix, self._gated, self._config, self._max_turns = inner, prefix, gated, config, max_turns
-        self._held = Held()
+        self._schema, self._held = schema, Held()
 
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
@@ -216,7 +220,7 @@ class ThreadAgent:
             before = WRITER.set(stream.write)
             stream._start(drive(opened.driver, None))
             WRITER.reset(before)
-            with _told_of_limit():
+            with _told_on_a_thread():
                 try:
                     if "values" in modes:
                         yield "values", stream.state()
@@ -295,6 +299,8 @@ class ThreadAgent:
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
         limit = _limit(config)
+        if self._schema is not None and context is not None:
+            context = self._schema.given(context)
         if self.store is None and not self._inner:
             return await self._alone(input, context, limit)
         store, thread = self._kept(), self._thread(config)
@@ -303,14 +309,20 @@ class ThreadAgent:
         last = await store.newest(thread)
         if input is None:
             stored = _known(thread, last)
-            over = stored.record.status in ("done", "closed")
-            return await (self._look(store, stored) if over else self._go_on(store, thread, stored, context, limit))
+            if stored.record.status in ("done", "closed"):
+                return await self._look(store, stored)
+            return await self._go_on(store, thread, stored, self._context(stored, context), limit)
         items = said(input)
         if last is None or last.record.status in ENDED or last.record.erased is not None:
             record = last.record if last is not None else None
             return await self._begin(store, thread, record, items, context, limit, now)
+        context = self._context(last, context)
         stored = await self._say(store, thread, last, items, on_pending)
         return await self._go_on(store, thread, stored, context, limit)
+
+    def _context(self, stored: Stored, given: Any) -> Any:
+        """The context to go on with; that it is missing is said before anything is recorded."""
+        return kept(stored.context, self._schema) if given is None else given
 
     async def _alone(self, input: Any, context: Any, limit: int | None) -> Opened:
         """A run of its own, which nobody can come back to."""
@@ -332,7 +344,7 @@ class ThreadAgent:
 
     async def _go_on(self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None) -> Opened:
         for _ in range(TRIES):
-            with _told_of_limit():
+            with _told_on_a_thread():
                 driver, _ = prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
             try:
                 await _taken_up(driver, now=True)
@@ -360,7 +372,7 @@ class ThreadAgent:
             with suppress(AssentError):  # it may be old; what is in the store says what is wrong, if it still is
                 proposal = await store.propose(held, choose, by=command.by)
         stored = proposal.stored if proposal is not None else _known(thread, await store.newest(thread))
-        run_id = stored.record.id
+        run_id, context = stored.record.id, self._context(stored, context)
 
         async def record(known: Stored | None = None) -> Opened:
             recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
@@ -440,10 +452,13 @@ def _limit(config: Any) -> int | None:
 
 
 @contextmanager
-def _told_of_limit() -> Iterator[None]:
-    """Say of a run that used up its turns what to do about it on a thread."""
+def _told_on_a_thread() -> Iterator[None]:
+    """Say what to do on a thread about a run that used up its turns, or whose output is not what was asked for."""
     try:
         yield
+    except InvalidOutput as error:
+        error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
+        raise
     except MaxTurnsExceeded as error:
         error.args = (
             "The run used up its turns. To go on, call invoke(None, config) with a higher "
@@ -480,7 +495,7 @@ async def _driven(driver: Driver) -> bool:
     except AssentError as error:
         if isinstance(error, Overtaken | RunBusy) and keeper.refused and keeper.seq:
             return False
-        with _told_of_limit(), _told_of_others(driver):
+        with _told_on_a_thread(), _told_of_others(driver):
             raise
     return True
 
@@ -509,4 +524,4 @@ def _next(run: Run) -> tuple[str, ...]:
     if run.cancelled is not None:  # it was stopped, and goes on when somebody says so
         return ("tools",) if run.open else ("model",)
     left = owed(run)
-    return () if not left else ("model",) if type(left[0]) in (f.AskModel, f.Guard) else ("tools",)
+    return () if not left else ("model",) if type(left[0]) in (f.AskModel, f.Guard, f.Conclude) else ("tools",)

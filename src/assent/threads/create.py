@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..agent import Agent
@@ -21,6 +21,7 @@ from .model import HookedModel
 from .pause import PREFIX
 from .policy import HumanInTheLoopMiddleware
 from .saver import store_of
+from .schema import ContextSchema
 from .tool import wrapped
 
 
@@ -47,7 +48,8 @@ def create_agent(
         checkpointer: Where threads are kept: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
             True for an agent that is a tool of another, in whose threads it is kept.
         response_format: The type of the final output, as `result["structured_response"]`.
-        context_schema: The type of the context; on resume it is made again of what was kept.
+        context_schema: The type of the context, such as a dataclass; a mapping becomes it at once, and on resume it is
+            made again of what was kept.
         model_settings: How the model is asked.
         name: What the agent is called in the store.
         max_turns: How often the model may be asked in one run.
@@ -57,7 +59,8 @@ def create_agent(
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
-    made = [_tool(each) for each in [*(tools or ()), *(tool for each in around for tool in each.tools)]]
+    given = [("tools", tools), *((f"{type(each).__name__}.tools", each.tools) for each in around)]
+    made = [tool for name, each in given for tool in _tools(name, each)]
     for gate in gates:
         made = gate.applied(made)
     made = [wrapped(tool, hooks_of(around, "wrap_tool_call")) for tool in made]
@@ -72,6 +75,7 @@ def create_agent(
         output_type=response_format,
         **options,  # type: ignore[arg-type]
     )
+    schema = ContextSchema(context_schema) if context_schema is not None else None
     inner = checkpointer is True
     store = None if inner else store_of(checkpointer)
     if store is None and not inner:
@@ -82,9 +86,16 @@ def create_agent(
         inner=inner,
         prefix=gates[0].description_prefix if gates else PREFIX,
         gated=bool(gates),
-        config=RunConfig(release="batch", context_deserializer=_deserializer(context_schema)),
+        config=RunConfig(release="batch", context_serializer=schema.saved if schema is not None else None),
+        schema=schema,
         max_turns=max_turns,
     )
+
+
+def _tools(name: str, given: Any) -> list[Tool]:
+    if given is not None and (not isinstance(given, Iterable) or isinstance(given, str | bytes | dict)):
+        raise InvalidDefinition(f"{name} is a list of tools, got {described(given)}.")
+    return [_tool(each) for each in given or ()]
 
 
 def _tool(given: Any) -> Tool:
@@ -106,11 +117,3 @@ def _check_free(agent: Agent[Any]) -> None:
                     f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "
                     "checkpointer=InMemorySaver(), or one that lasts."
                 )
-
-
-def _deserializer(schema: Any) -> Callable[[Any], Any] | None:
-    if schema is None:
-        return None
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(schema).validate_python

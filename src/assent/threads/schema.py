@@ -1,0 +1,71 @@
+"""The context of a thread's runs, as the type that was declared: when it is given, and when it is made again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.json import decode
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from ..core.digest import described
+from ..errors import ContextMissing, InvalidDefinition, InvalidInput
+from ..runtime.saved_context import LEFT_OUT
+from ..store.record import SavedContext
+
+AGAIN = "give it again: invoke(..., context=...). Nothing was recorded."
+
+
+class ContextSchema:
+    """The type of a context."""
+
+    def __init__(self, declared: Any) -> None:
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(declared)
+        except (PydanticUserError, TypeError, NameError) as error:
+            raise InvalidDefinition(
+                "context_schema is a dataclass, a pydantic model, a TypedDict or a type that JSON can become; "
+                f"got {described(declared)}: {str(error).splitlines()[0]}"
+            ) from None
+
+    def given(self, context: Any) -> Any:
+        """What the user gave, as that type."""
+        try:
+            return self._adapter.validate_python(context)
+        except ValidationError as error:
+            raise InvalidInput(f"The context is not what context_schema says: {_why(error)}.") from None
+
+    def saved(self, context: Any) -> Any:
+        """It, as what JSON can hold."""
+        return self._adapter.dump_python(context, mode="json")
+
+    def loaded(self, value: Any) -> Any:
+        """It, made again."""
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            raise ContextMissing(
+                f"The context that was kept is not what context_schema says: {_why(error)}; {AGAIN}"
+            ) from None
+
+
+def kept(saved: SavedContext, schema: ContextSchema | None) -> Any:
+    """The context of a run, made again of what was kept of it; `ContextMissing` if it has to be given."""
+    if saved.kind == LEFT_OUT:
+        raise ContextMissing(f"The context of this run could not be kept; {AGAIN}")
+    if saved.json is None:
+        return None
+    if schema is not None:
+        return schema.loaded(decode(saved.json))
+    if saved.kind != "mapping":
+        raise ContextMissing(
+            "The context of this run was no mapping, and nobody has said what it was: give create_agent a "
+            f"context_schema, or {AGAIN}"
+        )
+    return decode(saved.json)
+
+
+def _why(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
