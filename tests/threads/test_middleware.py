@@ -198,7 +198,32 @@ async def test_a_middleware_may_offer_no_other_tools() -> None:
         return handler(request.override(tools=[*request.tools, secret]))
 
     agent, _ = office("ok", middleware=[offer])
-    with pytest.raises(UsageError, match="and no others"):
+    with pytest.raises(UsageError, match=r"no others; got <FunctionTool .secret.>\. Give it to"):
+        await agent.ainvoke(say("a"), thread())
+
+
+@pytest.mark.parametrize("given", [SystemMessage("Be brief."), "Be brief.", None])
+async def test_the_system_prompt_may_be_changed_as_a_message(given: Any) -> None:
+    seen: list[Any] = []
+
+    @wrap_model_call
+    def brief(request: Any, handler: Any) -> Any:
+        seen.append(request.system_message)
+        return handler(request.override(system_message=given))
+
+    agent, _ = office("ok", middleware=[brief, brief], system_prompt="Be long.")
+    await agent.ainvoke(say("a"), thread())
+    assert seen == [SystemMessage("Be long."), given and SystemMessage("Be brief.")]
+    assert requests(agent)[0].instructions == (given and "Be brief.")
+
+
+async def test_what_a_request_does_not_have_cannot_be_changed() -> None:
+    @wrap_model_call
+    def other(request: Any, handler: Any) -> Any:
+        return handler(request.override(response_format=int))
+
+    agent, _ = office("ok", middleware=[other])
+    with pytest.raises(UsageError, match="no 'response_format' that could be changed; it has messages,"):
         await agent.ainvoke(say("a"), thread())
 
 

@@ -240,7 +240,7 @@ def _path(given: Any) -> str:
     if not path or "\0" in path:
         raise UsageError(f"A store's path is that of a file, got {path!r}.")
     if path == ":memory:":
-        raise UsageError("An SQLiteStore keeps runs in a file; for a store in memory use MemoryStore().")
+        raise UsageError("Runs in SQLite are in a file; in memory they are in MemoryStore(), threads in InMemorySaver().")
     path = os.path.realpath(path)
     if os.path.isdir(path):
         raise UsageError(f"{path} is a directory; a store's path names a file.")

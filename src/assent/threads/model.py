@@ -26,6 +26,7 @@ from ..tools.tool import Tool
 from .message import (
     AIMessage,
     Message,
+    SystemMessage,
     ToolMessage,
     ai_message,
     call_item,
@@ -60,8 +61,20 @@ class ModelRequest(Struct):
     model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
     """Put over the agent's own settings."""
 
+    @property
+    def system_message(self) -> SystemMessage | None:
+        """The system prompt, as a message."""
+        return None if self.system_prompt is None else SystemMessage(self.system_prompt)
+
     def override(self, **changes: Any) -> ModelRequest:
-        """The same request with some things changed."""
+        """The same request with some things changed. `system_message` is another way to say `system_prompt`."""
+        if "system_message" in changes:
+            said = changes.pop("system_message")
+            changes["system_prompt"] = said.text if isinstance(said, SystemMessage) else said
+        other = sorted(changes.keys() - set(self.__struct_fields__))
+        if other:
+            fields = ", ".join(self.__struct_fields__)
+            raise UsageError(f"A request to the model has no {other[0]!r} that could be changed; it has {fields}.")
         return replace(self, **changes)
 
 
@@ -249,9 +262,10 @@ class Asking:
         offered = {spec.name: spec for spec in request.tools}
         names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
         if not offered.keys() >= set(names):
-            other = next(name for name in names if name not in offered)
+            other = next(tool for tool, name in zip(asked.tools, names, strict=True) if name not in offered)
             raise UsageError(
-                f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}."
+                f"A middleware may offer fewer of the agent's tools, and no others; got {described(other)}. Give it to "
+                "create_agent, and leave it out of the requests that are to go without it."
             )
         more = asked.model_settings
         if isinstance(more, dict) and more.keys() <= set(ModelSettings.__struct_fields__):
