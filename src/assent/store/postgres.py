@@ -20,8 +20,7 @@ from .sql.postgres_append import Heads, append_at_once, is_ordinary
 from .sql.postgres_read import newest_at_once, read_at_once
 from .sql.reading import newest, read
 from .sql.schema import READY
-from .sql.server import PostgresTransaction, Server
-from .sql.server import Work as AtOnce
+from .sql.server import AtOnce, Server
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 
@@ -108,13 +107,9 @@ class PostgresStore(SQLStore):
 
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; durable when it returns."""
-
-        def at_once(transaction: PostgresTransaction) -> bool:
-            return append_at_once(transaction, change, self._now(), self._heads)
-
         ready = await self._write(
             lambda transaction: self._append(transaction, change),
-            at_once if is_ordinary(change, self._known) else None,
+            (lambda: append_at_once(change, self._now(), self._heads)) if is_ordinary(change, self._known) else None,
         )
         self._appended(change, ready)
 
@@ -122,7 +117,7 @@ class PostgresStore(SQLStore):
         """A run, with its facts but the first `after`. An erased run has none any more."""
         return await self._read(
             lambda transaction: read(transaction, run_id, after),
-            lambda transaction: read_at_once(transaction, run_id, after, self._heads),
+            lambda: read_at_once(run_id, after, self._heads),
             snapshot=True,
         )
 
@@ -130,7 +125,7 @@ class PostgresStore(SQLStore):
         """The run of a thread that was made last; None if there is no such thread."""
         return await self._read(
             lambda transaction: newest(transaction, thread),
-            lambda transaction: newest_at_once(transaction, thread, self._heads),
+            lambda: newest_at_once(thread, self._heads),
             snapshot=True,
         )
 
@@ -138,12 +133,14 @@ class PostgresStore(SQLStore):
         transaction.rows(TELL)
 
     async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        self._check()
-        return await self._lane.do(lambda: self._server.write(work, at_once))
+        return await self._do(self._server.write, work, at_once)
 
     async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
+        return await self._do(self._server.snapshot if snapshot else self._server.read, work, at_once)
+
+    async def _do(self, way: Callable[..., R], work: Work[R], at_once: AtOnce[R] | None) -> R:
         self._check()
-        return await self._lane.do(lambda: self._server.read(work, at_once, snapshot=snapshot))
+        return await self._lane.do(lambda: way(work, at_once))
 
     def _check(self) -> None:
         if self._closed:

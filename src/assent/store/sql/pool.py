@@ -14,6 +14,9 @@ from typing import Any
 
 import psycopg
 
+REST = 10.0
+"""After how many seconds a connection is first asked whether it is still there."""
+
 
 class Link:
     """A connection, and what is known of it for as long as it lives."""
@@ -27,6 +30,18 @@ class Link:
         """The names of the statements that it knows."""
         self.used = time.monotonic()
         """When it was last seen to be there, by the monotonic clock."""
+
+    @property
+    def has_rested(self) -> bool:
+        """Whether it was not used for so long that it may be gone without a word."""
+        return time.monotonic() - self.used > REST
+
+    def see_that_it_lives(self) -> None:
+        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
+        line = self.connection.pgconn
+        line.consume_input()  # the server's last words, if there are any,
+        line.consume_input()  # and that nothing comes after them
+        self.used = time.monotonic()
 
 
 class Pool:

@@ -19,13 +19,15 @@ from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed, UsageError
 from .pool import Link, Pool
-from .prepared import Prepared
+from .prepared import Prepared, Steps, answer, answering
 from .schema import VERSION, VERSION_TABLE
 from .statement import POSTGRES, Transaction
 
 R = TypeVar("R")
 
 Work = Callable[["PostgresTransaction"], R]
+AtOnce = Callable[[], Steps[R]]
+"""What begins something that is done by statements outside of a transaction."""
 
 TRIES = 5
 """How often a transaction is begun anew that the server has ended for the sake of another, or with its connection."""
@@ -43,8 +45,6 @@ ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006"}
 """What one statement could not do, and a transaction of several can, or can say why not: besides those, the character
 0 in a text, by itself and in JSON; a row that is there already; and a session that writes only when it is told to."""
 OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-REST = 10.0
-"""After how many seconds a connection is first asked whether it is still there."""
 WHY = {
     "08": "it cannot be reached. See that the server runs and that the address is right, and try again",
     "57P": "the server is shutting down or starting up. Try again",
@@ -87,34 +87,30 @@ class PostgresTransaction(Transaction):
         self.sent = False
         """Whether what was written may be committed, though nobody has said so yet."""
 
-    def at_once(self, statement: Prepared, values: Mapping[str, Any], *, writes: bool = False) -> PGresult:
-        """What this statement gives, outside of a transaction; `NotAtOnce` if it cannot be done by one."""
-        line, prepared = self.connection.pgconn, self.link.prepared
+    def at_once(self, steps: Steps[R], result: PGresult | None = None) -> R:
+        """Do this outside of a transaction, from this answer on; `NotAtOnce` if it cannot be done so."""
         try:
-            given = statement.given(values)
-            if writes:
-                self._see_that_it_lives()
-            statement.prepare(line, prepared)
-            self.sent = writes
-            return statement.execute(line, given)
-        except struct.error:  # a number that is too large
-            raise NotAtOnce from None
-        except psycopg.Error as error:
-            if error.sqlstate not in ELSEWISE:
-                raise
-            if error.sqlstate == UNPREPARED:
-                statement.forget(prepared)
-            raise NotAtOnce from error
+            while True:
+                result = self._answer(*(steps.send(result) if result is not None else next(steps)))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
-    def _see_that_it_lives(self) -> None:
-        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
-        now = time.monotonic()
-        if now - self.link.used > REST:
-            self.connection.execute("SELECT 1")
-        else:
-            self.connection.pgconn.consume_input()  # the server's last words, if there are any,
-            self.connection.pgconn.consume_input()  # and that nothing comes after them
-        self.link.used = now
+    def _answer(self, statement: Prepared, values: Mapping[str, Any]) -> PGresult:
+        line, link = self.connection.pgconn, self.link
+        given = given_for(statement, values)
+        try:
+            if statement.writes:
+                if link.has_rested:
+                    self.connection.execute("SELECT 1")
+                link.see_that_it_lives()
+            statement.prepare(line, link.prepared)
+            self.sent = statement.writes
+            statement.send(line, given)
+            return answer(line, answering(line))
+        except psycopg.Error as error:
+            if is_elsewise(error, statement, link):
+                raise NotAtOnce from error
+            raise
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Postgres cannot hold the character 0. What is shown of a fact shows another one; the fact itself is JSON."""
@@ -123,6 +119,22 @@ class PostgresTransaction(Transaction):
                 name: value.replace("\0", "\ufffd") if type(value) is str else value for name, value in values.items()
             }
         return values
+
+
+def given_for(statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+    """The values as they are sent."""
+    try:
+        return statement.given(values)
+    except struct.error:  # a number that is too large
+        raise NotAtOnce from None
+
+
+def is_elsewise(error: BaseException, statement: Prepared, link: Link) -> bool:
+    """Whether a statement failed at what a transaction can do, or can say why not."""
+    state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if state == UNPREPARED:
+        statement.forget(link.prepared)
+    return state in ELSEWISE
 
 
 class Clock:
@@ -184,14 +196,17 @@ class Server:
             connection.close()
             raise
 
-    def write(self, work: Work[R], at_once: Work[R] | None = None) -> R:
+    def write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
         """Do this in a transaction, or `at_once`, by a statement that is one, if that can be done."""
-        return self._do(work, BEGIN) if at_once is None else self._do_at_once(at_once, work, BEGIN)
+        return self._do_at_once(at_once, work, BEGIN)
 
-    def read(self, work: Work[R], at_once: Work[R] | None = None, *, snapshot: bool = False) -> R:
-        """Do this, which reads; with `snapshot` all its statements see the same. Or `at_once`, if that can be done."""
-        begin = SNAPSHOT if snapshot else None
-        return self._do(work, begin) if at_once is None else self._do_at_once(at_once, work, begin)
+    def read(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
+        """Do this, which reads, or `at_once`, if that can be done."""
+        return self._do_at_once(at_once, work, None)
+
+    def snapshot(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
+        """The same, but all its statements see the same."""
+        return self._do_at_once(at_once, work, SNAPSHOT)
 
     def now(self) -> float:
         """The time on the server; it is asked if it never was."""
@@ -241,11 +256,11 @@ class Server:
         finally:
             engine.dispose()
 
-    def _do_at_once(self, at_once: Work[R], work: Work[R], begin: str | None) -> R:
-        try:
-            return self._do(at_once, None)
-        except NotAtOnce:
-            return self._do(work, begin)
+    def _do_at_once(self, at_once: AtOnce[R] | None, work: Work[R], begin: str | None) -> R:
+        if at_once is not None:
+            with suppress(NotAtOnce):
+                return self._do(lambda transaction: transaction.at_once(at_once()), None)
+        return self._do(work, begin)
 
     def _do(self, work: Work[R], begin: str | None) -> R:
         """Do this on a connection; begun anew if it was lost, or in the way of another, before it was written."""
