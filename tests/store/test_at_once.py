@@ -28,6 +28,7 @@ from assent.store.sql import postgres_read as reading
 from assent.store.sql.pool import Link
 from assent.store.sql.prepared import Prepared, answer, answering
 from assent.store.sql.schema import metadata
+from assent.store.sql.server import NotHere
 from assent.store.sql.server import Server as Inside
 from assent.store.sql.store import SQLStore
 from assent.testing import FakeClock
@@ -52,13 +53,22 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken: list[str] = []
-        do = Inside._do
+        do, watch = Inside._do, Inside.watch
 
         def noted(server: Inside, work: Any, begin: str | None) -> Any:
             self.taken.append("once" if begin is None else "transaction")
             return do(server, work, begin)
 
+        async def watched(server: Inside, *given: Any) -> Any:
+            self.taken.append("once")
+            try:
+                return await watch(server, *given)
+            except NotHere:
+                self.taken.pop()
+                raise
+
         monkeypatch.setattr(Inside, "_do", noted)
+        monkeypatch.setattr(Inside, "watch", watched)
 
     def of(self) -> list[str]:
         """Those since it was last asked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import weakref
@@ -13,6 +14,7 @@ from sqlalchemy import func, select
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from ..loop import alone
 from .record import Change, Stored
 from .sql.bell import Bell
 from .sql.lane import Lane
@@ -20,7 +22,7 @@ from .sql.postgres_append import Heads, append_at_once, is_ordinary
 from .sql.postgres_read import newest_at_once, read_at_once
 from .sql.reading import newest, read
 from .sql.schema import READY
-from .sql.server import AtOnce, Server
+from .sql.server import AtOnce, NotAtOnce, NotHere, Server
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 
@@ -140,7 +142,18 @@ class PostgresStore(SQLStore):
 
     async def _do(self, way: Callable[..., R], work: Work[R], at_once: AtOnce[R] | None) -> R:
         self._check()
-        return await self._lane.do(lambda: way(work, at_once))
+        if at_once is not None and not alone() and self._lane.idle and self._server.at_hand:
+            try:
+                return await self._server.watch(at_once(), self._later)
+            except NotHere:
+                pass
+            except NotAtOnce:
+                at_once = None
+        return await self._later(lambda: way(work, at_once))
+
+    def _later(self, work: Callable[[], R]) -> asyncio.Future[R]:
+        self._check()
+        return self._lane.do(work)
 
     def _check(self) -> None:
         if self._closed:

@@ -17,15 +17,12 @@ from .sql.bell import Bell
 from .sql.file import File, Handle
 from .sql.lane import Lane
 from .sql.leasing import ready
-from .sql.reading import newest_short, read_short
+from .sql.reading import FEW, newest_short, read_short
 from .sql.statement import Transaction
 from .sql.store import SQLStore, Work
 
 R = TypeVar("R")
 
-FEW = 500
-"""A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
-a longer one would be felt by all else on the loop."""
 PATIENCE = 0.05
 """How many seconds pass, while somebody waits, between two looks at what other processes have written."""
 

@@ -1,21 +1,27 @@
 """Connections to Postgres that are kept between uses.
 
-Whoever takes one is on a thread of the store's lane, so nobody waits for long, and a connection is taken for every
-statement: that has to cost next to nothing.
+Whoever waits for one is on a thread of the store's lane; whoever is on an event loop has one that is idle, or none. A
+connection is taken for every statement: that has to cost next to nothing.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+if TYPE_CHECKING:
+    from .flight import Flight
+
 REST = 10.0
 """After how many seconds a connection is first asked whether it is still there."""
+GLANCE = 1.0
+"""How many seconds somebody waits for a connection before looking for those that nobody will give back."""
 
 
 class Link:
@@ -57,14 +63,20 @@ class Pool:
         self._idle: list[Link] = []
         self._now = object()
         """Stands for the time since all were last given up."""
+        self.flights: set[Flight] = set()
+        """The statements that event loops wait for."""
+        self.process = os.getpid()
+        """The process whose connections they are: one that came with a fork is its parent's."""
 
     def take(self) -> Link:
         """One for whoever asks, until it is given back; a new one if none is idle."""
         with self._lock:
             while not self._room:
                 self._waiting += 1
-                self._back.wait()
+                self._back.wait(GLANCE)
                 self._waiting -= 1
+                for flight in list(self.flights):
+                    flight.leave_if_closed()
             self._room -= 1
             if self._idle:
                 return self._idle.pop()
@@ -75,6 +87,19 @@ class Pool:
             with self._lock:
                 self._make_room()
             raise
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether one is idle, and nobody waits for it who came before."""
+        return bool(self._idle) and self._room > self._waiting
+
+    def spare(self) -> Link | None:
+        """One that is idle, for those who cannot wait; None if they would have to."""
+        with self._lock:
+            if not self.has_spare:
+                return None
+            self._room -= 1
+            return self._idle.pop()
 
     def give(self, link: Link) -> None:
         """Give it back; one of those that were given up meanwhile is not kept."""

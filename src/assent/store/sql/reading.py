@@ -20,6 +20,10 @@ from .writing import missing
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
 """The columns of a run's record, in the order of its fields."""
 
+FEW = 500
+"""A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
+a longer one would be felt by all else on the loop."""
+
 FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
 """What is read of a run's own row."""
 READ = Statement(select(*FOUND).where(runs.c.run == bindparam("run")))

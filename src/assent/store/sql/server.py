@@ -1,4 +1,4 @@
-"""One Postgres database: its connections, its clock, and what to say when it fails. All but `Clock` blocks."""
+"""One Postgres database: its connections, its clock, and what to say when it fails. Most of it blocks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -18,8 +19,10 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed, UsageError
+from .flight import Flight
 from .pool import Link, Pool
 from .prepared import Prepared, Steps, answer, answering
+from .reading import FEW
 from .schema import VERSION, VERSION_TABLE
 from .statement import POSTGRES, Transaction
 
@@ -28,6 +31,8 @@ R = TypeVar("R")
 Work = Callable[["PostgresTransaction"], R]
 AtOnce = Callable[[], Steps[R]]
 """What begins something that is done by statements outside of a transaction."""
+Later = Callable[[Callable[[], R]], Awaitable[R]]
+"""What has something done by the lane."""
 
 TRIES = 5
 """How often a transaction is begun anew that the server has ended for the sake of another, or with its connection."""
@@ -74,6 +79,10 @@ class Unusable(Exception):
 
 class NotAtOnce(Exception):
     """One statement is not enough here. Nothing was written, and a transaction is to do it or say what is wrong."""
+
+
+class NotHere(Exception):
+    """An event loop would have to wait for more than an answer. Nothing was written, and the lane is to do it."""
 
 
 class PostgresTransaction(Transaction):
@@ -168,7 +177,8 @@ class Server:
         self.clock = Clock()
         self.upgrades = upgrades
         self._pool_size = pool_size
-        self._process = os.getpid()
+        self._watched = True
+        """Whether event loops can watch sockets, as far as is known: some on Windows cannot."""
         self._ready = threading.Event()
         self._preparing = threading.Lock()
         self._pool = Pool(pool_size, self.connect)
@@ -219,7 +229,7 @@ class Server:
 
     def close(self) -> None:
         """Let go of the connections that are not in use."""
-        if self._process == os.getpid():
+        if self._pool.process == os.getpid():
             self._pool.give_up()
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
@@ -256,6 +266,79 @@ class Server:
         finally:
             engine.dispose()
 
+    # -- on an event loop --------------------------------------------------------------------------
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether an event loop can have a statement done now: there is nothing to see to first."""
+        ready = self._watched and self._ready.is_set() and not self.clock.stale
+        return ready and self._pool.has_spare and self._pool.process == os.getpid()
+
+    async def watch(self, steps: Steps[R], later: Later[R]) -> R:
+        """Do this while the event loop waits for the server; what takes long is done `later`, on the lane.
+
+        `NotAtOnce` if it cannot be done so, and `NotHere` if it cannot be done here.
+        """
+        try:
+            ask = next(steps)
+            while True:
+                flight = self._send(*ask)
+                try:
+                    result = await flight.answer
+                except BaseException:
+                    flight.leave()
+                    raise
+                if result.ntuples > FEW:
+                    return await later(partial(self._go_on, steps, result))
+                ask = steps.send(result)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        except psycopg.Error as error:
+            self._see_whether_again(error)
+            raise NotHere from error
+
+    def _send(self, statement: Prepared, values: Mapping[str, Any]) -> Flight:
+        given, pool = given_for(statement, values), self._pool
+        link = pool.spare()
+        if link is None:
+            raise NotHere
+        try:
+            flight = self._flight(pool, link, statement)
+        except BaseException as error:
+            self._failed(error, link, sent=False)
+            pool.give(link)
+            raise
+        flight.start(given)
+        return flight
+
+    def _flight(self, pool: Pool, link: Link, statement: Prepared) -> Flight:
+        if not statement.is_known(link.prepared) or (statement.writes and link.has_rested):
+            raise NotHere
+        if statement.writes:
+            link.see_that_it_lives()
+        try:
+            return Flight(pool, link, statement, self._over)
+        except NotImplementedError:
+            self._watched = False
+            raise NotHere from None
+
+    def _over(self, error: BaseException, statement: Prepared, link: Link) -> BaseException:
+        self._failed(error, link, sent=statement.writes)
+        return NotAtOnce() if is_elsewise(error, statement, link) else error
+
+    def _go_on(self, steps: Steps[R], result: PGresult) -> R:
+        """Do the rest of this, from an answer on."""
+        answers = [result]
+
+        def work(transaction: PostgresTransaction) -> R:
+            if not answers:  # its connection was lost, and there is no way back to where it began
+                raise NotAtOnce
+            return transaction.at_once(steps, answers.pop())
+
+        return self._do(work, None)
+
+    # -- on a thread -------------------------------------------------------------------------------
+
     def _do_at_once(self, at_once: AtOnce[R] | None, work: Work[R], begin: str | None) -> R:
         if at_once is not None:
             with suppress(NotAtOnce):
@@ -268,13 +351,17 @@ class Server:
             try:
                 return self._try(work, begin)
             except psycopg.Error as error:
-                unknown = getattr(error, "committing", False)
-                again = isinstance(error, psycopg.OperationalError) and getattr(error, "begun", False)
-                if tries == 1 or unknown or not again:
-                    raise self.failure(error, unknown=unknown) from error
+                self._see_whether_again(error, last=tries == 1)
             except Unusable as error:
                 raise self.failure(error) from error
         raise AssertionError
+
+    def _see_whether_again(self, error: psycopg.Error, *, last: bool = False) -> None:
+        """Say what is wrong, unless it can be begun anew: nothing of it was written."""
+        unknown = getattr(error, "committing", False)
+        again = isinstance(error, psycopg.OperationalError) and getattr(error, "begun", False)
+        if last or unknown or not again:
+            raise self.failure(error, unknown=unknown) from error
 
     def _try(self, work: Work[R], begin: str | None) -> R:
         self._prepare()
@@ -292,13 +379,17 @@ class Server:
             connection.execute("COMMIT")
             return done
         except BaseException as error:
-            lost = self._clear(connection)
-            if isinstance(error, psycopg.Error):
-                error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
-                error.committing = lost and transaction.sent  # type: ignore[attr-defined]
+            self._failed(error, link, sent=transaction.sent)
             raise
         finally:
             pool.give(link)
+
+    def _failed(self, error: BaseException, link: Link, *, sent: bool) -> None:
+        """Leave nothing open on a connection, and note what an error there means."""
+        lost = self._clear(link.connection)
+        if isinstance(error, psycopg.Error):
+            error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
+            error.committing = lost and sent  # type: ignore[attr-defined]
 
     def _clear(self, connection: psycopg.Connection[Any]) -> bool:
         """Leave nothing open; whether the connection was lost, and then all others are not trusted any more."""
@@ -320,9 +411,9 @@ class Server:
 
     def _prepare(self) -> None:
         """See once, and after every loss of a connection, that the tables are what this Assent needs."""
-        if self._process != os.getpid():  # a connection that came with a fork is its parent's
+        if self._pool.process != os.getpid():
+            self._preparing, self._ready = threading.Lock(), threading.Event()
             self._pool = Pool(self._pool_size, self.connect)
-            self._process, self._preparing, self._ready = os.getpid(), threading.Lock(), threading.Event()
         if not self._ready.is_set():
             with self._preparing:
                 if not self._ready.is_set():
