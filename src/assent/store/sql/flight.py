@@ -55,8 +55,13 @@ class Flight:
 
         Not on the loop, which may be about to close, nor on the lane, where all may be waiting for this connection.
         """
-        if self._stop_watching() and self._pool.process == os.getpid():
+        if not self._stop_watching() or self._pool.process != os.getpid():
+            return
+        try:
             threading.Thread(target=self._finish, name="assent-store-finish", daemon=True).start()
+        except RuntimeError as error:  # there is none to be had
+            self._link.connection.close()
+            self._give_back(error)
 
     def leave_if_closed(self) -> None:
         """See whether the loop was closed and has forgotten this."""
