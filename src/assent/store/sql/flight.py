@@ -55,7 +55,7 @@ class Flight:
 
         Not on the loop, which may be about to close, nor on the lane, where all may be waiting for this connection.
         """
-        if not self._stop_watching() or self._pool.process != os.getpid():
+        if self._pool.process != os.getpid() or not self._stop_watching():  # what came with a fork is its parent's
             return
         try:
             threading.Thread(target=self._finish, name="assent-store-finish", daemon=True).start()

@@ -55,7 +55,7 @@ class Pool:
 
     def __init__(self, size: int, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # whoever waits for a connection may come to give one up
         self._back = threading.Condition(self._lock)
         self._room = size
         """How many more may be taken."""
