@@ -114,8 +114,7 @@ class PostgresStore(SQLStore):
         def at_once() -> Steps[bool]:
             return append_at_once(change, self._now(), self._heads)
 
-        ready: bool = await self._do(
-            self._server.write,
+        ready = await self._write(
             lambda transaction: self._append(transaction, change),
             at_once if is_ordinary(change, self._known) else None,
             here=is_light(change),
@@ -124,33 +123,31 @@ class PostgresStore(SQLStore):
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """A run, with its facts but the first `after`. An erased run has none any more."""
-        return await self._do(
-            self._server.snapshot,
+        return await self._read(
             lambda transaction: read(transaction, run_id, after),
             lambda: read_at_once(run_id, after, self._heads),
+            snapshot=True,
         )
 
     async def newest(self, thread: str) -> Stored | None:
         """The run of a thread that was made last; None if there is no such thread."""
-        return await self._do(
-            self._server.snapshot,
+        return await self._read(
             lambda transaction: newest(transaction, thread),
             lambda: newest_at_once(thread, self._heads),
+            snapshot=True,
         )
 
     def _tell(self, transaction: Transaction) -> None:
         transaction.rows(TELL)
 
-    async def _write(self, work: Work[R]) -> R:
-        return await self._do(self._server.write, work)
+    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None, *, here: bool = True) -> R:
+        return await self._do(self._server.write, work, at_once, here)
 
-    async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
-        return await self._do(self._server.snapshot if snapshot else self._server.read, work)
+    async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
+        return await self._do(self._server.snapshot if snapshot else self._server.read, work, at_once)
 
-    async def _do(
-        self, way: Callable[..., R], work: Work[R], at_once: AtOnce[R] | None = None, *, here: bool = True
-    ) -> R:
-        """Do this one way or another: `at_once`, on the event loop if it can be done `here`, or as `work`."""
+    async def _do(self, way: Callable[..., R], work: Work[R], at_once: AtOnce[R] | None, here: bool = True) -> R:
+        """Do this one way or another: `at_once`, on the event loop if it may be done `here`, or as `work`."""
         self._check()
         if at_once is not None and here and not alone() and self._lane.idle and self._server.at_hand:
             try:
