@@ -7,6 +7,7 @@ hash}, "fact": ...}`. So a payload can be erased, and the chain over the rows st
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Mapping
 from hashlib import sha256
 
@@ -33,11 +34,14 @@ class _Blobs(Struct):
 
 _encode = msgspec.json.Encoder().encode
 _blobs = msgspec.json.Decoder(_Blobs)
+_making = threading.Lock()
+"""Of two threads that make a decoder of the same facts at once, one would be given types that are half made."""
 
 
 @functools.cache
 def _decoder() -> msgspec.json.Decoder[AnyFact]:
-    return msgspec.json.Decoder(AnyFact)
+    with _making:
+        return msgspec.json.Decoder(AnyFact)
 
 
 @functools.cache
