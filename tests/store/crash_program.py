@@ -21,7 +21,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -279,13 +278,18 @@ def telling(store: Any, effects: Effects) -> Store:
         now("after a write")
         return lease
 
-    def telling_write(*works: Any) -> Any:
-        def told(work: Any, transaction: Any) -> Any:
+    def telling_write(work: Any, at_once: Any = None, **options: Any) -> Any:
+        def told(transaction: Any) -> Any:
             done = work(transaction)
             now("inside a write")
             return done
 
-        return write(*(None if work is None else partial(told, work) for work in works))
+        def told_at_once() -> Any:
+            done = yield from at_once()
+            now("inside a write")
+            return done
+
+        return write(told, **options) if at_once is None else write(told, told_at_once, **options)
 
     store.append, store.take, store._write = telling_append, telling_take, telling_write
     made: Store = store

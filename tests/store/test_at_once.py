@@ -25,9 +25,10 @@ from assent.store import Change, Lease, PostgresStore, SavedContext
 from assent.store.packing import LARGE
 from assent.store.sql import postgres_append as appending
 from assent.store.sql import postgres_read as reading
-from assent.store.sql.prepared import Prepared
+from assent.store.sql.pool import Link
+from assent.store.sql.prepared import Prepared, answer, answering
 from assent.store.sql.schema import metadata
-from assent.store.sql.server import PostgresTransaction
+from assent.store.sql.server import NotHere
 from assent.store.sql.server import Server as Inside
 from assent.store.sql.store import SQLStore
 from assent.testing import FakeClock
@@ -52,13 +53,22 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken: list[str] = []
-        do = Inside._do
+        do, watch = Inside._do, Inside.watch
 
         def noted(server: Inside, work: Any, begin: str | None) -> Any:
             self.taken.append("once" if begin is None else "transaction")
             return do(server, work, begin)
 
+        async def watched(server: Inside, *given: Any) -> Any:
+            self.taken.append("once")
+            try:
+                return await watch(server, *given)
+            except NotHere:
+                self.taken.pop()
+                raise
+
         monkeypatch.setattr(Inside, "_do", noted)
+        monkeypatch.setattr(Inside, "watch", watched)
 
     def of(self) -> list[str]:
         """Those since it was last asked."""
@@ -233,20 +243,20 @@ async def test_one_statement_leaves_what_a_transaction_leaves(postgres: Server, 
 
 async def test_ordinary_changes_and_reads_are_one_roundtrip_each(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    execute, send = psycopg.Connection.execute, Prepared.execute
+    execute, send = psycopg.Connection.execute, Prepared.send
 
     def executed(self: Any, query: Any, *args: Any, **more: Any) -> Any:
         sent.append(query)
         return execute(self, query, *args, **more)
 
-    def straight(self: Prepared, *given: Any) -> Any:
+    def straight(self: Prepared, *given: Any) -> None:
         sent.append("at once")
-        return send(self, *given)
+        send(self, *given)
 
     async with made(url) as store:
         script = await Script(store, "r0").begin()  # the clock was read, and the tables were looked at
         monkeypatch.setattr(psycopg.Connection, "execute", executed)
-        monkeypatch.setattr(Prepared, "execute", straight)
+        monkeypatch.setattr(Prepared, "send", straight)
         script = Script(store)
         lease = Lease("r1", "w", 2)
         first = f.Began("helper", 9, "r1", stored=True, thread="t", at=int(store.clock() * 1000))
@@ -277,9 +287,9 @@ async def test_every_statement_is_one_that_the_tables_know(url: str) -> None:
         for start in appending._STARTS:
             for parts in itertools.product(*places):
                 appending.statement(start, *itertools.chain(*parts)).prepare(connection.pgconn, prepared)
-        for other in (appending.HEAD, reading.READ, reading.NEWEST):
+        for other in (appending.HEAD, reading.READ, reading.NEWEST, reading.BLOBS):
             other.prepare(connection.pgconn, prepared)
-        assert len(prepared) == 6 * 2 * 3 * 2 * 2 + 3
+        assert len(prepared) == 6 * 2 * 3 * 2 * 2 + 4
         [[columns]] = connection.execute(
             "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'assent_runs'::regclass AND attnum > 0"
         ).fetchall()
@@ -304,15 +314,14 @@ async def test_payloads_that_are_erased_while_a_run_is_read_are_not_taken_for_lo
         script = await Script(store).begin()
         await script.write(f.Said(js("x" * 2 * LARGE)))
         await script.end()
-        once = PostgresTransaction.at_once
+        send = Prepared.send
 
-        def erased(self: PostgresTransaction, *given: Any, **more: Any) -> Any:
-            monkeypatch.setattr(PostgresTransaction, "at_once", once)
-            result = once(self, *given, **more)
-            asyncio.run(other.erase("r1"))
-            return result
+        def erased(self: Prepared, *given: Any) -> None:
+            if self is reading.BLOBS:
+                at_once(1, lambda _: other.erase("r1"))
+            send(self, *given)
 
-        monkeypatch.setattr(PostgresTransaction, "at_once", erased)
+        monkeypatch.setattr(Prepared, "send", erased)
         stored = await store.read("r1")
         assert stored.record.erased is not None and stored.facts == []
 
@@ -643,7 +652,7 @@ async def test_a_statement_whose_connection_is_cut_is_not_known_to_be_written(
     async with made(url) as store:
         script = await Script(store).begin()
         change = script.change(f.Cancelled("ann"))
-        _once(monkeypatch, Prepared, "execute", lambda go_on, *given: (cut(url), go_on())[1])
+        _once(monkeypatch, Prepared, "send", lambda go_on, *given: (cut(url), go_on())[1])
         with pytest.raises(StoreFailed, match="not known whether the change was written") as error:
             await store.append(change)
         assert error.value.unknown is True
@@ -653,15 +662,16 @@ async def test_a_statement_whose_connection_is_cut_is_not_known_to_be_written(
 
 
 async def test_an_answer_that_is_lost_leaves_what_was_written(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(go_on: Callable[[], Any], *given: Any) -> Any:
+    def lose(go_on: Callable[[], Any], line: Any, given: Any) -> None:
         go_on()
+        answer(line, answering(line))
         cut(url)
-        return go_on()
+        go_on()
 
     async with made(url) as store:
         script = await Script(store).begin()
         change = script.change(f.Cancelled("ann"))
-        _once(monkeypatch, Prepared, "execute", lose)
+        _once(monkeypatch, Prepared, "send", lose)
         with pytest.raises(StoreFailed) as error:
             await store.append(change)
         assert error.value.unknown is True
@@ -670,13 +680,13 @@ async def test_an_answer_that_is_lost_leaves_what_was_written(url: str, monkeypa
             await store.append(change)
 
 
-@pytest.mark.parametrize("moment", ["prepare", "_see_that_it_lives"])
+@pytest.mark.parametrize("moment", ["prepare", "see_that_it_lives"])
 async def test_a_connection_that_is_cut_before_the_statement_is_sent_loses_and_doubles_nothing(
     url: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with made(url) as store:
         script = await Script(store).begin()
-        kind = Prepared if moment == "prepare" else PostgresTransaction
+        kind = Prepared if moment == "prepare" else Link
         _once(monkeypatch, kind, moment, lambda go_on, *given: (cut(url), go_on())[1])
         await script.ask()
         assert len(await store.lines("r1")) == 4
@@ -687,10 +697,10 @@ async def test_a_connection_that_is_cut_while_the_chain_is_looked_at_or_read_is_
 ) -> None:
     async with made(url) as store:
         script = await Script(store).begin()
-        store._heads.take("r1", 2)
-        _once(monkeypatch, Prepared, "execute", lambda go_on, *given: (cut(url), go_on())[1])
+        store._heads = appending.Heads()
+        _once(monkeypatch, Prepared, "send", lambda go_on, *given: (cut(url), go_on())[1])
         await script.ask()
-        _once(monkeypatch, Prepared, "execute", lambda go_on, *given: (cut(url), go_on())[1])
+        _once(monkeypatch, Prepared, "send", lambda go_on, *given: (cut(url), go_on())[1])
         assert len((await store.read("r1")).facts) == 4
 
 

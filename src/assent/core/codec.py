@@ -72,8 +72,9 @@ _head = msgspec.json.Decoder(_Head)
 
 @functools.cache
 def _decoder() -> msgspec.json.Decoder[Saved]:
-    """Made when it is first needed: it has to know every fact there is."""
-    return msgspec.json.Decoder(Saved)
+    from .decoders import SAVED
+
+    return SAVED
 
 
 def encode(saved: Saved) -> bytes:

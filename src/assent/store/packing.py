@@ -37,7 +37,9 @@ _blobs = msgspec.json.Decoder(_Blobs)
 
 @functools.cache
 def _decoder() -> msgspec.json.Decoder[AnyFact]:
-    return msgspec.json.Decoder(AnyFact)
+    from ..core.decoders import FACT
+
+    return FACT
 
 
 @functools.cache

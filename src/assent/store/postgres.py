@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import weakref
@@ -13,15 +14,16 @@ from sqlalchemy import func, select
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from ..loop import alone
 from .record import Change, Stored
 from .sql.bell import Bell
 from .sql.lane import Lane
-from .sql.postgres_append import Heads, append_at_once, is_ordinary
+from .sql.postgres_append import Heads, append_at_once, is_light, is_ordinary
 from .sql.postgres_read import newest_at_once, read_at_once
+from .sql.prepared import Steps
 from .sql.reading import newest, read
 from .sql.schema import READY
-from .sql.server import PostgresTransaction, Server
-from .sql.server import Work as AtOnce
+from .sql.server import AtOnce, NotAtOnce, NotHere, Server
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 
@@ -109,12 +111,13 @@ class PostgresStore(SQLStore):
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; durable when it returns."""
 
-        def at_once(transaction: PostgresTransaction) -> bool:
-            return append_at_once(transaction, change, self._now(), self._heads)
+        def at_once() -> Steps[bool]:
+            return append_at_once(change, self._now(), self._heads)
 
         ready = await self._write(
             lambda transaction: self._append(transaction, change),
             at_once if is_ordinary(change, self._known) else None,
+            here=is_light(change),
         )
         self._appended(change, ready)
 
@@ -122,7 +125,7 @@ class PostgresStore(SQLStore):
         """A run, with its facts but the first `after`. An erased run has none any more."""
         return await self._read(
             lambda transaction: read(transaction, run_id, after),
-            lambda transaction: read_at_once(transaction, run_id, after, self._heads),
+            lambda: read_at_once(run_id, after, self._heads),
             snapshot=True,
         )
 
@@ -130,20 +133,34 @@ class PostgresStore(SQLStore):
         """The run of a thread that was made last; None if there is no such thread."""
         return await self._read(
             lambda transaction: newest(transaction, thread),
-            lambda transaction: newest_at_once(transaction, thread, self._heads),
+            lambda: newest_at_once(thread, self._heads),
             snapshot=True,
         )
 
     def _tell(self, transaction: Transaction) -> None:
         transaction.rows(TELL)
 
-    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        self._check()
-        return await self._lane.do(lambda: self._server.write(work, at_once))
+    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None, *, here: bool = True) -> R:
+        return await self._do(self._server.write, work, at_once, here)
 
     async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
+        return await self._do(self._server.snapshot if snapshot else self._server.read, work, at_once)
+
+    async def _do(self, way: Callable[..., R], work: Work[R], at_once: AtOnce[R] | None, here: bool = True) -> R:
+        """Do this one way or another: `at_once`, on the event loop if it may be done `here`, or as `work`."""
         self._check()
-        return await self._lane.do(lambda: self._server.read(work, at_once, snapshot=snapshot))
+        if at_once is not None and here and not alone() and self._lane.idle and self._server.at_hand:
+            try:
+                return await self._server.watch(at_once(), self._later)
+            except NotHere:
+                pass
+            except NotAtOnce:
+                at_once = None
+        return await self._later(lambda: way(work, at_once))
+
+    def _later(self, work: Callable[[], R]) -> asyncio.Future[R]:
+        self._check()
+        return self._lane.do(work)
 
     def _check(self) -> None:
         if self._closed:

@@ -18,15 +18,12 @@ from .sql.bell import Bell
 from .sql.file import File, Handle, Locked
 from .sql.lane import Lane
 from .sql.leasing import ready
-from .sql.reading import newest_short, read_short
+from .sql.reading import FEW, newest_short, read_short
 from .sql.statement import Transaction
 from .sql.store import SQLStore, Work
 
 R = TypeVar("R")
 
-FEW = 500
-"""A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
-a longer one would be felt by all else on the loop."""
 QUICK = 0.001
 """A file that is written in so many seconds is written where it is asked for: that a thread does it takes as long, and
 more of the processor's time. Waiting for a slower disk would be felt by all else on the loop."""
@@ -240,7 +237,7 @@ def _path(given: Any) -> str:
     if not path or "\0" in path:
         raise UsageError(f"A store's path is that of a file, got {path!r}.")
     if path == ":memory:":
-        raise UsageError("Runs in SQLite are in a file; in memory they are in MemoryStore(), threads in InMemorySaver().")
+        raise UsageError("This keeps runs in a file; MemoryStore() and, for threads, InMemorySaver() keep them in memory.")
     path = os.path.realpath(path)
     if os.path.isdir(path):
         raise UsageError(f"{path} is a directory; a store's path names a file.")

@@ -1,18 +1,27 @@
 """Connections to Postgres that are kept between uses.
 
-Whoever takes one is on a thread of the store's lane, so nobody waits for long, and a connection is taken for every
-statement: that has to cost next to nothing.
+Whoever waits for one is on a thread of the store's lane; whoever is on an event loop has one that is idle, or none. A
+connection is taken for every statement: that has to cost next to nothing.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
+
+if TYPE_CHECKING:
+    from .flight import Flight
+
+REST = 10.0
+"""After how many seconds a connection is first asked whether it is still there."""
+GLANCE = 1.0
+"""How many seconds somebody waits for a connection before looking for those that nobody will give back."""
 
 
 class Link:
@@ -28,13 +37,25 @@ class Link:
         self.used = time.monotonic()
         """When it was last seen to be there, by the monotonic clock."""
 
+    @property
+    def has_rested(self) -> bool:
+        """Whether it was not used for so long that it may be gone without a word."""
+        return time.monotonic() - self.used > REST
+
+    def see_that_it_lives(self) -> None:
+        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
+        line = self.connection.pgconn
+        line.consume_input()  # the server's last words, if there are any,
+        line.consume_input()  # and that nothing comes after them
+        self.used = time.monotonic()
+
 
 class Pool:
     """At most so many connections; the one that was used last is used next."""
 
     def __init__(self, size: int, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # whoever waits for a connection may come to give one up
         self._back = threading.Condition(self._lock)
         self._room = size
         """How many more may be taken."""
@@ -42,14 +63,20 @@ class Pool:
         self._idle: list[Link] = []
         self._now = object()
         """Stands for the time since all were last given up."""
+        self.flights: set[Flight] = set()
+        """The statements that event loops wait for."""
+        self.process = os.getpid()
+        """The process whose connections they are: one that came with a fork is its parent's."""
 
     def take(self) -> Link:
         """One for whoever asks, until it is given back; a new one if none is idle."""
         with self._lock:
             while not self._room:
                 self._waiting += 1
-                self._back.wait()
+                self._back.wait(GLANCE)
                 self._waiting -= 1
+                for flight in list(self.flights):
+                    flight.leave_if_closed()
             self._room -= 1
             if self._idle:
                 return self._idle.pop()
@@ -60,6 +87,19 @@ class Pool:
             with self._lock:
                 self._make_room()
             raise
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether one is idle, and nobody waits for it who came before."""
+        return bool(self._idle) and self._room > self._waiting
+
+    def spare(self) -> Link | None:
+        """One that is idle, for those who cannot wait; None if they would have to."""
+        with self._lock:
+            if not self.has_spare:
+                return None
+            self._room -= 1
+            return self._idle.pop()
 
     def give(self, link: Link) -> None:
         """Give it back; one of those that were given up meanwhile is not kept."""

@@ -14,17 +14,20 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
-from ..packing import START
+from ..packing import START, payloads
 from ..record import Change, SavedContext
-from .prepared import Prepared
+from .prepared import Prepared, Steps
+from .reading import FEW
 from .schema import READY, blobs, contexts, journal, questions, runs
-from .server import NotAtOnce, PostgresTransaction
+from .server import NotAtOnce
 from .writing import linked, question_columns, run_columns
 
 MOST = 4096
 """Of how many runs the end of the chain is remembered."""
 WIDEST = 2**26
 """How many bytes of facts and payloads go into one statement."""
+LIGHT = 2**18
+"""How many bytes an event loop packs and hashes by itself; more would be felt by all else on it."""
 
 _json = msgspec.json.Encoder().encode
 _KINDS = {int: "int8", str: "text", bytes: "bytea"}
@@ -45,10 +48,9 @@ class Heads:
             if len(self._known) > MOST:
                 del self._known[next(iter(self._known))]
 
-    def take(self, run: str, seq: int) -> bytes | None:
-        """The hash of the last of so many facts; kept no longer, since something is about to follow it."""
-        with self._lock:
-            known = self._known.pop(run, None)
+    def of(self, run: str, seq: int) -> bytes | None:
+        """The hash of the last of so many facts; None if it is not known."""
+        known = self._known.get(run)
         return known[1] if known is not None and known[0] == seq else None
 
 
@@ -58,26 +60,32 @@ def is_ordinary(change: Change, known: set[str]) -> bool:
     return not rare and known.issuperset(change.definitions)
 
 
-def append_at_once(transaction: PostgresTransaction, change: Change, now: int, heads: Heads) -> bool:
+def is_light(change: Change) -> bool:
+    """Whether its statement is made in no time to speak of."""
+    payload = sum(len(getattr(fact, name)) for fact in change.facts for name in payloads(type(fact)))
+    return len(change.facts) <= FEW and payload <= LIGHT
+
+
+def append_at_once(change: Change, now: int, heads: Heads) -> Steps[bool]:
     """Write an ordinary change; whether the run may be claimed now. `NotAtOnce` if nothing was written."""
-    head = START if change.seq == 0 else _head(transaction, change, heads)
+    head = START if change.seq == 0 else (yield from _head(change, heads))
     texts, hashes, kept, last = linked(change, head)
     if sum(map(len, texts)) + sum(map(len, kept.values())) > WIDEST:
         raise NotAtOnce
     values: dict[str, Any] = {"facts": texts, "hashes": hashes, "before": change.seq, "at": change.record.changed}
     parts = _parts(change, kept, values)
     start = _begin(change, now, last, values) if change.seq == 0 else _go_on(change, now, head, last, values)
-    result = transaction.at_once(statement(start, *parts), values, writes=True)
+    result = yield statement(start, *parts), values
     if result.ntuples == 0:
         raise NotAtOnce
     heads.keep(change.record.id, change.record.seq, last)
     return result.get_value(0, 0) is not None
 
 
-def _head(transaction: PostgresTransaction, change: Change, heads: Heads) -> bytes:
-    head = heads.take(change.record.id, change.seq)
+def _head(change: Change, heads: Heads) -> Steps[bytes]:
+    head = heads.of(change.record.id, change.seq)
     if head is None:
-        found = transaction.at_once(HEAD, {"run": change.record.id, "seq": change.seq})
+        found = yield HEAD, {"run": change.record.id, "seq": change.seq}
         head = found.get_value(0, 0) if found.ntuples else None
     if head is None:
         raise NotAtOnce
@@ -225,4 +233,5 @@ facts AS (
     SELECT run.id, :before::int8 + f.number, :at::int8, f.fact, f.prev_hash
     FROM run, unnest(:facts::text[], :hashes::bytea[]) WITH ORDINALITY AS f (fact, prev_hash, number)){others}
 SELECT CASE WHEN run.wake IS NOT NULL AND {claimable} THEN pg_notify('{READY}', '')::text END FROM run""",
+        writes=True,
     )

@@ -12,10 +12,10 @@ from ...core.digest import holds
 from ...errors import UnreadableState
 from ..record import Stored
 from .postgres_append import Heads
-from .prepared import LOADS, Prepared
-from .reading import FOUND, stored_from
-from .schema import contexts, journal, runs
-from .server import NotAtOnce, PostgresTransaction
+from .prepared import LOADS, Prepared, Steps
+from .reading import FOUND, have_payloads, lines_from, record_from, stored_from
+from .schema import blobs, contexts, journal, runs
+from .server import NotAtOnce
 from .writing import missing
 
 _OWN = [*FOUND, contexts.c.body, contexts.c.kind]
@@ -44,37 +44,44 @@ WHERE run = (SELECT id FROM own) AND seq > (SELECT least(:after::int8, seq) FROM
 READ = _read("run = :run::text")
 NEWEST = _read(f"id = (SELECT max(id) FROM {runs} WHERE thread = :thread::text)")
 
+BLOBS = Prepared("blobs", f"SELECT hash, body FROM {blobs} WHERE run = :run::int8")
 
-def read_at_once(transaction: PostgresTransaction, run_id: str, after: int, heads: Heads) -> Stored:
+
+def read_at_once(run_id: str, after: int, heads: Heads) -> Steps[Stored]:
     """A run with its facts but the first `after`; `NotAtOnce` if it is to be read in a transaction."""
     if type(run_id) is not str or not holds(run_id):
         raise missing(run_id)
-    result = transaction.at_once(READ, {"run": run_id, "after": min(max(after, 0), FARTHEST)})
+    result = yield READ, {"run": run_id, "after": min(max(after, 0), FARTHEST)}
     if result.ntuples == 0:
         raise missing(run_id)
-    return _stored(transaction, result, after, heads)
+    return (yield from _stored(result, after, heads))
 
 
-def newest_at_once(transaction: PostgresTransaction, thread: str, heads: Heads) -> Stored | None:
+def newest_at_once(thread: str, heads: Heads) -> Steps[Stored | None]:
     """The run of a thread that was made last; `NotAtOnce` if it is to be read in a transaction."""
     if type(thread) is not str or not holds(thread):
         return None
-    result = transaction.at_once(NEWEST, {"thread": thread, "after": 0})
-    return _stored(transaction, result, 0, heads) if result.ntuples else None
+    result = yield NEWEST, {"thread": thread, "after": 0}
+    return (yield from _stored(result, 0, heads)) if result.ntuples else None
 
 
-def _stored(transaction: PostgresTransaction, result: PGresult, after: int, heads: Heads) -> Stored:
+def _stored(result: PGresult, after: int, heads: Heads) -> Steps[Stored]:
     value = result.get_value
     if value(0, _SEQ) is not None:  # the order of its parts is the server's habit, and not its promise
         raise NotAtOnce
-    *found, body, kind = (load(value(0, place)) for place, load in enumerate(_LOADS))
+    *own, body, kind = (load(value(0, place)) for place, load in enumerate(_LOADS))
+    record, fence, number, head = record_from(tuple(own)), *own[-3:]
     rows = [
         (_number(value(row, _SEQ)), _number(value(row, _AT)), _text(value(row, _FACT)), value(row, _PREV_HASH))
         for row in range(1, result.ntuples)
     ]
     try:
-        stored = stored_from(transaction, tuple(found), rows, (body, kind), after)
+        lines, payloads = lines_from(record, head, rows, after), []
+        if have_payloads(lines):
+            kept = yield BLOBS, {"run": number}
+            payloads = [(kept.get_value(row, 0), kept.get_value(row, 1)) for row in range(kept.ntuples)]
+        stored = stored_from(record, fence, lines, payloads, (body, kind))
     except UnreadableState as error:  # or its payloads were erased after the statement: a transaction tells
         raise NotAtOnce from error
-    heads.keep(stored.record.id, stored.record.seq, found[-1])
+    heads.keep(record.id, record.seq, head)
     return stored

@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 import select
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
+
+R = TypeVar("R")
 
 _PARAMETER = re.compile(r":(\w+)::(\w+(?:\[\])?)")
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
@@ -63,9 +65,9 @@ LOADS: dict[type, Callable[[bytes | None], Any]] = {
 class Prepared:
     """One statement. It has no spare parts: a variant of it is another statement."""
 
-    __slots__ = ("_formats", "_name", "_parameters", "text")
+    __slots__ = ("_formats", "_name", "_parameters", "text", "writes")
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, *, writes: bool = False) -> None:
         numbers: dict[str, int] = {}
         dumps: dict[str, Callable[[Any], bytes]] = {}
 
@@ -78,12 +80,17 @@ class Prepared:
         self._name = f"assent_{name}_{sha256(self.text.encode()).hexdigest()[:16]}".encode()
         self._parameters = list(dumps.items())
         self._formats = [_BINARY] * len(dumps)
+        self.writes = writes
+
+    def is_known(self, prepared: set[bytes]) -> bool:
+        """Whether it can be sent as it is. `prepared` are the names of those that a connection knows."""
+        return self._name in prepared
 
     def prepare(self, line: PGconn, prepared: set[bytes]) -> None:
-        """Make it known to a connection. `prepared` are the names of those that are."""
+        """Make it known to a connection."""
         if self._name not in prepared:
             with suppress(psycopg.errors.DuplicatePreparedStatement):  # by others, whom a pooler gave this connection
-                _checked(line, line.prepare(self._name, self.text.encode()))
+                _see_that_it_is_done(line, line.prepare(self._name, self.text.encode()))
             prepared.add(self._name)
 
     def forget(self, prepared: set[bytes]) -> None:
@@ -94,21 +101,30 @@ class Prepared:
         """The values in their order, as they are sent; a number that is too large for the server is `struct.error`."""
         return [None if (value := values[name]) is None else dump(value) for name, dump in self._parameters]
 
-    def execute(self, line: PGconn, given: list[Any]) -> PGresult:
-        """What the server answers, on a connection to which the statement is known."""
+    def send(self, line: PGconn, given: list[Any]) -> None:
+        """Send it, on a connection to which it is known. It is not waited for: `answering` has what comes back."""
         line.send_query_prepared(self._name, given, self._formats, _BINARY)
-        return _checked(line, _answer(line))
 
 
-def _answer(line: PGconn) -> PGresult:
-    """What comes back. It is waited for in Python and not in libpq, so that Ctrl-C is heard meanwhile."""
+Ask = tuple[Prepared, Mapping[str, Any]]
+"""A statement, and the values of its parameters."""
+Steps = Generator[Ask, PGresult, R]
+"""Something that is done by statements: yields each, is sent its answer, and returns what all that comes to."""
+
+
+def answering(line: PGconn) -> Generator[bool, None, PGresult]:
+    """What comes back. Yields whenever the socket is to be waited for: until it can be read, or with True also written.
+
+    Whoever waits does so in Python and not in libpq, so that Ctrl-C is heard meanwhile; psycopg has made the line one
+    that does not block.
+    """
     while line.flush():  # there is more to send than the system takes at one go; it may say something before the end
-        _wait(line.socket, True)
+        yield True
         line.consume_input()
     first = None
     while True:
         while line.is_busy():
-            _wait(line.socket, False)
+            yield False
             line.consume_input()
         found = line.get_result()
         if found is None:
@@ -116,7 +132,17 @@ def _answer(line: PGconn) -> PGresult:
         first = first or found
     if first is None:
         raise psycopg.OperationalError("the server has not answered")
+    _see_that_it_is_done(line, first)
     return first
+
+
+def answer(line: PGconn, answers: Generator[bool, None, PGresult]) -> PGresult:
+    """What comes back, waited for on this thread."""
+    try:
+        while True:
+            _wait(line.socket, next(answers))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
 
 
 if hasattr(select, "poll"):
@@ -132,9 +158,9 @@ else:
         select.select([socket], [socket] if sending else [], [])
 
 
-def _checked(line: PGconn, result: PGresult) -> PGresult:
+def _see_that_it_is_done(line: PGconn, result: PGresult) -> None:
     if result.status in _DONE:
-        return result
+        return
     error = psycopg.errors.error_from_result(result)
     if line.status == pq.ConnStatus.BAD and not isinstance(error, psycopg.OperationalError):
         raise psycopg.OperationalError(str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,10 @@ from .writing import missing
 
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
 """The columns of a run's record, in the order of its fields."""
+
+FEW = 500
+"""A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
+a longer one would be felt by all else on the loop."""
 
 FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
 """What is read of a run's own row."""
@@ -81,17 +86,28 @@ def _newest(transaction: Transaction, thread: str) -> tuple[Any, ...] | None:
 def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Stored:
     record, number = record_from(row), row[-2]
     rows = transaction.rows(ROWS, run=number, after=min(max(after, 0), record.seq))
-    return stored_from(transaction, row, rows, transaction.row(CONTEXT, run=number) or (None, None), after)
+    context = transaction.row(CONTEXT, run=number) or (None, None)
+    lines = lines_from(record, row[-1], rows, after)
+    payloads = transaction.rows(BLOBS, run=number) if have_payloads(lines) else []
+    return stored_from(record, row[-3], lines, payloads, context)
+
+
+def lines_from(record: RunRecord, head: bytes, rows: list[tuple[Any, ...]], after: int) -> list[Row]:
+    """The rows of a run's journal but the first `after`, seen to be what was written."""
+    first = min(max(after, 0), record.seq)
+    return chained(record.id, rows, first, record.seq, head, erased=record.erased is not None)
+
+
+def have_payloads(lines: list[Row]) -> bool:
+    """Whether some of what the rows say is kept apart, and is to be read too."""
+    return any(needed(line.text) for line in lines)
 
 
 def stored_from(
-    transaction: Transaction, row: tuple[Any, ...], rows: list[tuple[Any, ...]], context: tuple[Any, ...], after: int
+    record: RunRecord, fence: int, lines: list[Row], payloads: Sequence[tuple[Any, ...]], context: tuple[Any, ...]
 ) -> Stored:
-    """A run, from its own row, those of its journal but the first `after`, and its context."""
-    record, fence, number, head = record_from(row), *row[-3:]
-    first = min(max(after, 0), record.seq)
-    lines = chained(record.id, rows, first, record.seq, head, erased=record.erased is not None)
-    facts = [] if record.erased is not None else facts_of(transaction, record.id, number, lines)
+    """A run, from the rows of its journal, its payloads with their hashes, and its context."""
+    facts = [] if record.erased is not None else _facts(record.id, lines, payloads)
     return Stored(record=record, facts=facts, context=SavedContext(_bytes(context[0]), context[1]), fence=fence)
 
 
@@ -192,7 +208,9 @@ def _bytes(value: Any) -> bytes | None:
 
 def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
     """The facts of rows that were checked."""
-    kept: dict[str, bytes] = {}
-    if any(needed(row.text) for row in rows):
-        kept = {bytes(hash).hex(): bytes(body) for hash, body in transaction.rows(BLOBS, run=number)}
+    return _facts(run, rows, transaction.rows(BLOBS, run=number) if have_payloads(rows) else [])
+
+
+def _facts(run: str, rows: list[Row], payloads: Sequence[tuple[Any, ...]]) -> list[AnyFact]:
+    kept = {bytes(hash).hex(): bytes(body) for hash, body in payloads}
     return [unpack(run, row.seq, row.text, kept) for row in rows]

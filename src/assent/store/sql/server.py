@@ -1,4 +1,4 @@
-"""One Postgres database: its connections, its clock, and what to say when it fails. All but `Clock` blocks."""
+"""One Postgres database: its connections, its clock, and what to say when it fails. Most of it blocks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -18,14 +19,20 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed, UsageError
+from .flight import Flight
 from .pool import Link, Pool
-from .prepared import Prepared
+from .prepared import Prepared, Steps, answer, answering
+from .reading import FEW
 from .schema import VERSION, VERSION_TABLE
 from .statement import POSTGRES, Transaction
 
 R = TypeVar("R")
 
 Work = Callable[["PostgresTransaction"], R]
+AtOnce = Callable[[], Steps[R]]
+"""What begins something that is done by statements outside of a transaction."""
+Later = Callable[[Callable[[], R]], Awaitable[R]]
+"""What has something done by the lane."""
 
 TRIES = 5
 """How often a transaction is begun anew that the server has ended for the sake of another, or with its connection."""
@@ -43,8 +50,6 @@ ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006"}
 """What one statement could not do, and a transaction of several can, or can say why not: besides those, the character
 0 in a text, by itself and in JSON; a row that is there already; and a session that writes only when it is told to."""
 OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-REST = 10.0
-"""After how many seconds a connection is first asked whether it is still there."""
 WHY = {
     "08": "it cannot be reached. See that the server runs and that the address is right, and try again",
     "57P": "the server is shutting down or starting up. Try again",
@@ -76,6 +81,10 @@ class NotAtOnce(Exception):
     """One statement is not enough here. Nothing was written, and a transaction is to do it or say what is wrong."""
 
 
+class NotHere(Exception):
+    """An event loop would have to wait for more than an answer. Nothing was written, and the lane is to do it."""
+
+
 class PostgresTransaction(Transaction):
     """Executes statements on a connection of psycopg's."""
 
@@ -87,34 +96,30 @@ class PostgresTransaction(Transaction):
         self.sent = False
         """Whether what was written may be committed, though nobody has said so yet."""
 
-    def at_once(self, statement: Prepared, values: Mapping[str, Any], *, writes: bool = False) -> PGresult:
-        """What this statement gives, outside of a transaction; `NotAtOnce` if it cannot be done by one."""
-        line, prepared = self.connection.pgconn, self.link.prepared
+    def at_once(self, steps: Steps[R], result: PGresult | None = None) -> R:
+        """Do this outside of a transaction, from this answer on; `NotAtOnce` if it cannot be done so."""
         try:
-            given = statement.given(values)
-            if writes:
-                self._see_that_it_lives()
-            statement.prepare(line, prepared)
-            self.sent = writes
-            return statement.execute(line, given)
-        except struct.error:  # a number that is too large
-            raise NotAtOnce from None
-        except psycopg.Error as error:
-            if error.sqlstate not in ELSEWISE:
-                raise
-            if error.sqlstate == UNPREPARED:
-                statement.forget(prepared)
-            raise NotAtOnce from error
+            while True:
+                result = self._answer(*(steps.send(result) if result is not None else next(steps)))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
-    def _see_that_it_lives(self) -> None:
-        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
-        now = time.monotonic()
-        if now - self.link.used > REST:
-            self.connection.execute("SELECT 1")
-        else:
-            self.connection.pgconn.consume_input()  # the server's last words, if there are any,
-            self.connection.pgconn.consume_input()  # and that nothing comes after them
-        self.link.used = now
+    def _answer(self, statement: Prepared, values: Mapping[str, Any]) -> PGresult:
+        line, link = self.connection.pgconn, self.link
+        given = given_for(statement, values)
+        try:
+            if statement.writes:
+                if link.has_rested:
+                    self.connection.execute("SELECT 1")
+                link.see_that_it_lives()
+            statement.prepare(line, link.prepared)
+            self.sent = statement.writes
+            statement.send(line, given)
+            return answer(line, answering(line))
+        except psycopg.Error as error:
+            if is_elsewise(error, statement, link):
+                raise NotAtOnce from error
+            raise
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Postgres cannot hold the character 0. What is shown of a fact shows another one; the fact itself is JSON."""
@@ -123,6 +128,22 @@ class PostgresTransaction(Transaction):
                 name: value.replace("\0", "\ufffd") if type(value) is str else value for name, value in values.items()
             }
         return values
+
+
+def given_for(statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
+    """The values as they are sent."""
+    try:
+        return statement.given(values)
+    except struct.error:  # a number that is too large
+        raise NotAtOnce from None
+
+
+def is_elsewise(error: BaseException, statement: Prepared, link: Link) -> bool:
+    """Whether a statement failed at what a transaction can do, or can say why not."""
+    state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if state == UNPREPARED:
+        statement.forget(link.prepared)
+    return state in ELSEWISE
 
 
 class Clock:
@@ -156,7 +177,8 @@ class Server:
         self.clock = Clock()
         self.upgrades = upgrades
         self._pool_size = pool_size
-        self._process = os.getpid()
+        self._watched = True
+        """Whether event loops can watch sockets, as far as is known: some on Windows cannot."""
         self._ready = threading.Event()
         self._preparing = threading.Lock()
         self._pool = Pool(pool_size, self.connect)
@@ -184,14 +206,17 @@ class Server:
             connection.close()
             raise
 
-    def write(self, work: Work[R], at_once: Work[R] | None = None) -> R:
+    def write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
         """Do this in a transaction, or `at_once`, by a statement that is one, if that can be done."""
-        return self._do(work, BEGIN) if at_once is None else self._do_at_once(at_once, work, BEGIN)
+        return self._do_at_once(at_once, work, BEGIN)
 
-    def read(self, work: Work[R], at_once: Work[R] | None = None, *, snapshot: bool = False) -> R:
-        """Do this, which reads; with `snapshot` all its statements see the same. Or `at_once`, if that can be done."""
-        begin = SNAPSHOT if snapshot else None
-        return self._do(work, begin) if at_once is None else self._do_at_once(at_once, work, begin)
+    def read(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
+        """Do this, which reads, or `at_once`, if that can be done."""
+        return self._do_at_once(at_once, work, None)
+
+    def snapshot(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
+        """The same, but all its statements see the same."""
+        return self._do_at_once(at_once, work, SNAPSHOT)
 
     def now(self) -> float:
         """The time on the server; it is asked if it never was."""
@@ -204,7 +229,7 @@ class Server:
 
     def close(self) -> None:
         """Let go of the connections that are not in use."""
-        if self._process == os.getpid():
+        if self._pool.process == os.getpid():
             self._pool.give_up()
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
@@ -241,11 +266,84 @@ class Server:
         finally:
             engine.dispose()
 
-    def _do_at_once(self, at_once: Work[R], work: Work[R], begin: str | None) -> R:
+    # -- on an event loop --------------------------------------------------------------------------
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether an event loop can have a statement done now: there is nothing to see to first."""
+        ready = self._watched and self._ready.is_set() and not self.clock.stale
+        return ready and self._pool.has_spare and self._pool.process == os.getpid()
+
+    async def watch(self, steps: Steps[R], later: Later[R]) -> R:
+        """Do this while the event loop waits for the server; what takes long is done `later`, on the lane.
+
+        `NotAtOnce` if it cannot be done so, and `NotHere` if it cannot be done here.
+        """
         try:
-            return self._do(at_once, None)
-        except NotAtOnce:
-            return self._do(work, begin)
+            ask = next(steps)
+            while True:
+                flight = self._send(*ask)
+                try:
+                    result = await flight.answer
+                except BaseException:
+                    flight.leave()
+                    raise
+                if result.ntuples > FEW:
+                    return await later(partial(self._go_on, steps, result))
+                ask = steps.send(result)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        except psycopg.Error as error:
+            self._see_whether_again(error)
+            raise NotHere from error
+
+    def _send(self, statement: Prepared, values: Mapping[str, Any]) -> Flight:
+        given, pool = given_for(statement, values), self._pool
+        link = pool.spare()
+        if link is None:
+            raise NotHere
+        try:
+            flight = self._flight(pool, link, statement)
+        except BaseException as error:
+            self._failed(error, link, sent=False)
+            pool.give(link)
+            raise
+        flight.start(given)
+        return flight
+
+    def _flight(self, pool: Pool, link: Link, statement: Prepared) -> Flight:
+        if not statement.is_known(link.prepared) or (statement.writes and link.has_rested):
+            raise NotHere
+        if statement.writes:
+            link.see_that_it_lives()
+        try:
+            return Flight(pool, link, statement, self._over)
+        except NotImplementedError:
+            self._watched = False
+            raise NotHere from None
+
+    def _over(self, error: BaseException, statement: Prepared, link: Link) -> BaseException:
+        self._failed(error, link, sent=statement.writes)
+        return NotAtOnce() if is_elsewise(error, statement, link) else error
+
+    def _go_on(self, steps: Steps[R], result: PGresult) -> R:
+        """Do the rest of this, from an answer on."""
+        answers = [result]
+
+        def work(transaction: PostgresTransaction) -> R:
+            if not answers:  # its connection was lost, and there is no way back to where it began
+                raise NotAtOnce
+            return transaction.at_once(steps, answers.pop())
+
+        return self._do(work, None)
+
+    # -- on a thread -------------------------------------------------------------------------------
+
+    def _do_at_once(self, at_once: AtOnce[R] | None, work: Work[R], begin: str | None) -> R:
+        if at_once is not None:
+            with suppress(NotAtOnce):
+                return self._do(lambda transaction: transaction.at_once(at_once()), None)
+        return self._do(work, begin)
 
     def _do(self, work: Work[R], begin: str | None) -> R:
         """Do this on a connection; begun anew if it was lost, or in the way of another, before it was written."""
@@ -253,13 +351,17 @@ class Server:
             try:
                 return self._try(work, begin)
             except psycopg.Error as error:
-                unknown = getattr(error, "committing", False)
-                again = isinstance(error, psycopg.OperationalError) and getattr(error, "begun", False)
-                if tries == 1 or unknown or not again:
-                    raise self.failure(error, unknown=unknown) from error
+                self._see_whether_again(error, last=tries == 1)
             except Unusable as error:
                 raise self.failure(error) from error
         raise AssertionError
+
+    def _see_whether_again(self, error: psycopg.Error, *, last: bool = False) -> None:
+        """Say what is wrong, unless it can be begun anew: nothing of it was written."""
+        unknown = getattr(error, "committing", False)
+        again = isinstance(error, psycopg.OperationalError) and getattr(error, "begun", False)
+        if last or unknown or not again:
+            raise self.failure(error, unknown=unknown) from error
 
     def _try(self, work: Work[R], begin: str | None) -> R:
         self._prepare()
@@ -277,13 +379,17 @@ class Server:
             connection.execute("COMMIT")
             return done
         except BaseException as error:
-            lost = self._clear(connection)
-            if isinstance(error, psycopg.Error):
-                error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
-                error.committing = lost and transaction.sent  # type: ignore[attr-defined]
+            self._failed(error, link, sent=transaction.sent)
             raise
         finally:
             pool.give(link)
+
+    def _failed(self, error: BaseException, link: Link, *, sent: bool) -> None:
+        """Leave nothing open on a connection, and note what an error there means."""
+        lost = self._clear(link.connection)
+        if isinstance(error, psycopg.Error):
+            error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
+            error.committing = lost and sent  # type: ignore[attr-defined]
 
     def _clear(self, connection: psycopg.Connection[Any]) -> bool:
         """Leave nothing open; whether the connection was lost, and then all others are not trusted any more."""
@@ -305,9 +411,9 @@ class Server:
 
     def _prepare(self) -> None:
         """See once, and after every loss of a connection, that the tables are what this Assent needs."""
-        if self._process != os.getpid():  # a connection that came with a fork is its parent's
+        if self._pool.process != os.getpid():
+            self._preparing, self._ready = threading.Lock(), threading.Event()
             self._pool = Pool(self._pool_size, self.connect)
-            self._process, self._preparing, self._ready = os.getpid(), threading.Lock(), threading.Event()
         if not self._ready.is_set():
             with self._preparing:
                 if not self._ready.is_set():
