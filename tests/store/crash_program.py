@@ -263,7 +263,8 @@ def answer(question: Question, effects: Effects) -> tuple[Decision, Any]:
 
 def telling(store: Any, effects: Effects) -> Store:
     """The store, that tells of what is written to it."""
-    append, take, write = store.append, store.take, store._write
+    writer, name = (store._writer, "write") if isinstance(store, SQLiteStore) else (store, "_write")
+    append, take, write = store.append, store.take, getattr(writer, name)
 
     async def telling_append(change: Change) -> None:
         if change.seq == 0:
@@ -291,7 +292,8 @@ def telling(store: Any, effects: Effects) -> Store:
 
         return write(told, **options) if at_once is None else write(told, told_at_once, **options)
 
-    store.append, store.take, store._write = telling_append, telling_take, telling_write
+    store.append, store.take = telling_append, telling_take
+    setattr(writer, name, telling_write)
     made: Store = store
     return made
 

@@ -237,7 +237,7 @@ def _path(given: Any) -> str:
     if not path or "\0" in path:
         raise UsageError(f"A store's path is that of a file, got {path!r}.")
     if path == ":memory:":
-        raise UsageError("This keeps runs in a file; MemoryStore() and, for threads, InMemorySaver() keep them in memory.")
+        raise UsageError("This keeps runs in a file; MemoryStore() keeps them in memory, and InMemorySaver() threads.")
     path = os.path.realpath(path)
     if os.path.isdir(path):
         raise UsageError(f"{path} is a directory; a store's path names a file.")
