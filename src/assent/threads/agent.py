@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..agent import Agent
 from ..approval.decision import Reject
-from ..approval.question import new_id
+from ..approval.question import deeds, new_id
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import described, holds
@@ -59,6 +59,7 @@ MAPPING = (dict, Mapping)
 TRIES = 5
 """How often a run is taken up anew that others have just written to."""
 SET_ASIDE = "The user said something else instead of answering; the call did not run."
+GIVEN_UP = "The user said something else instead of answering, and the call was given up."
 
 
 class StateSnapshot(Struct, frozen=True):
@@ -418,9 +419,15 @@ class ThreadAgent:
                     f"Thread {thread!r} waits for {waits_for(run)}, and {', '.join(fixed)} can only be answered, not "
                     'rejected. Answer with Command(resume=...), or say the message with on_pending="keep".'
                 )
-            return [(state.question.id, Reject(SET_ASIDE), state.question.digest) for state in states if state.question]
+            return [_set_aside(state, state.question) for state in states if state.question]
 
         return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
+
+
+def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
+    """The rejection of a question that was not answered, in words that fit what the call may have done by then."""
+    done = deeds(state, asked.id)
+    return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
 
 
 def _number(record: RunRecord | None) -> int:
