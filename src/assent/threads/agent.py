@@ -24,6 +24,7 @@ from ..core.digest import described, holds
 from ..core.run import ENDED, CallState, Run, owed
 from ..errors import (
     AssentError,
+    InvalidDecision,
     LeaseLost,
     MaxTurnsExceeded,
     Overtaken,
@@ -43,12 +44,24 @@ from ..runtime.value import input_json
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.record import RunRecord, Stored
-from ..store.store import Choose, Store
+from ..store.store import Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .held import Held
 from .message import messages_of, said
-from .pause import PREFIX, Chosen, Command, Interrupt, answered, answers, interrupts, pending, waits_for
+from .pause import (
+    PREFIX,
+    Chosen,
+    Command,
+    Interrupt,
+    Pending,
+    answered,
+    answers,
+    interrupts,
+    pending,
+    placed,
+    waits_for,
+)
 from .scene import WRITER
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
@@ -356,7 +369,7 @@ class ThreadAgent:
     ) -> Opened:
         """Go on with what was answered. It is written with what comes next, or recorded first if that is not possible,
         or others were first."""
-        choose, proposal = self._choice(thread, command), None
+        choose, proposal = Choice(self.agent, thread, command), None
         if not now and (held := self._held.take(thread)) is not None:
             with suppress(AssentError):  # it may be old; what is in the store says what is wrong, if it still is
                 proposal = await store.propose(held, choose, by=command.by)
@@ -364,11 +377,13 @@ class ThreadAgent:
         run_id = stored.record.id
 
         async def record(known: Stored | None = None) -> Opened:
-            recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
+            with choose.placed():
+                recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
             return await self._go_on(store, thread, recorded, context, limit)
 
         if proposal is None and not now:
-            proposal = await store.propose(stored, choose, by=command.by)
+            with choose.placed():
+                proposal = await store.propose(stored, choose, by=command.by)
         if proposal is None:
             return await record(stored)
         try:
@@ -379,23 +394,6 @@ class ThreadAgent:
         except AssentError:
             return await record()  # which says what is wrong, if it still is
         return Opened(driver, driver.journal.run, driver.before, record)
-
-    def _choice(self, thread: str, command: Command) -> Choose:
-        """The decisions that an answer comes to."""
-
-        def tool_at(state: CallState, name: str) -> Tool | None:
-            return Cast(self.agent).of(state).tools.get(name)
-
-        chosen: list[Chosen] = []
-
-        def choose(run: Run) -> list[Chosen]:
-            for question, _, _ in chosen:  # it was open a moment ago
-                if (already := answered(run, question)) is not None:
-                    raise already
-            chosen[:] = answers(run, thread, command.resume, tool_at)
-            return chosen
-
-        return choose
 
     async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
         """Say something on a thread whose last run is not over."""
@@ -422,6 +420,40 @@ class ThreadAgent:
             return [_set_aside(state, state.question) for state in states if state.question]
 
         return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
+
+
+class Choice:
+    """The decisions that an answer comes to, in a run as it is."""
+
+    def __init__(self, agent: Agent[Any], thread: str, command: Command) -> None:
+        self.agent, self.thread, self.command = agent, thread, command
+        self.chosen: list[Chosen] = []
+        self.shown: list[Pending] = []
+        """What the run waited for."""
+
+    def __call__(self, run: Run) -> list[Chosen]:
+        for question, _, _ in self.chosen:  # it was open a moment ago
+            if (already := answered(run, question)) is not None:
+                raise already
+        self.shown = pending(run)
+        self.chosen = answers(run, self.thread, self.command.resume, self._tool_at)
+        return self.chosen
+
+    def _tool_at(self, state: CallState, name: str) -> Tool | None:
+        return Cast(self.agent).of(state).tools.get(name)
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Say of a decision that the store refuses which of those that were given it is."""
+        try:
+            yield
+        except InvalidDecision as error:
+            for each in self.shown:
+                for number, (_, state) in enumerate(each.states):
+                    if state.question is not None and state.question.id == error.question:
+                        with placed(state.tool, number, len(each.states)):
+                            raise
+            raise
 
 
 def _set_aside(state: CallState, asked: f.Asked) -> Chosen:

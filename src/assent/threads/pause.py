@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
@@ -263,10 +264,12 @@ def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
         yield asked.id, Respond(answer), asked.digest
         return
     shown = [(state.tool, list(state.allowed())) for _, state in each.states]
-    for (_, state), decision in zip(each.states, decisions_of(answer, shown), strict=True):
+    for number, decision in enumerate(decisions_of(answer, shown)):
+        state = each.states[number][1]
         assert state.question is not None
         if type(decision) is Edit:
-            decision = _redirected(state, decision, tool_at)
+            with placed(state.tool, number, len(shown)):
+                decision = _redirected(state, decision, tool_at)
         yield state.question.id, decision, state.question.digest
 
 
@@ -295,7 +298,22 @@ def decisions_of(answer: Any, shown: Sequence[tuple[str, Sequence[str]]]) -> lis
         raise InvalidDecision(
             f"There must be {len(shown)} decisions, one for each of: {names}, in this order; got {len(given)}."
         )
-    return [_decision(each, name, allowed) for each, (name, allowed) in zip(given, shown, strict=True)]
+    made: list[Decision] = []
+    for number, (name, allowed) in enumerate(shown):
+        with placed(name, number, len(shown)):
+            made.append(_decision(given[number], name, allowed))
+    return made
+
+
+@contextmanager
+def placed(tool: str, number: int, count: int) -> Iterator[None]:
+    """Say of a decision that does not fit which of several it is."""
+    try:
+        yield
+    except InvalidDecision as error:
+        if count > 1:
+            error.args = (f"Decision {number + 1} of {count}, on {tool}: {error}",)
+        raise
 
 
 KEYS = {
@@ -303,6 +321,12 @@ KEYS = {
     "edit": {"type", "edited_action", "message"},
     "reject": {"type", "message"},
     "respond": {"type", "message"},
+}
+SHAPES = {
+    "approve": '{"type": "approve"}',
+    "edit": '{"type": "edit", "edited_action": {"name": ..., "args": {...}}}',
+    "reject": '{"type": "reject", "message": ...}',
+    "respond": '{"type": "respond", "message": ...}',
 }
 
 
@@ -313,7 +337,7 @@ def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
         raise InvalidDecision(f'A decision on {tool} is a dict whose "type" is one of: {fits}; got {described(given)}.')
     if not given.keys() <= KEYS[kind]:
         more = ", ".join(sorted(map(repr, given.keys() - KEYS[kind])))
-        raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}.")
+        raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}; it is {SHAPES[kind]}.")
     message = given.get("message")
     if message is not None and (type(message) is not str or not holds(message)):
         raise InvalidDecision(f"The message of a decision on {tool} is text, got {described(message)}.")
