@@ -101,6 +101,10 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
+async def streamed(agent: Any, given: Any) -> list[Any]:
+    return [chunk async for chunk in agent.astream(given, thread())]
+
+
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(("decision", "words"), WRONG)
 async def test_a_decision_that_does_not_fit_says_which_of_several_it_is(
@@ -112,10 +116,7 @@ async def test_a_decision_that_does_not_fit_says_which_of_several_it_is(
     for command in (decide("approve", "reject", decision), decide("approve", "approve", decision)):
         for given in (command, Command(resume={waiting.id: command.resume})):
             with pytest.raises(InvalidDecision) as caught:
-                if streams:
-                    _ = [chunk async for chunk in agent.astream(given, thread())]
-                else:
-                    await agent.ainvoke(given, thread())
+                await (streamed(agent, given) if streams else agent.ainvoke(given, thread()))
             assert str(caught.value).startswith(f"Decision 3 of 3, on write_file: {words}")
     assert await journal(agent) == before and ran == []
     await agent.ainvoke(decide("approve", "reject", "reject"), thread())

@@ -24,6 +24,7 @@ from ..core.digest import described, holds
 from ..core.run import ENDED, CallState, Run, owed
 from ..errors import (
     AssentError,
+    DefinitionChanged,
     InvalidDecision,
     LeaseLost,
     MaxTurnsExceeded,
@@ -62,6 +63,7 @@ from .pause import (
     placed,
     waits_for,
 )
+from .policy import prefix_of
 from .scene import WRITER
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
@@ -240,7 +242,7 @@ class ThreadAgent:
                                 yield event
                 finally:  # whoever stops at the first chunk has not begun to read events
                     await stream._left()
-        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix):
+        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix_at):
             yield last
 
     # -- looking -----------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ class ThreadAgent:
             return StateSnapshot({}, (), (), dict(config))
         opened = await self._look(store, last)
         at = datetime.fromtimestamp(last.record.changed / 1000, UTC).isoformat()
-        waiting = tuple(interrupts(opened.run, self._prefix))
+        waiting = tuple(interrupts(opened.run, self._prefix_at))
         state = self._state(opened)
         state.pop("__interrupt__", None)
         return StateSnapshot(state, _next(opened.run), waiting, dict(config), at)
@@ -266,7 +268,7 @@ class ThreadAgent:
         """The state of a thread, as it is given to the user."""
         run = opened.run
         state: dict[str, Any] = {"messages": messages_of([*opened.before, run])}
-        if run.open and (waiting := interrupts(run, self._prefix)):
+        if run.open and (waiting := interrupts(run, self._prefix_at)):
             if self.store is None:
                 raise UsageError(
                     f"The agent waits for {waits_for(run)}, and nobody can answer: give create_agent a checkpointer."
@@ -275,6 +277,15 @@ class ThreadAgent:
         if self.agent.output_type is not None and run.concluded is not None:
             state["structured_response"] = View(run, Cast(self.agent), {}).output()
         return state
+
+    def _prefix_at(self, state: CallState) -> str:
+        """How the description of a call begins: as the agent says that made it, if that has a say."""
+        if state.turn.agent == self.agent.name:
+            return self._prefix
+        try:
+            return prefix_of(Cast(self.agent).of(state).agent, self._prefix)
+        except DefinitionChanged:
+            return self._prefix
 
     # -- threads -----------------------------------------------------------------------------------
 

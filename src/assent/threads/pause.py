@@ -29,6 +29,9 @@ Chosen = tuple[str, Decision, str]
 ToolAt = Callable[[CallState, str], Tool | None]
 """The tool of this name that the agent has which made the call."""
 
+PrefixAt = Callable[[CallState], str]
+"""How the description of a call begins that has no other."""
+
 PREFIX = "Tool execution requires approval"
 ID = re.compile(r"[0-9a-f]{32}")
 
@@ -140,7 +143,7 @@ def _id(questions: list[str]) -> str:
     return questions[0].removeprefix("q_") if len(questions) == 1 else digest({"questions": questions})[:32]
 
 
-def interrupts(run: Run, prefix: str = PREFIX) -> list[Interrupt]:
+def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
     """What a run waits for, as it is shown."""
     out: list[Interrupt] = []
     for each in pending(run):
@@ -152,13 +155,13 @@ def interrupts(run: Run, prefix: str = PREFIX) -> list[Interrupt]:
     return out
 
 
-def _request(run: Run, states: list[tuple[Path, CallState]], prefix: str) -> HITLRequest:
+def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -> HITLRequest:
     actions: list[ActionRequest] = []
     reviews: list[ReviewConfig] = []
     for path, state in states:
         assert state.question is not None
         args = _args(state, state.question)
-        action = action_request(state.tool, args, state.question, prefix)
+        action = action_request(state.tool, args, state.question, prefix(state))
         if path:
             action["path"] = [run.at(path[:depth]).calls[hop].tool for depth, hop in enumerate(path)]
         actions.append(action)
@@ -170,10 +173,8 @@ def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str)
     """A call as a person is shown it."""
     if asked.kind == "doubt":
         text = asked.why
-    elif asked.prompt:
-        text = str(decode(asked.prompt))
     else:
-        text = f"{prefix}\n\nTool: {tool}\nArgs: {args}"
+        text = str(decode(asked.prompt)) if asked.prompt else f"{prefix}\n\nTool: {tool}\nArgs: {args}"
         if asked.why and not asked.why.endswith(" asks for approval."):
             text += f"\n\nNote: {asked.why}"
     return {"name": tool, "args": args, "arguments": args, "description": text}
