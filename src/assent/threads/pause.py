@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
 
-from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.decide import edited
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds
@@ -33,6 +34,14 @@ PrefixAt = Callable[[CallState], str]
 """How the description of a call begins that has no other."""
 
 PREFIX = "Tool execution requires approval"
+RESPONSE = {
+    "title": "HITLResponse",
+    "type": "object",
+    "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "object"}}},
+    "required": ["decisions"],
+    "additionalProperties": False,
+}
+"""What an answer looks like to a question about a call that a middleware has changed."""
 ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -150,9 +159,26 @@ def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
         if each.decides:
             out.append(Interrupt(_request(run, each.states, prefix), each.id))
         else:
-            asked = each.states[0][1].question
-            out.append(Interrupt(decode(asked.prompt) if asked is not None else None, each.id))
+            state = each.states[0][1]
+            asked = state.question
+            assert asked is not None
+            request = _inside(asked)
+            out.append(Interrupt(decode(asked.prompt) if request is None else _begun(request, prefix(state)), each.id))
     return out
+
+
+def _inside(asked: f.Asked) -> HITLRequest | None:
+    """What a question is about that was asked about a call that a middleware has changed; None for any other."""
+    return decode(asked.prompt) if asked.schema and decode(asked.schema) == RESPONSE else None
+
+
+def _begun(request: HITLRequest, prefix: str) -> HITLRequest:
+    """The request as it is shown: how it begins is not part of what was asked, and may have changed since."""
+    for action in request["action_requests"]:
+        default = f"{PREFIX}\n\nTool: {action['name']}\n"
+        if action["description"].startswith(default):
+            action["description"] = prefix + action["description"].removeprefix(PREFIX)
+    return request
 
 
 def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -> HITLRequest:
@@ -259,9 +285,10 @@ def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
         state = each.states[0][1]
         asked = state.question
         assert asked is not None
-        if asked.schema and decode(asked.schema).get("title") == "HITLResponse":
-            reviews = decode(asked.prompt)["review_configs"]
-            decisions_of(answer, [(each["action_name"], each["allowed_decisions"]) for each in reviews])
+        if (request := _inside(asked)) is not None:
+            [review] = request["review_configs"]
+            name = review["action_name"]
+            decision_inside(answer, name, review["allowed_decisions"], tool_at(state, name))
         yield asked.id, Respond(answer), asked.digest
         return
     shown = [(state.tool, list(state.allowed())) for _, state in each.states]
@@ -284,6 +311,23 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
     if other.needs_approval is not False and other.allowed is not None and "edit" not in other.allowed:
         raise InvalidDecision(f"{edit.tool!r} needs approval itself and may not be edited, so no edit can choose it.")
     return edit
+
+
+def decision_inside(answer: Any, name: str, allowed: Sequence[str], tool: Tool | None) -> Decision:
+    """The decision on a call that a middleware has made of another, or `InvalidDecision`."""
+    [given] = decisions_of(answer, [(name, allowed)])
+    decision = decision_from(given)
+    if type(decision) is not Edit:
+        return decision
+    if decision.tool != name:
+        raise InvalidDecision(
+            f"A call that a middleware has made cannot be made one of another tool: the name is {name!r}, "
+            f"not {decision.tool!r:.80}."
+        )
+    if tool is None:
+        raise InvalidDecision(f"The agent has no tool named {name!r} any more, so no edit of its call can run.")
+    edited(tool, decision)
+    return decision
 
 
 def decisions_of(answer: Any, shown: Sequence[tuple[str, Sequence[str]]]) -> list[Decision]:

@@ -92,7 +92,7 @@ class ThreadedAgent(Agent[Any]):
     description_prefix: str = PREFIX
 
 
-def prefix_of(agent: Agent[Any], default: str = PREFIX) -> str:
+def prefix_of(agent: Agent[Any], default: str) -> str:
     """How the description of a call of this agent begins that has no other."""
     return agent.description_prefix if isinstance(agent, ThreadedAgent) else default
 
