@@ -4,8 +4,8 @@
     ├── UsageError               the developer: the program, or what it was given, must change
     │   ├── InvalidDefinition    an agent, a tool or a rule that cannot be defined like this
     │   ├── InvalidInput         input that cannot become part of a run
-    │   ├── InvalidArguments     arguments that do not fit the tool's schema
     │   ├── InvalidDecision      a decision that does not fit the question
+    │   │   └── InvalidArguments arguments that do not fit the tool's schema
     │   ├── UnreadableState      a saved run that is damaged, or is something else
     │   │   ├── UnknownSchema    a saved run of a schema version this Assent cannot read
     │   │   └── BadSignature     a saved run that is not as it was signed
@@ -83,16 +83,17 @@ class InvalidInput(UsageError):
     """The input cannot become part of a run."""
 
 
-class InvalidArguments(UsageError):
-    """The arguments do not fit the tool's schema."""
-
-    status = 422
-
-
 class InvalidDecision(UsageError):
     """The decision does not fit the question."""
 
     status = 422
+
+    question: str | None = None
+    """The id of the question, where a store refused the decision."""
+
+
+class InvalidArguments(InvalidDecision):
+    """The arguments do not fit the tool's schema."""
 
 
 class UnreadableState(UsageError):

@@ -45,6 +45,19 @@ def ran(id: str, output: Any = "done", **where: Any) -> list[Any]:
     return [approved(id, **where), f.Started(id, **where), finished(id, output, **where)]
 
 
+@pytest.mark.parametrize(
+    ("by", "again", "begun"),
+    [("runtime", False, False), ("probe", False, False), ("idempotent", False, True), ("runtime", True, True)],
+)
+def test_a_call_has_begun_unless_every_attempt_is_known_to_have_done_nothing(by: str, again: bool, begun: bool) -> None:
+    run = play(began(), said(), replied(1, "c1"), approved("c1"))
+    assert not run.calls["c1"].begun
+    more(run, f.Started("c1"))
+    assert run.calls["c1"].begun
+    more(run, f.Left("c1", 1, by), *([f.Started("c1", 2)] if again else []))
+    assert run.calls["c1"].begun is begun
+
+
 def duties(run: Run, **mine: Any) -> list[str]:
     """What is owed, in short: `Judge c1`, `Execute p1/c2`, `Guard name`, `AskModel p1/`."""
     out = []

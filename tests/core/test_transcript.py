@@ -242,3 +242,28 @@ def test_news_keep_nothing_and_change_nothing() -> None:
     talk = list(transcript(run))
     news(run).clear()
     assert len(news(run)) == 2 and transcript(run) == talk
+
+
+RAN = {"tool": "send", "arguments": {"to": "eve", "copies": 2}}
+"""What code around a body ran in its place."""
+
+
+@pytest.mark.parametrize(
+    ("steps", "ran"),
+    [
+        ([], ""),
+        ([RAN], ""),
+        ([{**RAN, "edited": True}], 'send {"copies":2,"to":"eve"}'),
+        ([RAN, {**RAN, "edited": True}, {**RAN, "edited": True}], 'send {"copies":2,"to":"eve"}'),
+        (
+            [{**RAN, "edited": True}, {"tool": "log", "arguments": {}, "edited": True}],
+            'send {"copies":2,"to":"eve"}, and log {}',
+        ),
+        (["a step of the user's own", None, {"edited": True}], ""),
+    ],
+)
+def test_the_model_is_told_what_a_person_made_of_a_call_that_ran_in_anothers_place(steps: list[Any], ran: str) -> None:
+    stepped = [f.Stepped("c1", "assent:instead", js(value), number) for number, value in enumerate(steps)]
+    run = play(began(), said(), replied(1, "c1"), approved("c1"), f.Started("c1"), *stepped, finished("c1", "sent"))
+    note = f"\n\n[A person changed this call before it ran. What ran was: {ran}]" if ran else ""
+    assert outputs(run) == [("call_c1", f"sent{note}")]

@@ -344,8 +344,9 @@ async def test_a_double_click_decides_one_question_and_not_the_next() -> None:
 async def test_an_edit_is_checked_against_what_was_frozen_and_nothing_is_recorded(arguments: Any, problem: str) -> None:
     store = MemoryStore()
     _, question, _ = await waiting(store)
-    with pytest.raises(InvalidArguments, match=problem):
+    with pytest.raises(InvalidArguments, match=problem) as caught:
         await store.decide(question.id, Edit(arguments), by="ann", digest=question.digest)
+    assert caught.value.question == question.id
     assert (await only(store)).verdict is None
 
 

@@ -85,6 +85,53 @@ async def test_an_edit_that_does_not_fit_records_nothing(decision: Any, error: t
     assert ran == [("write_file", "b", "")]
 
 
+WRONG: list[tuple[Any, str]] = [
+    (
+        {"type": "edit", "edited_action": {"name": "write_file", "args": {"path": 1}}},
+        "The arguments of this edit do not fit write_file: path: 1 is not of type 'string'.",
+    ),
+    ({"type": "edit", "edited_action": {"name": "delete_file", "args": {}}}, "The agent has no tool named 'delete"),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": object()}}}, "These arguments are not"),
+    ({"type": "maybe"}, 'A decision on write_file is a dict whose "type" is one of'),
+    (
+        {"type": "edit", "args": {"path": "b"}},
+        "A decision of type 'edit' on write_file has no 'args'; "
+        'it is {"type": "edit", "edited_action": {"name": ..., "args": {...}}}.',
+    ),
+]
+
+
+async def streamed(agent: Any, given: Any) -> list[Any]:
+    return [chunk async for chunk in agent.astream(given, thread())]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(("decision", "words"), WRONG)
+async def test_a_decision_that_does_not_fit_says_which_of_several_it_is(
+    decision: Any, words: str, streams: bool
+) -> None:
+    agent, ran = office([call("write_file", {"path": "a"})] * 3, "done")
+    waiting = only(await agent.ainvoke(say("go"), thread()))
+    before = await journal(agent)
+    for command in (decide("approve", "reject", decision), decide("approve", "approve", decision)):
+        for given in (command, Command(resume={waiting.id: command.resume})):
+            with pytest.raises(InvalidDecision) as caught:
+                await (streamed(agent, given) if streams else agent.ainvoke(given, thread()))
+            assert str(caught.value).startswith(f"Decision 3 of 3, on write_file: {words}")
+    assert await journal(agent) == before and ran == []
+    await agent.ainvoke(decide("approve", "reject", "reject"), thread())
+    assert ran == [("write_file", "a", "")]
+
+
+async def test_a_decision_that_stands_alone_is_not_counted() -> None:
+    agent, _ = office(call("write_file", {"path": "a"}), "done")
+    await agent.ainvoke(say("go"), thread())
+    for decision, words in WRONG:
+        with pytest.raises(InvalidDecision) as caught:
+            await agent.ainvoke(decide(decision), thread())
+        assert str(caught.value).startswith(words)
+
+
 async def test_a_respond_needs_its_message() -> None:
     agent, _ = office(call("execute_sql", {"query": "x"}), "ok", policy={"*": {"allowed_decisions": ["respond"]}})
     await agent.ainvoke(say("go"), thread())

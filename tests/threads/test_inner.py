@@ -72,6 +72,46 @@ async def test_asking_the_inner_agent_may_itself_need_a_decision() -> None:
     assert ("execute_sql", "a") in ran
 
 
+async def test_what_each_agent_asks_begins_as_it_says() -> None:
+    ran = Ran()
+    inner = create_agent(
+        Paired([call("execute_sql", {"query": "a"}), "ok"]),
+        ran.tools(),
+        middleware=[HumanInTheLoopMiddleware({"execute_sql": True}, description_prefix="Inside")],
+        checkpointer=True,
+        name="database",
+    )
+    plain = create_agent(
+        Paired([call("gated"), "ok"]),
+        [function_tool(needs_approval=True, name_override="gated")(ran.tools()[2])],
+        checkpointer=True,
+        name="plain",
+    )
+
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    clerk = Agent("clerk", tools=[pay], model=Paired([call("pay"), "ok"]))
+    names = ("database", "plain", "clerk", "read_data")
+    calls = [call(name, {"input": "x"} if name != "read_data" else {}) for name in names]
+    gate = HumanInTheLoopMiddleware({"read_data": True}, description_prefix="Outside")
+    tools = [inner, plain, clerk, ran.tools()[2]]
+    agent = create_agent(Paired([calls, "ok"]), tools, middleware=[gate], checkpointer=InMemorySaver())
+    first = only(await agent.ainvoke(say("go"), thread())).value
+    assert begins(first) == ["Outside"]
+    second = only(await agent.ainvoke(decide("approve"), thread())).value
+    assert begins(second) == ["Inside", "Tool execution requires approval", "Outside"]
+    assert agent.get_state(thread()).interrupts[0].value == second
+    [*_, last] = [chunk async for chunk in agent.astream(None, thread())]
+    assert last["__interrupt__"][0].value == second
+
+
+def begins(request: Any) -> list[str]:
+    return [each["description"].split("\n")[0] for each in request["action_requests"]]
+
+
 async def test_a_new_message_may_reject_what_an_inner_agent_asks() -> None:
     ran = Ran()
     agent, _ = nested(call("execute_sql", {"query": "a"}), "I could not.", ran=ran)

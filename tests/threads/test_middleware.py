@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from assent import Conflict, FunctionTool, InvalidDefinition, UsageError, function_tool
+from assent import Conflict, FunctionTool, InvalidDecision, InvalidDefinition, Respond, UsageError, function_tool
 from assent.errors import InvalidInput
 from assent.testing import call
 from assent.threads import (
@@ -17,6 +17,7 @@ from assent.threads import (
     HumanMessage,
     InMemorySaver,
     ModelResponse,
+    SqliteSaver,
     SystemMessage,
     ToolMessage,
     after_agent,
@@ -24,10 +25,11 @@ from assent.threads import (
     before_agent,
     before_model,
     create_agent,
+    interrupt,
     wrap_model_call,
     wrap_tool_call,
 )
-from tests.threads.support import Paired, Ran, decide, office, only, requests, say, texts, thread
+from tests.threads.support import Paired, Ran, decide, journal, office, only, requests, say, texts, thread
 
 
 class Noting(AgentMiddleware):
@@ -517,6 +519,11 @@ class Rerouting(AgentMiddleware):
         return {"jump_to": "tools"} if state["messages"][-1].type == "tool" else None
 
 
+def changed(ran: str) -> str:
+    """What the model is told of a call that a person changed."""
+    return f"\n\n[A person changed this call before it ran. What ran was: {ran}]"
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["before the gate", "after the gate"])
 async def test_a_rejected_call_does_not_run_under_middleware_that_jumps_to_the_tools(first: bool) -> None:
     ran = Ran()
@@ -568,7 +575,7 @@ async def test_a_call_that_middleware_redirects_to_a_gated_tool_is_asked_about(f
     for decision, expected, text in (
         ("approve", [("execute_sql", "DROP")], "ran DROP"),
         ({"type": "reject", "message": "No."}, [], "No."),
-        (edit, [("execute_sql", "SELECT")], "ran SELECT"),
+        (edit, [("execute_sql", "SELECT")], "ran SELECT" + changed('execute_sql {"query":"SELECT"}')),
         ({"type": "respond", "message": "Done by hand."}, [], "Done by hand."),
     ):
         ran = Ran()
@@ -606,6 +613,101 @@ async def test_a_call_that_middleware_edits_after_its_approval_is_asked_about_ag
     assert second.id != first.id and ran == []
     await agent.ainvoke(decide("reject"), thread())
     assert ran == []
+
+
+def edit(name: str, **args: Any) -> dict[str, Any]:
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
+MISFITS: list[tuple[Any, str]] = [
+    (edit("write_file", path=1), "The arguments of this edit do not fit write_file: path: "),
+    (edit("write_file"), "The arguments of this edit do not fit write_file: path: "),
+    (edit("write_file", path="c", mode="w"), "The arguments of this edit do not fit write_file: mode: "),
+    (edit("write_file", path=object()), "These arguments are not JSON"),
+    (edit("read_data"), "cannot be made one of another tool: the name is 'write_file', not 'read_data'"),
+    (edit("rm"), "cannot be made one of another tool: the name is 'write_file', not 'rm'"),
+    ({"type": "respond", "message": "x"}, 'is one of: "approve", "edit", "reject"'),
+]
+
+
+@pytest.mark.parametrize(("decision", "words"), MISFITS)
+async def test_a_wrong_answer_about_a_changed_call_records_nothing_and_a_right_one_works(
+    decision: Any, words: str
+) -> None:
+    agent, ran = office(
+        call("write_file", {"path": "a"}), "ok", middleware=[Redirecting("write_file", {"path": "/etc/passwd"})]
+    )
+    await agent.ainvoke(say("go"), thread())
+    waiting = only(await agent.ainvoke(decide("approve"), thread()))
+    before = await journal(agent)
+    for command in (decide(decision), Command(resume={waiting.id: {"decisions": [decision]}})):
+        with pytest.raises(InvalidDecision, match=words):
+            await agent.ainvoke(command, thread())
+    assert await journal(agent) == before and ran == []
+    assert only(await agent.ainvoke(None, thread())) == waiting
+    result = await agent.ainvoke(decide(edit("write_file", path="b")), thread())
+    assert ran == [("write_file", "b", "")]
+    assert texts(result)[2] == ("tool", "wrote b" + changed('write_file {"path":"b","text":""}'))
+
+
+@pytest.mark.parametrize("decision", [edit("write_file", path=1), edit("read_data"), {"type": "maybe"}, {}])
+async def test_a_wrong_answer_that_a_store_took_is_asked_for_again_and_nothing_runs(decision: Any) -> None:
+    agent, ran = office(call("read_data"), "ok", middleware=[Redirecting("write_file", {"path": "/etc/passwd"})])
+    await agent.ainvoke(say("go"), thread())
+    assert agent.store is not None
+    for _ in range(2):
+        [question] = (await agent.store.questions()).items
+        answer = Respond({"decisions": [decision]})
+        await agent.store.decide(question.id, answer, by="ann", digest=question.digest)
+        [action] = only(await agent.ainvoke(None, thread())).value["action_requests"]
+        assert action["args"] == {"path": "/etc/passwd", "text": ""}
+        assert action["description"].count("\n\nNote: The last answer did not fit. ") == 1
+    assert ran == []
+    await agent.ainvoke(decide("approve"), thread())
+    assert ran == [("write_file", "/etc/passwd", "")]
+
+
+async def test_an_edit_of_a_changed_call_is_told_once_though_its_body_is_entered_again() -> None:
+    sent: list[str] = []
+
+    def send(to: str) -> str:
+        """Send."""
+        again = interrupt("Sure?")
+        sent.append(to)
+        return f"{again}: {to}"
+
+    gate = HumanInTheLoopMiddleware({"send": True})
+    agent = create_agent(
+        Paired([call("send", {"to": "ann"}), "ok"]),
+        [send],
+        middleware=[gate, Redirecting("send", {"to": "eve"})],
+        checkpointer=InMemorySaver(),
+    )
+    await agent.ainvoke(say("go"), thread())
+    await agent.ainvoke(decide("approve"), thread())
+    assert only(await agent.ainvoke(decide(edit("send", to="bob")), thread())).value == "Sure?"
+    result = await agent.ainvoke(Command(resume="yes"), thread())
+    assert sent == ["bob"]
+    assert texts(result)[2] == ("tool", "yes: bob" + changed('send {"to":"bob"}'))
+    assert requests(agent)[-1].input[-1]["output"] == texts(result)[2][1]
+
+
+async def test_the_question_about_a_changed_call_begins_as_the_policy_says_now(tmp_path: Any) -> None:
+    def made(prefix: str, *steps: Any) -> Any:
+        gate = HumanInTheLoopMiddleware({"write_file": True}, description_prefix=prefix)
+        around = Redirecting("write_file", {"path": "b"})
+        return create_agent(Paired(steps), ran.tools(), middleware=[gate, around], checkpointer=saver)
+
+    ran = Ran()
+    with SqliteSaver(tmp_path / "threads.db") as saver:
+        waiting = only(await made("Please", call("read_data")).ainvoke(say("go"), thread()))
+        shown = "Tool: write_file\nArgs: {'path': 'b', 'text': ''}"
+        assert waiting.value["action_requests"][0]["description"] == f"Please\n\n{shown}"
+        agent = made("Kindly", "ok")
+        waiting = only(await agent.ainvoke(None, thread()))
+        assert waiting.value["action_requests"][0]["description"] == f"Kindly\n\n{shown}"
+        await agent.ainvoke(decide("approve"), thread())
+    assert ran == [("write_file", "b", "")]
 
 
 async def test_what_middleware_makes_of_a_call_runs_if_it_needs_nobody_and_is_in_the_journal() -> None:

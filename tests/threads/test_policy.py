@@ -242,6 +242,27 @@ async def test_arguments_that_cannot_run_can_be_edited_or_rejected_as_far_as_the
         assert ran == []
 
 
+@pytest.mark.parametrize("text", ["Well?", lambda call, state, runtime: "Well?"], ids=["text", "function"])
+async def test_whoever_is_asked_is_told_why_a_call_cannot_run_whatever_its_description_is(text: Any) -> None:
+    policy = {"execute_sql": {"allowed_decisions": ["approve", "reject"], "description": text}}
+    agent, _ = office(call("execute_sql", {"sql": "a"}), "ok", policy=policy)
+    request = only(await agent.ainvoke(say("go"), thread())).value
+    assert request["review_configs"][0]["allowed_decisions"] == ["reject"]
+    description = request["action_requests"][0]["description"]
+    assert description.startswith("Well?\n\nNote: This call cannot run as it is: the arguments do not fit the tool: ")
+
+
+async def test_a_rule_that_fails_is_told_of_after_the_description() -> None:
+    def fails(request: Any) -> bool:
+        raise ValueError("no such table")
+
+    policy = {"execute_sql": {"allowed_decisions": ["approve"], "description": "Well?", "when": fails}}
+    agent, ran = office(call("execute_sql", {"query": "a"}), "ok", policy=policy)
+    [action] = only(await agent.ainvoke(say("go"), thread())).value["action_requests"]
+    assert action["description"].startswith("Well?\n\nNote: The rule ")
+    assert "no such table" in action["description"] and ran == []
+
+
 async def test_arguments_that_are_no_json_are_shown_as_they_were_written() -> None:
     agent, _ = office(call("execute_sql", "{query"), "ok")
     result = await agent.ainvoke(say("go"), thread())

@@ -129,6 +129,33 @@ async def test_what_a_body_asks_can_be_rejected_and_the_body_is_not_entered_agai
     assert result.final_output == "done"
 
 
+async def test_a_body_that_asked_and_is_rejected_without_a_word_is_not_said_to_have_not_run() -> None:
+    book, _ = asking(True)
+    agent = scripted(call("book", {"city": "Rome"}), "done", tools=[book])
+    state = (await Runner.run(agent, "go")).to_state()
+    state.reject(state.get_interruptions()[0])
+    result = await Runner.run(agent, await reloaded(agent, state))
+    assert told(result) == ["The call was given up. It had begun, and what it did until it asked stands."]
+
+
+async def test_a_body_that_cannot_be_entered_again_after_it_asked_is_not_said_to_have_not_run() -> None:
+    book, _ = asking(True)
+    agent = scripted(call("book", {"city": "Rome"}), "done", tools=[book])
+    state = (await Runner.run(agent, "go")).to_state()
+
+    @function_tool(name_override="book")
+    async def changed(ctx: ToolContext[Any], city: int) -> str:
+        return "never"
+
+    after = scripted("done", tools=[changed])
+    with pytest.warns(UserWarning, match="'book' has changed"):
+        state = await reloaded(after, state, on_change="accept")
+    state.respond(state.get_interruptions()[0], "May")
+    [words] = told(await Runner.run(after, state))
+    assert words.startswith("The call was given up: the arguments do not fit the tool: city")
+    assert words.endswith(". It had begun, and may have run.")
+
+
 async def test_an_answer_is_given_once() -> None:
     book, _ = asking(True)
     agent = scripted(call("book", {"city": "Rome"}), tools=[book])

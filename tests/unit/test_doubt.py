@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import Agent, Happened, NotHappened, Runner, RunState, ToolContext, function_tool
+from assent import Agent, Happened, NotHappened, RunConfig, Runner, RunState, ToolContext, function_tool
 from assent.core import facts as f
 from assent.errors import InvalidDefinition
 from assent.runtime import doubt
@@ -226,3 +226,34 @@ async def test_calls_in_doubt_are_settled_each_by_its_own_tool() -> None:
 def test_options_that_make_no_sense_are_refused(options: Any) -> None:
     with pytest.raises(InvalidDefinition):
         Payments(**options)
+
+
+async def given_up(payments: Payments, state: RunState[Any]) -> list[str]:
+    """What the model is told when a person gives a call in doubt up without a word."""
+    state.reject(state.get_interruptions()[0])
+    return told(await Runner.run(payments.agent, await reloaded(payments.agent, state)))
+
+
+async def test_a_call_in_doubt_that_is_given_up_is_not_said_to_have_not_run() -> None:
+    payments = Payments()
+    state = (await Runner.run(payments.agent, await payments.broken_off())).to_state()
+    assert await given_up(payments, state) == ["The call was given up. It had begun, and may have run."]
+    assert len(payments.keys) == 1
+
+
+async def test_a_formatter_is_told_what_is_known_of_a_call_that_is_given_up() -> None:
+    payments = Payments()
+    state = (await Runner.run(payments.agent, await payments.broken_off())).to_state()
+    state.reject(state.get_interruptions()[0])
+    config = RunConfig(tool_error_formatter=lambda args: f"{args.kind}: {args.default_message}")
+    result = await Runner.run(payments.agent, state, run_config=config)
+    assert told(result) == ["approval_rejected: The call was given up. It had begun, and may have run."]
+
+
+async def test_a_call_that_ended_too_late_and_is_given_up_is_said_to_have_ended() -> None:
+    payments = Payments()
+    journal = (await Runner.run(payments.agent, await payments.broken_off())).to_state().to_json()
+    journal["journal"].append({"fact": "witnessed", "call": "c1", "attempt": 1, "output": "paid"})
+    state = await RunState.from_json(payments.agent, journal)
+    [words] = await given_up(payments, state)
+    assert words == "The call was given up. It had begun, and came to its end too late for its result to count."

@@ -13,7 +13,7 @@ from ..core import facts as f
 from ..core.digest import canonical
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run
-from ..errors import AlreadyDecided, DigestMismatch, InvalidDecision, NotPending, QuestionNotFound
+from ..errors import AlreadyDecided, DigestMismatch, InvalidArguments, InvalidDecision, NotPending, QuestionNotFound
 from .answer import problem_with
 from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
 from .question import action_digest, new_id
@@ -145,8 +145,11 @@ def decided(
 
 def edited(tool: Definition, decision: Edit) -> dict[str, Any]:
     """A person's arguments, canonical, or `InvalidArguments`."""
-    args = tool.canonical(decision.arguments)
-    tool.bind(args)
+    try:
+        args = tool.canonical(decision.arguments)
+        tool.bind(args)
+    except InvalidArguments as error:
+        raise InvalidArguments(f"The arguments of this edit do not fit {tool.name}: {error}.") from None
     return args
 
 

@@ -89,6 +89,18 @@ def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | N
     return added
 
 
+def deeds(state: CallState, asked: str | None) -> str:
+    """What is known of what a call did that is refused, with this question if with one; nothing if it did nothing."""
+    if not state.begun:
+        return ""
+    question = state.question
+    if question is not None and question.id == asked and question.kind == "input":
+        return "It had begun, and what it did until it asked stands."
+    if state.witnessed:
+        return "It had begun, and came to its end too late for its result to count."
+    return "It had begun, and may have run."
+
+
 def every_call(tool: str) -> str:
     """Why a person is asked, where the rule is always: the words that an `Asked` without any stands for."""
     return f"Every call of {tool} needs approval."

@@ -190,11 +190,17 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
         state.attempt = fact.attempt
 
 
+NOTHING_DONE = ("runtime", "probe")
+"""Who says of an attempt that it did nothing; anybody else, that it may be made again."""
+
+
 def _left(root: Run, run: Run, state: CallState, fact: f.Left, commit: bool) -> None:
     if fact.attempt != state.attempt:
         raise _illegal(root, fact, f"attempt {state.attempt} is under way, not {fact.attempt}")
     if commit:
         state.retries += 1
+        if fact.by in NOTHING_DONE:
+            state.void += 1
 
 
 def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:

@@ -60,6 +60,8 @@ class CallState(Struct, eq=False):
     attempt: int = 0
     retries: int = 0
     """How many attempts in a row came to nothing, since a person last had a say in it."""
+    void: int = 0
+    """How many attempts are known to have done nothing: the body was not entered, or the tool's probe says so."""
     answers: tuple[tuple[f.Asked, f.Answered], ...] = ()
     steps: tuple[f.Stepped, ...] = ()
     witnessed: tuple[f.Witnessed, ...] = ()
@@ -86,6 +88,11 @@ class CallState(Struct, eq=False):
     def tool(self) -> str:
         """The tool that will run."""
         return self.chosen or self.call.tool
+
+    @property
+    def begun(self) -> bool:
+        """Whether its body may have done something."""
+        return self.attempt > self.void
 
     def allowed(self) -> tuple[f.Verdict, ...]:
         """The verdicts that fit the question now open."""

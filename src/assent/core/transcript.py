@@ -11,10 +11,13 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder, encode
 
 from . import facts as f
+from .digest import canonical
 from .facts import decode
 from .run import CallState, Entry, Run, Turn
 
 Item = dict[str, Any]
+INSTEAD = "assent:instead"
+"""The name of the step that says what code around a body has run in its place, and whether a person changed that."""
 
 _decode_text = Decoder(str).decode
 
@@ -140,10 +143,19 @@ def output_text(state: CallState) -> str | None:
 
 def ran_text(state: CallState, text: str) -> str:
     """What a call gave; if a person changed it, with what ran instead."""
-    if not state.edited:
+    ran = edits_inside(state) if state.steps else []
+    if not ran and state.edited:
+        ran = [f"{state.tool} {bytes(state.args).decode() if state.args else state.proposal.arguments}"]
+    if not ran:
         return text
-    ran = bytes(state.args).decode() if state.args else state.proposal.arguments
-    return f"{text}\n\n[A person changed this call before it ran. What ran was: {state.tool} {ran}]"
+    return f"{text}\n\n[A person changed this call before it ran. What ran was: {', and '.join(ran)}]"
+
+
+def edits_inside(state: CallState) -> list[str]:
+    """What a person made of calls that code around the body made in its place, each once."""
+    values = [decode(step.value) for step in state.steps if step.name == INSTEAD]
+    edits = [each for each in values if type(each) is dict and each.keys() == {"tool", "arguments", "edited"}]
+    return list(dict.fromkeys(f"{each['tool']} {canonical(each['arguments']).decode()}" for each in edits))
 
 
 def handed_text(name: str) -> str:

@@ -43,7 +43,7 @@ CALLABLES = (
 
 
 class ToolErrorFormatterArgs(Struct, frozen=True):
-    """What a `tool_error_formatter` is told of a call that did not run."""
+    """What a `tool_error_formatter` is told of a call that was refused."""
 
     kind: Literal["approval_rejected", "tool_not_found", "invalid_arguments"]
     tool_name: str

@@ -23,6 +23,7 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, plain, worded
 from ..core.rules import RUNNING
 from ..core.run import CallState
+from ..core.transcript import INSTEAD
 from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
 from ..handoff import Handoff
 from ..tools.delegation import AgentTool
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 Path = tuple[str, ...]
-INSTEAD = "assent:instead"
-"""The name of the step that says what code around a body has run in its place."""
 
 
 async def enter(driver: Driver, path: Path, state: CallState) -> None:
@@ -231,7 +230,7 @@ async def run_instead(
     path, state = body.path, body._state
     if tool.kind != "tool":
         raise NotRun(f"{tool.name!r} cannot run in the place of another call.")
-    args = await _judged(driver, ctx, body, tool, given, decide)
+    args, by_person = await _judged(driver, ctx, body, tool, given, decide)
     bound = tool.bind(args)
     if tool.tool_input_guardrails:
         refused = await guard_call(driver, path, state, tool, args)
@@ -239,7 +238,8 @@ async def run_instead(
             raise NotRun(refused.message or "A guardrail stopped this call.")
     if driver.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
-    journal, ran = driver.journal, Raw(canonical({"tool": tool.name, "arguments": args}))
+    what = {"tool": tool.name, "arguments": args, **({"edited": True} if by_person else {})}
+    journal, ran = driver.journal, Raw(canonical(what))
     journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
     if journal.flush is not None:
         await journal.flush()
@@ -259,24 +259,24 @@ async def _judged(
     tool: Tool,
     given: dict[str, Any],
     decide: Callable[[f.Asked, dict[str, Any]], Decision],
-) -> dict[str, Any]:
-    """The arguments that may run, or `NotRun`, or the answer of a person in the tool's place."""
+) -> tuple[dict[str, Any], bool]:
+    """The arguments that may run, and whether they are a person's; or `NotRun`, or what a person answered instead."""
     read = read_arguments(tool, canonical(plain(given)).decode())
     now = driver.journal.now()
     verdict = await judge(Case(driver.journal.run, body.path, body._state, tool, read, ctx.agent, driver.ctx, now))
     if type(verdict) is f.Refused:
         raise NotRun(verdict.message or f"The call did not run: {verdict.why}.")
     if type(verdict) is not f.Asked:
-        return read.value or {}
+        return read.value or {}, False
     decision = decide(verdict, read.value or {})
     if type(decision) is Edit:
-        return edited(tool, decision)
+        return edited(tool, decision), True
     if type(decision) is Respond:
         raise Answered(decision.output)
     if type(decision) is not Approve or read.problem is not None:
         words = decision.message if type(decision) is Reject else None
         raise NotRun(words or "The call was not approved and did not run.")
-    return read.value or {}
+    return read.value or {}, False
 
 
 class Answered(Exception):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ..approval.gate import Case, Judgement, judge, read_arguments
+from ..approval.question import deeds
 from ..core import facts as f
 from ..core.digest import text as clean_text
 from ..core.run import CallState
@@ -23,6 +24,8 @@ from .guarding import guard_call
 
 if TYPE_CHECKING:
     from .driver import Driver
+
+NOT_APPROVED = "The call was not approved and did not run."
 
 log = logging.getLogger("assent")
 
@@ -154,8 +157,10 @@ def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
     """What kind of refusal it is, and the default words for it."""
     if refused.why == "tool_not_found" and refused.by == "runtime":
         return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."
+    done = deeds(state, refused.asked)
     if refused.by == "runtime":
-        return "invalid_arguments", f"The call did not run: {refused.why}."
+        how = f"The call was given up: {refused.why}. {done}" if done else f"The call did not run: {refused.why}."
+        return "invalid_arguments", how
     if state.call.kind == "output":
         return "approval_rejected", "This output was not approved; give another one."
-    return "approval_rejected", "The call was not approved and did not run."
+    return "approval_rejected", f"The call was given up. {done}" if done else NOT_APPROVED

@@ -300,7 +300,11 @@ class Store(ABC):
                 return made
             tool_of = await self._frozen(run, chosen, grant is not None)
             for question, given, digest in chosen:
-                made += decided(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, terms=grant)
+                try:
+                    made += decided(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, terms=grant)
+                except InvalidDecision as error:
+                    error.question = question
+                    raise
             return made if say is None else [*made, f.Said(say, at=at)]
 
         return facts

@@ -17,13 +17,15 @@ from msgspec import Struct
 
 from ..agent import Agent
 from ..approval.decision import Reject
-from ..approval.question import new_id
+from ..approval.question import deeds, new_id
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import described, holds
 from ..core.run import ENDED, CallState, Run, owed
 from ..errors import (
     AssentError,
+    DefinitionChanged,
+    InvalidDecision,
     InvalidOutput,
     LeaseLost,
     MaxTurnsExceeded,
@@ -45,12 +47,25 @@ from ..runtime.value import input_json
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.record import RunRecord, Stored
-from ..store.store import Choose, Store
+from ..store.store import Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .held import Held
 from .message import messages_of, said
-from .pause import PREFIX, Chosen, Command, Interrupt, answered, answers, interrupts, pending, waits_for
+from .pause import (
+    PREFIX,
+    Chosen,
+    Command,
+    Interrupt,
+    Pending,
+    answered,
+    answers,
+    interrupts,
+    pending,
+    placed,
+    waits_for,
+)
+from .policy import prefix_of
 from .scene import WRITER
 from .schema import ContextSchema, kept
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
@@ -62,6 +77,7 @@ MAPPING = (dict, Mapping)
 TRIES = 5
 """How often a run is taken up anew that others have just written to."""
 SET_ASIDE = "The user said something else instead of answering; the call did not run."
+GIVEN_UP = "The user said something else instead of answering, and the call was given up."
 
 
 class StateSnapshot(Struct, frozen=True):
@@ -230,7 +246,7 @@ class ThreadAgent:
                                 yield event
                 finally:  # whoever stops at the first chunk has not begun to read events
                     await stream._left()
-        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix):
+        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix_at):
             yield last
 
     # -- looking -----------------------------------------------------------------------------------
@@ -247,7 +263,7 @@ class ThreadAgent:
             return StateSnapshot({}, (), (), dict(config))
         opened = await self._look(store, last)
         at = datetime.fromtimestamp(last.record.changed / 1000, UTC).isoformat()
-        waiting = tuple(interrupts(opened.run, self._prefix))
+        waiting = tuple(interrupts(opened.run, self._prefix_at))
         state = self._state(opened)
         state.pop("__interrupt__", None)
         return StateSnapshot(state, _next(opened.run), waiting, dict(config), at)
@@ -256,7 +272,7 @@ class ThreadAgent:
         """The state of a thread, as it is given to the user."""
         run = opened.run
         state: dict[str, Any] = {"messages": messages_of([*opened.before, run])}
-        if run.open and (waiting := interrupts(run, self._prefix)):
+        if run.open and (waiting := interrupts(run, self._prefix_at)):
             if self.store is None:
                 raise UsageError(
                     f"The agent waits for {waits_for(run)}, and nobody can answer: give create_agent a checkpointer."
@@ -265,6 +281,15 @@ class ThreadAgent:
         if self.agent.output_type is not None and run.concluded is not None:
             state["structured_response"] = View(run, Cast(self.agent), {}).output()
         return state
+
+    def _prefix_at(self, state: CallState) -> str:
+        """How the description of a call begins: as the agent says that made it, if that has a say."""
+        if state.turn.agent == self.agent.name:
+            return self._prefix
+        try:
+            return prefix_of(Cast(self.agent).of(state).agent, self._prefix)
+        except DefinitionChanged:
+            return self._prefix
 
     # -- threads -----------------------------------------------------------------------------------
 
@@ -367,7 +392,7 @@ class ThreadAgent:
     ) -> Opened:
         """Go on with what was answered. It is written with what comes next, or recorded first if that is not possible,
         or others were first."""
-        choose, proposal = self._choice(thread, command), None
+        choose, proposal = Choice(self.agent, thread, command), None
         if not now and (held := self._held.take(thread)) is not None:
             with suppress(AssentError):  # it may be old; what is in the store says what is wrong, if it still is
                 proposal = await store.propose(held, choose, by=command.by)
@@ -375,11 +400,13 @@ class ThreadAgent:
         run_id, context = stored.record.id, self._context(stored, context)
 
         async def record(known: Stored | None = None) -> Opened:
-            recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
+            with choose.placed():
+                recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
             return await self._go_on(store, thread, recorded, context, limit)
 
         if proposal is None and not now:
-            proposal = await store.propose(stored, choose, by=command.by)
+            with choose.placed():
+                proposal = await store.propose(stored, choose, by=command.by)
         if proposal is None:
             return await record(stored)
         try:
@@ -390,23 +417,6 @@ class ThreadAgent:
         except AssentError:
             return await record()  # which says what is wrong, if it still is
         return Opened(driver, driver.journal.run, driver.before, record)
-
-    def _choice(self, thread: str, command: Command) -> Choose:
-        """The decisions that an answer comes to."""
-
-        def tool_at(state: CallState, name: str) -> Tool | None:
-            return Cast(self.agent).of(state).tools.get(name)
-
-        chosen: list[Chosen] = []
-
-        def choose(run: Run) -> list[Chosen]:
-            for question, _, _ in chosen:  # it was open a moment ago
-                if (already := answered(run, question)) is not None:
-                    raise already
-            chosen[:] = answers(run, thread, command.resume, tool_at)
-            return chosen
-
-        return choose
 
     async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
         """Say something on a thread whose last run is not over."""
@@ -430,9 +440,49 @@ class ThreadAgent:
                     f"Thread {thread!r} waits for {waits_for(run)}, and {', '.join(fixed)} can only be answered, not "
                     'rejected. Answer with Command(resume=...), or say the message with on_pending="keep".'
                 )
-            return [(state.question.id, Reject(SET_ASIDE), state.question.digest) for state in states if state.question]
+            return [_set_aside(state, state.question) for state in states if state.question]
 
         return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
+
+
+class Choice:
+    """The decisions that an answer comes to, in a run as it is."""
+
+    def __init__(self, agent: Agent[Any], thread: str, command: Command) -> None:
+        self.agent, self.thread, self.command = agent, thread, command
+        self.chosen: list[Chosen] = []
+        self.shown: list[Pending] = []
+        """What the run waited for."""
+
+    def __call__(self, run: Run) -> list[Chosen]:
+        for question, _, _ in self.chosen:  # it was open a moment ago
+            if (already := answered(run, question)) is not None:
+                raise already
+        self.shown = pending(run)
+        self.chosen = answers(run, self.thread, self.command.resume, self._tool_at)
+        return self.chosen
+
+    def _tool_at(self, state: CallState, name: str) -> Tool | None:
+        return Cast(self.agent).of(state).tools.get(name)
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Say of a decision that the store refuses which of those that were given it is."""
+        try:
+            yield
+        except InvalidDecision as error:
+            for each in self.shown:
+                for number, (_, state) in enumerate(each.states):
+                    if state.question is not None and state.question.id == error.question:
+                        with placed(state.tool, number, len(each.states)):
+                            raise
+            raise
+
+
+def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
+    """The rejection of a question that was not answered, in words that fit what the call may have done by then."""
+    done = deeds(state, asked.id)
+    return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
 
 
 def _number(record: RunRecord | None) -> int:

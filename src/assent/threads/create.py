@@ -19,7 +19,7 @@ from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
 from .pause import PREFIX
-from .policy import HumanInTheLoopMiddleware
+from .policy import HumanInTheLoopMiddleware, ThreadedAgent
 from .saver import store_of
 from .schema import ContextSchema
 from .tool import wrapped
@@ -67,12 +67,14 @@ def create_agent(
     hooked = HookedModel(asked, around)
     prompt = system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt
     options = {"model_settings": model_settings} if model_settings is not None else {}
-    agent: Agent[Any] = Agent(
+    prefix = gates[0].description_prefix if gates else PREFIX
+    agent = ThreadedAgent(
         name,
         prompt,
         made,
         hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
+        description_prefix=prefix,
         **options,  # type: ignore[arg-type]
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None
@@ -84,7 +86,7 @@ def create_agent(
         agent,
         store,
         inner=inner,
-        prefix=gates[0].description_prefix if gates else PREFIX,
+        prefix=prefix,
         gated=bool(gates),
         config=RunConfig(release="batch", context_serializer=schema.saved if schema is not None else None),
         schema=schema,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
 
-from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.decide import edited
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds
@@ -28,7 +30,18 @@ Chosen = tuple[str, Decision, str]
 ToolAt = Callable[[CallState, str], Tool | None]
 """The tool of this name that the agent has which made the call."""
 
+PrefixAt = Callable[[CallState], str]
+"""How the description of a call begins that has no other."""
+
 PREFIX = "Tool execution requires approval"
+RESPONSE = {
+    "title": "HITLResponse",
+    "type": "object",
+    "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "object"}}},
+    "required": ["decisions"],
+    "additionalProperties": False,
+}
+"""What an answer looks like to a question about a call that a middleware has changed."""
 ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -139,25 +152,42 @@ def _id(questions: list[str]) -> str:
     return questions[0].removeprefix("q_") if len(questions) == 1 else digest({"questions": questions})[:32]
 
 
-def interrupts(run: Run, prefix: str = PREFIX) -> list[Interrupt]:
+def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
     """What a run waits for, as it is shown."""
     out: list[Interrupt] = []
     for each in pending(run):
         if each.decides:
             out.append(Interrupt(_request(run, each.states, prefix), each.id))
         else:
-            asked = each.states[0][1].question
-            out.append(Interrupt(decode(asked.prompt) if asked is not None else None, each.id))
+            state = each.states[0][1]
+            asked = state.question
+            assert asked is not None
+            request = _inside(asked)
+            out.append(Interrupt(decode(asked.prompt) if request is None else _begun(request, prefix(state)), each.id))
     return out
 
 
-def _request(run: Run, states: list[tuple[Path, CallState]], prefix: str) -> HITLRequest:
+def _inside(asked: f.Asked) -> HITLRequest | None:
+    """What a question is about that was asked about a call that a middleware has changed; None for any other."""
+    return decode(asked.prompt) if asked.schema and decode(asked.schema) == RESPONSE else None
+
+
+def _begun(request: HITLRequest, prefix: str) -> HITLRequest:
+    """The request as it is shown: how it begins is not part of what was asked, and may have changed since."""
+    for action in request["action_requests"]:
+        default = f"{PREFIX}\n\nTool: {action['name']}\n"
+        if action["description"].startswith(default):
+            action["description"] = prefix + action["description"].removeprefix(PREFIX)
+    return request
+
+
+def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -> HITLRequest:
     actions: list[ActionRequest] = []
     reviews: list[ReviewConfig] = []
     for path, state in states:
         assert state.question is not None
         args = _args(state, state.question)
-        action = action_request(state.tool, args, state.question, prefix)
+        action = action_request(state.tool, args, state.question, prefix(state))
         if path:
             action["path"] = [run.at(path[:depth]).calls[hop].tool for depth, hop in enumerate(path)]
         actions.append(action)
@@ -169,10 +199,8 @@ def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str)
     """A call as a person is shown it."""
     if asked.kind == "doubt":
         text = asked.why
-    elif asked.prompt:
-        text = str(decode(asked.prompt))
     else:
-        text = f"{prefix}\n\nTool: {tool}\nArgs: {args}"
+        text = str(decode(asked.prompt)) if asked.prompt else f"{prefix}\n\nTool: {tool}\nArgs: {args}"
         if asked.why and not asked.why.endswith(" asks for approval."):
             text += f"\n\nNote: {asked.why}"
     return {"name": tool, "args": args, "arguments": args, "description": text}
@@ -257,16 +285,19 @@ def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
         state = each.states[0][1]
         asked = state.question
         assert asked is not None
-        if asked.schema and decode(asked.schema).get("title") == "HITLResponse":
-            reviews = decode(asked.prompt)["review_configs"]
-            decisions_of(answer, [(each["action_name"], each["allowed_decisions"]) for each in reviews])
+        if (request := _inside(asked)) is not None:
+            [review] = request["review_configs"]
+            name = review["action_name"]
+            decision_inside(answer, name, review["allowed_decisions"], tool_at(state, name))
         yield asked.id, Respond(answer), asked.digest
         return
     shown = [(state.tool, list(state.allowed())) for _, state in each.states]
-    for (_, state), decision in zip(each.states, decisions_of(answer, shown), strict=True):
+    for number, decision in enumerate(decisions_of(answer, shown)):
+        state = each.states[number][1]
         assert state.question is not None
         if type(decision) is Edit:
-            decision = _redirected(state, decision, tool_at)
+            with placed(state.tool, number, len(shown)):
+                decision = _redirected(state, decision, tool_at)
         yield state.question.id, decision, state.question.digest
 
 
@@ -282,6 +313,23 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
     return edit
 
 
+def decision_inside(answer: Any, name: str, allowed: Sequence[str], tool: Tool | None) -> Decision:
+    """The decision on a call that a middleware has made of another, or `InvalidDecision`."""
+    [given] = decisions_of(answer, [(name, allowed)])
+    decision = decision_from(given)
+    if type(decision) is not Edit:
+        return decision
+    if decision.tool != name:
+        raise InvalidDecision(
+            f"A call that a middleware has made cannot be made one of another tool: the name is {name!r}, "
+            f"not {decision.tool!r:.80}."
+        )
+    if tool is None:
+        raise InvalidDecision(f"The agent has no tool named {name!r} any more, so no edit of its call can run.")
+    edited(tool, decision)
+    return decision
+
+
 def decisions_of(answer: Any, shown: Sequence[tuple[str, Sequence[str]]]) -> list[Decision]:
     """The decisions of a `HITLResponse`, one for each call that was shown, or `InvalidDecision`."""
     if not isinstance(answer, dict) or answer.keys() != {"decisions"} or not isinstance(answer["decisions"], list):
@@ -295,7 +343,22 @@ def decisions_of(answer: Any, shown: Sequence[tuple[str, Sequence[str]]]) -> lis
         raise InvalidDecision(
             f"There must be {len(shown)} decisions, one for each of: {names}, in this order; got {len(given)}."
         )
-    return [_decision(each, name, allowed) for each, (name, allowed) in zip(given, shown, strict=True)]
+    made: list[Decision] = []
+    for number, (name, allowed) in enumerate(shown):
+        with placed(name, number, len(shown)):
+            made.append(_decision(given[number], name, allowed))
+    return made
+
+
+@contextmanager
+def placed(tool: str, number: int, count: int) -> Iterator[None]:
+    """Say of a decision that does not fit which of several it is."""
+    try:
+        yield
+    except InvalidDecision as error:
+        if count > 1:
+            error.args = (f"Decision {number + 1} of {count}, on {tool}: {error}",)
+        raise
 
 
 KEYS = {
@@ -303,6 +366,12 @@ KEYS = {
     "edit": {"type", "edited_action", "message"},
     "reject": {"type", "message"},
     "respond": {"type", "message"},
+}
+SHAPES = {
+    "approve": '{"type": "approve"}',
+    "edit": '{"type": "edit", "edited_action": {"name": ..., "args": {...}}}',
+    "reject": '{"type": "reject", "message": ...}',
+    "respond": '{"type": "respond", "message": ...}',
 }
 
 
@@ -313,7 +382,7 @@ def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
         raise InvalidDecision(f'A decision on {tool} is a dict whose "type" is one of: {fits}; got {described(given)}.')
     if not given.keys() <= KEYS[kind]:
         more = ", ".join(sorted(map(repr, given.keys() - KEYS[kind])))
-        raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}.")
+        raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}; it is {SHAPES[kind]}.")
     message = given.get("message")
     if message is not None and (type(message) is not str or not holds(message)):
         raise InvalidDecision(f"The message of a decision on {tool} is text, got {described(message)}.")

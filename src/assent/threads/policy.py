@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
+from ..agent import Agent
 from ..context import RunContextWrapper
 from ..core.digest import described, holds
 from ..core.facts import Verdict
@@ -82,6 +83,18 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         if name in self.interrupt_on:
             return self.interrupt_on[name]
         return next((config for pattern, config in self.interrupt_on.items() if fnmatchcase(name, pattern)), None)
+
+
+@dataclass(eq=False, repr=False)
+class ThreadedAgent(Agent[Any]):
+    """The ordinary agent that `create_agent` makes; what it asks is worded its own way, under any other agent too."""
+
+    description_prefix: str = PREFIX
+
+
+def prefix_of(agent: Agent[Any], default: str) -> str:
+    """How the description of a call of this agent begins that has no other."""
+    return agent.description_prefix if isinstance(agent, ThreadedAgent) else default
 
 
 def _named(name: Any) -> str:

@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
 from .message import AIMessage, AIMessageChunk, messages_of, tool_message, turn_messages
-from .pause import interrupts
+from .pause import PrefixAt, interrupts
 
 Mode = Literal["updates", "messages", "values", "custom"]
 GATE = "HumanInTheLoopMiddleware.after_model"
@@ -133,7 +133,7 @@ class ThreadStream(RunResultStreaming):
         return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
 
 
-def last_chunks(modes: list[Mode], run: Any, state: dict[str, Any], prefix: str) -> Iterator[tuple[Mode, Any]]:
+def last_chunks(modes: list[Mode], run: Any, state: dict[str, Any], prefix: PrefixAt) -> Iterator[tuple[Mode, Any]]:
     """What a stream shows at its end."""
     waiting = interrupts(run, prefix)
     if waiting and "updates" in modes:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..approval.decision import Decision, Edit
+from ..approval.decision import Decision
 from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, parse_object, plain, worded
 from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
-from ..errors import InvalidArguments, UsageError
+from ..errors import InvalidArguments, InvalidDecision, UsageError
 from ..runtime.asking import Body
 from ..runtime.door import Answered, NotRun, run_inside, run_instead
 from ..runtime.model_call import enabled
@@ -27,17 +27,9 @@ from ..runtime.value import output_json
 from ..tools.tool import Tool
 from .message import ToolMessage
 from .middleware import nested
-from .pause import PREFIX, action_request, decisions_of
+from .pause import PREFIX, RESPONSE, action_request, decision_inside
 from .scene import ToolCallRequest, driver_of, runtime_in, state_in
 
-RESPONSE = {
-    "title": "HITLResponse",
-    "type": "object",
-    "properties": {"decisions": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "object"}}},
-    "required": ["decisions"],
-    "additionalProperties": False,
-}
-"""What an answer looks like to a question about a call that a middleware has changed."""
 RAN = "assent:ran:"
 """How the names of steps begin that say what a body gave before the code around it asked."""
 
@@ -207,15 +199,15 @@ class Entry:
     def _decide(self, tool: Tool, asked: f.Asked, args: dict[str, Any]) -> Decision:
         """Ask a person about a call that a middleware has changed; the body waits for the answer."""
         allowed = list(asked.allowed or tool.allowed or ANSWERS["approval"])
-        request = {
-            "action_requests": [action_request(tool.name, args, asked, PREFIX)],
-            "review_configs": [{"action_name": tool.name, "allowed_decisions": allowed}],
-        }
-        answer = self.body.ask_sync(request, RESPONSE)
-        [decision] = decisions_of(answer, [(tool.name, allowed)])
-        if type(decision) is Edit and decision.tool not in (None, tool.name):
-            raise NotRun("A call that a middleware has made cannot be made one of another tool; it did not run.")
-        return decision
+        action = action_request(tool.name, args, asked, PREFIX)
+        reviews = [{"action_name": tool.name, "allowed_decisions": allowed}]
+        words = action["description"]
+        while True:
+            answer = self.body.ask_sync({"action_requests": [action], "review_configs": reviews}, RESPONSE)
+            try:
+                return decision_inside(answer, tool.name, allowed, tool)
+            except InvalidDecision as error:  # it was recorded by somebody who had no tool at hand to check it by
+                action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
 
     def _gave(self, name: str, value: Any) -> ToolMessage:
         if isinstance(value, ToolMessage):
