@@ -8,6 +8,7 @@ from the top, and a body that had run by then is not: what it gave is kept with 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,6 +22,7 @@ from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, UsageError
 from ..runtime.asking import Body
+from ..runtime.calling import is_fault
 from ..runtime.door import Answered, NotRun, run_inside, run_instead
 from ..runtime.model_call import enabled
 from ..runtime.value import output_json
@@ -41,6 +43,12 @@ RESPONSE = {
 RAN = "assent:ran:"
 """How the names of steps begin that say what a body gave before the code around it asked."""
 
+LOST = (
+    "The call ran, and its result is lost: the program around the tool is at fault. Do not take it for failed: what "
+    "it does, it has done."
+)
+"""What the model is told where a middleware cannot say what a call gave that ran."""
+
 
 class Failed(Exception):
     """A call whose middleware says that it failed; the text is what the model is told."""
@@ -59,6 +67,9 @@ def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
     """What the model is told of a failure: the middleware's words, or what the tool has for it."""
     if isinstance(error, Failed):
         return str(error)
+    body: Body = ctx._asking  # type: ignore[attr-defined]
+    if body.ran and is_fault(error):
+        return LOST
     if function is None:
         raise error
     return function(ctx, error)
@@ -115,8 +126,11 @@ class Entry:
                 for kept in self.kept:
                     self.body._journal.add(self.body._stepped(*kept))
         if not isinstance(given, ToolMessage):
+            if inspect.iscoroutine(given):
+                given.close()  # nobody will ever await it
             raise UsageError(
-                f"wrap_tool_call gives what its handler gave, or a ToolMessage; it gave {described(given)}."
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage; it "
+                f"gave {described(given)}."
             )
         if given.status == "error":
             raise Failed(given.text)
@@ -152,6 +166,7 @@ class Entry:
         except Exception as error:
             self._keep(step, number, {"failed": worded(error)})
             raise
+        self.body.ran = True
         given = self._gave(name, value)
         value = given.content if given is value else output_json(value)[0]
         self._keep(step, number, {"value": value, "status": given.status})
@@ -181,6 +196,7 @@ class Entry:
         self.body._asks, self.body._steps = kept["asks"], kept["steps"]
         if "failed" in kept:
             raise Failed(kept["failed"])
+        self.body.ran = True
         if kept["status"] == "error":
             return self._message(name, kept["value"], "error")
         return self._gave(name, kept["value"])
