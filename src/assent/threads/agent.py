@@ -47,7 +47,7 @@ from ..store.store import Choose, Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .held import Held
-from .message import messages_of, said
+from .message import Message, fresh, given_messages, messages_of, said
 from .pause import PREFIX, Chosen, Command, Interrupt, answered, answers, interrupts, pending, waits_for
 from .scene import WRITER
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
@@ -305,7 +305,7 @@ class ThreadAgent:
             stored = _known(thread, last)
             over = stored.record.status in ("done", "closed")
             return await (self._look(store, stored) if over else self._go_on(store, thread, stored, context, limit))
-        items = said(input)
+        items = said(await self._fresh(store, thread, last, given_messages(input)))
         if last is None or last.record.status in ENDED or last.record.erased is not None:
             record = last.record if last is not None else None
             return await self._begin(store, thread, record, items, context, limit, now)
@@ -316,7 +316,15 @@ class ThreadAgent:
         """A run of its own, which nobody can come back to."""
         if input is None or isinstance(input, Command):
             raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
-        return await self._begin(MemoryStore(), new_id("thread"), None, said(input), context, limit, False)
+        items = said(given_messages(input))
+        return await self._begin(MemoryStore(), new_id("thread"), None, items, context, limit, False)
+
+    async def _fresh(self, store: Store, thread: str, last: Stored | None, given: list[Message]) -> list[Message]:
+        """What is new among the messages of an input: those that the thread has, by their ids, are not said again."""
+        if all(each.id is None for each in given):
+            return given
+        opened = await self._look(store, last) if last is not None else None
+        return fresh(given, messages_of([*opened.before, opened.run]) if opened is not None else [], thread)
 
     async def _begin(
         self, store: Store, thread: str, last: RunRecord | None, items: Any, context: Any, limit: int | None, now: bool
