@@ -127,3 +127,26 @@ async def test_what_a_model_may_have_done_wrong_is_told_the_model() -> None:
     agent = create_agent(Paired([call("strict"), "ok"]), [strict], checkpointer=InMemorySaver())
     result = await agent.ainvoke(say("go"), thread())
     assert texts(result)[2] == ("tool", "The tool failed with InvalidArguments: limit: too large")
+
+
+async def test_an_agent_that_a_body_runs_and_that_asks_says_what_to_do() -> None:
+    def ask() -> str:
+        """Ask."""
+        return str(interrupt("Sure?"))
+
+    inner = create_agent(Paired([call("ask"), "inside"]), [ask], name="inner")
+
+    def delegate() -> str:
+        """Have it done by another agent."""
+        return str(inner.invoke(say("do"))["messages"][-1].content)
+
+    outer = create_agent(Paired([call("delegate"), "ok"]), [delegate], checkpointer=InMemorySaver())
+    said = await left(outer, say("go"), r"'inner' waits for an answer to ask.*as_tool\(\)")
+    assert said[-1] == ("ai", "ok")
+
+    inner = create_agent(Paired([call("ask"), "inside"]), [ask], name="inner")
+    steps = [call("inner", {"input": "do"}), "ok"]
+    outer = create_agent(Paired(steps), [inner.as_tool()], checkpointer=InMemorySaver())
+    assert only(await outer.ainvoke(say("go"), thread())).value == "Sure?"
+    result = await outer.ainvoke(Command(resume="yes"), thread())
+    assert texts(result)[2:] == [("tool", "inside"), ("ai", "ok")]

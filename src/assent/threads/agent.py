@@ -255,7 +255,9 @@ class ThreadAgent:
         if run.open and (waiting := interrupts(run, self._prefix)):
             if self.store is None:
                 raise UsageError(
-                    f"The agent waits for {waits_for(run)}, and nobody can answer: give create_agent a checkpointer."
+                    f"The agent {self.agent.name!r} waits for {waits_for(run)}, and nobody can answer: give create_agent "
+                    "a checkpointer. If a tool of another agent runs it, give that agent agent.as_tool() in the tool's "
+                    "place: what it asks comes up there."
                 )
             state["__interrupt__"] = waiting
         if self.agent.output_type is not None and run.concluded is not None:

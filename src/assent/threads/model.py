@@ -181,8 +181,8 @@ class Asking:
             if places:
                 self.made[places[0]] = new
                 continue
-            given = new.id is not None and new.id not in self.raw  # not by this asking of the model
-            same = [old for old in self.heard if given and old.id == new.id]
+            named = new.id is not None and new.id not in self.raw  # by a hook, and not by this asking of the model
+            same = [old for old in self.heard if named and old.id == new.id]
             if same and alike(same[0], new):
                 continue  # it was said before
             if same:
