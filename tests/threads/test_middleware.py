@@ -789,7 +789,9 @@ async def test_only_an_idempotent_tool_is_run_again_by_middleware() -> None:
     agent = create_agent(
         Paired([call("flaky"), "ok"]), [failing(tries)], middleware=[retry], checkpointer=InMemorySaver()
     )
-    message = (await agent.ainvoke(say("go"), thread()))["messages"][2]
+    with pytest.raises(UsageError, match="not idempotent"):
+        await agent.ainvoke(say("go"), thread())
+    message = (await agent.ainvoke(None, thread()))["messages"][2]
     assert message.status == "error" and "not idempotent" in message.content and len(tries) == 1
 
     tries.clear()
@@ -822,7 +824,9 @@ async def test_what_is_no_tool_message_is_an_error(given: Any) -> None:
         return given
 
     agent, _ = office(call("read_data"), "ok", middleware=[odd])
-    message = (await agent.ainvoke(say("go"), thread()))["messages"][2]
+    with pytest.raises(UsageError, match="or a ToolMessage"):
+        await agent.ainvoke(say("go"), thread())
+    message = (await agent.ainvoke(None, thread()))["messages"][2]
     assert message.status == "error" and "or a ToolMessage" in message.content
 
 

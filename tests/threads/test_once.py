@@ -163,7 +163,9 @@ async def test_a_body_whose_own_error_looks_like_ours_has_run() -> None:
             return handler(request)
 
     agent = create_agent(Paired([call("pay"), "ok"]), [pay], middleware=[twice], checkpointer=InMemorySaver())
-    result = await agent.ainvoke(say("go"), thread())
+    with pytest.raises(UsageError, match="not idempotent"):
+        await agent.ainvoke(say("go"), thread())
+    result = await agent.ainvoke(None, thread())
     assert ran == ["pay"]
     assert "not idempotent" in texts(result)[2][1]
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import functools
+import operator
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,8 +12,17 @@ import pytest
 
 from assent import ModelResponse, UsageError
 from assent.testing import call
-from assent.threads import InMemorySaver, ToolMessage, create_agent, get_stream_writer, wrap_model_call
-from tests.threads.support import Paired, decide, office, only, say, texts, thread
+from assent.threads import (
+    AIMessage,
+    AIMessageChunk,
+    InMemorySaver,
+    ToolMessage,
+    before_model,
+    create_agent,
+    get_stream_writer,
+    wrap_model_call,
+)
+from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
 
 GATE = "HumanInTheLoopMiddleware.after_model"
 
@@ -180,18 +191,67 @@ async def test_a_model_that_makes_no_tokens_is_shown_at_once() -> None:
     assert [chunk.content for chunk in chunks] == ["all of it"]
 
 
-async def test_parts_of_a_calls_arguments_are_shown() -> None:
-    class Calling:
-        name = "calling"
+class Calling:
+    """A model that calls two tools, and shows the calls as they are made."""
 
-        async def stream(self, request: Any) -> AsyncIterator[Any]:
-            yield {"type": "response.function_call_arguments.delta", "item_id": "f", "output_index": 0, "delta": '{"a"'}
-            yield {"type": "response.something.else"}
-            yield ModelResponse([])
+    name = "calling"
 
-    agent = create_agent(Calling(), checkpointer=InMemorySaver())
-    [(chunk, _)] = [each async for each in agent.astream(say("hi"), thread(), stream_mode="messages")]
-    assert chunk.tool_call_chunks == [{"name": None, "args": '{"a"', "id": "f", "index": 0}]
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        if any(item.get("type") == "function_call_output" for item in request.input):
+            yield {"type": "response.output_text.delta", "item_id": "m", "delta": "Done."}
+            yield ModelResponse([{"type": "message", "role": "assistant", "content": "Done."}])
+            return
+        items = [
+            {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n}", "name": "read_data", "arguments": args}
+            for n, args in enumerate(['{"table": "a"}', "{}"])
+        ]
+        yield {"type": "response.something.else"}
+        yield {"type": "response.output_item.added", "output_index": 9, "item": {"type": "message"}}
+        for n, item in enumerate(items):
+            yield {"type": "response.output_item.added", "output_index": n, "item": {**item, "arguments": ""}}
+            for part in (item["arguments"][:3], item["arguments"][3:]):
+                kind = "response.function_call_arguments.delta"
+                yield {"type": kind, "item_id": item["id"], "output_index": n, "delta": part}
+        yield ModelResponse(items)
+
+
+@before_model
+def remind(state: Any, runtime: Any) -> Any:
+    return {"messages": [{"role": "system", "content": "Be brief."}]}
+
+
+@pytest.mark.parametrize("middleware", [[], [remind]], ids=["alone", "hooked"])
+async def test_parts_of_calls_are_shown_and_can_be_put_together(middleware: Any) -> None:
+    agent = create_agent(Calling(), Ran().tools(), middleware=middleware, checkpointer=InMemorySaver())
+    chunks = [each async for each, _ in agent.astream(say("hi"), thread(), stream_mode="messages")]
+    chunks = [each for each in chunks if isinstance(each, AIMessageChunk)]
+    first, second, *_ = [part for each in chunks for part in each.tool_call_chunks]
+    whole = {"name": "read_data", "args": "", "id": "call_0", "index": 0, "type": "tool_call_chunk"}
+    assert first == whole
+    assert second == {**whole, "name": None, "args": '{"t', "id": None}
+
+    messages = (await agent.aget_state(thread())).values["messages"]
+    said = [each for each in messages if isinstance(each, AIMessage)]
+    for message in said:
+        parts = [each for each in chunks if each.id == message.id]
+        made = functools.reduce(operator.add, parts)
+        assert (made.content, made.tool_calls, made.id) == (message.content, message.tool_calls, message.id)
+    assert {each.id for each in chunks} == {each.id for each in said}
+
+
+def test_chunks_are_put_together_whatever_they_hold() -> None:
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    made = AIMessageChunk("a", usage_metadata=usage) + AIMessageChunk([{"type": "text", "text": "b"}], id="m")
+    assert made.text == "ab" and made.id == "m" and made.usage_metadata == usage
+    assert (made + made).usage_metadata == {"input_tokens": 2, "output_tokens": 4, "total_tokens": 6}
+    half = AIMessageChunk(tool_call_chunks=[{"name": "f", "args": '{"a"', "id": "c", "index": 0}])
+    assert (half + AIMessageChunk("")).tool_calls == []
+    alone = AIMessageChunk(tool_call_chunks=[{"name": "f", "args": "{}", "id": "c", "index": None}])
+    assert len((alone + alone).tool_calls) == 2
+    known = AIMessageChunk(tool_calls=[{"name": "f", "args": {}, "id": "c", "type": "tool_call"}])
+    assert (known + AIMessageChunk("x")).tool_calls == known.tool_calls
+    with pytest.raises(TypeError):
+        made + "text"
 
 
 @pytest.mark.parametrize("mode", ["update", None, [], ["updates", "debug"]], ids=str)

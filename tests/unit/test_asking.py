@@ -5,14 +5,17 @@ import contextlib
 import datetime
 import enum
 import textwrap
+import uuid
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
 from assent import Agent, Approve, Edit, Runner, RunResult, RunState, ToolContext, function_tool
-from assent.errors import AlreadyDecided, InvalidDecision, ReplayMismatch
+from assent.errors import AlreadyDecided, InvalidDecision, ReplayMismatch, UsageError
 from assent.testing import ScriptedModel, call
 from tests.unit.support import (
     asked,
@@ -38,6 +41,14 @@ async def answered(agent: Agent[Any], result: RunResult, *answers: Any) -> RunRe
         state.respond(item, answer)
         result = await Runner.run(agent, await reloaded(agent, state))
     return result
+
+
+async def left(kind: type[UsageError], run: Awaitable[Any]) -> RunState[Any]:
+    """The state that a run leaves with an error of this kind."""
+    with pytest.raises(kind) as raised:
+        await run
+    state: RunState[Any] = raised.value.state
+    return state
 
 
 def asking(is_async: bool, schema: Any = None) -> tuple[Any, list[Any]]:
@@ -235,9 +246,69 @@ async def test_a_question_that_is_not_json_is_an_error_of_the_body() -> None:
     async def ask(ctx: ToolContext[Any]) -> str:
         return str(await ctx.ask(object()))
 
-    result = await Runner.run(scripted(call("ask"), "done", tools=[ask]), "go")
+    agent = scripted(call("ask"), "done", tools=[ask])
+    result = await Runner.run(agent, await left(UsageError, Runner.run(agent, "go")))
     assert outcomes(result)[0].status == "failed"
-    assert result.interruptions == []
+    assert result.final_output == "done" and result.interruptions == []
+
+
+@dataclass
+class Stay:
+    nights: int
+    until: datetime.date
+
+
+class Size(enum.Enum):
+    LARGE = "large"
+
+
+class Guest(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ({"due": datetime.date(2026, 1, 2)}, {"due": "2026-01-02"}),
+        ([datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC)], ["2026-01-02T03:00:00Z"]),
+        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        ({"sum": Decimal("1.50"), "size": Size.LARGE}, {"sum": "1.50", "size": "large"}),
+        ({"stay": Stay(2, datetime.date(2026, 1, 2))}, {"stay": {"nights": 2, "until": "2026-01-02"}}),
+        ({"guests": [Guest(name="ann")]}, {"guests": [{"name": "ann"}]}),
+        ({"rooms": {"b", "c", "a"}, 1: "one"}, {"rooms": ["a", "b", "c"], "1": "one"}),
+    ],
+    ids=["date", "time", "uuid", "number and enum", "dataclass", "pydantic", "set and key"],
+)
+async def test_a_question_is_json_as_a_tools_output_is(question: Any, shown: Any) -> None:
+    @function_tool
+    async def ask(ctx: ToolContext[Any]) -> str:
+        return str(await ctx.ask(question))
+
+    agent = scripted(call("ask"), "done", tools=[ask])
+    result = await Runner.run(agent, "go")
+    assert result.interruptions[0].question == shown
+    result = await answered(agent, result, "yes")
+    assert told(result) == ["yes"]
+
+
+@pytest.mark.parametrize("question", [float("nan"), {"n": [float("inf")]}, {("a", "b"): 1}, {"x": object()}])
+async def test_what_has_no_form_in_json_is_not_asked(question: Any) -> None:
+    @function_tool
+    async def ask(ctx: ToolContext[Any]) -> str:
+        return str(await ctx.ask(question))
+
+    state = await left(UsageError, Runner.run(scripted(call("ask"), "done", tools=[ask]), "go"))
+    assert state.get_interruptions() == []
+
+
+async def test_a_question_that_is_not_awaited_is_asked_all_the_same() -> None:
+    @function_tool
+    async def ask(ctx: ToolContext[Any]) -> Any:
+        return ctx.ask("sure?")
+
+    agent = scripted(call("ask"), "done", tools=[ask])
+    result = await answered(agent, await Runner.run(agent, "go"), "yes")
+    assert told(result) == ["yes"]
 
 
 # -- answers that fit ------------------------------------------------------------------------------
@@ -329,7 +400,10 @@ async def test_a_schema_that_no_answer_can_be_checked_by_never_hits_the_person_w
         return str(await ctx.ask("?", schema=schema))
 
     agent = scripted(call("ask"), "done", tools=[ask])
-    result = await Runner.run(agent, "go")
+    try:
+        result = await Runner.run(agent, "go")
+    except UsageError as error:
+        result = await Runner.run(agent, error.state)
     if result.interruptions:  # best it is not asked at all; if it is, whoever answers is told what is wrong
         state = result.to_state()
         refused(lambda: state.respond(result.interruptions[0], "x"), InvalidDecision, state)
@@ -676,7 +750,8 @@ async def test_a_step_has_a_name_that_can_be_written_down(name: Any, is_async: b
         return "worked"
 
     tool = function_tool(name_override="work")(work if is_async else work_sync)
-    result = await Runner.run(scripted(call("work"), "done", tools=[tool]), "go")
+    agent = scripted(call("work"), "done", tools=[tool])
+    result = await Runner.run(agent, await left(UsageError, Runner.run(agent, "go")))
     assert outcomes(result)[0].status == "failed"
     assert did == []
     result.to_state().to_string()

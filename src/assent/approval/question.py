@@ -9,6 +9,7 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, parse_object
 from ..core.facts import decode
 from ..core.run import CallState, Run
+from ..core.transcript import unmarked
 from ..item import Evidence, ToolApprovalItem
 
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
@@ -117,7 +118,7 @@ def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
     """A question as its user sees it; `began` is when the run began."""
     proposal, items = state.proposal, state.turn.items
-    raw = decode(items[state.call.item]) if items else {}
+    raw = unmarked([decode(items[state.call.item])])[0] if items else {}
     return ToolApprovalItem(
         agent=agent,
         raw_item=raw,

@@ -19,6 +19,10 @@ Item = dict[str, Any]
 INSTEAD = "assent:instead"
 """The name of the step that says what code around a body has run in its place, and whether a person changed that."""
 
+MARK = "assent:message"
+"""Where an item has what the journal keeps of its message, and no provider is told: the id and the name that it was
+given, and whether it says that a call failed."""
+
 _decode_text = Decoder(str).decode
 
 
@@ -79,8 +83,20 @@ def entry_items(entry: Entry) -> list[Item]:
 
 def said_items(said: f.Said) -> list[Item]:
     """An input as items."""
+    return unmarked(kept_items(said))
+
+
+def kept_items(said: f.Said) -> list[Item]:
+    """An input as items, with what is known of their messages."""
     value = decode(said.items)
     return [{"role": said.by, "content": value}] if type(value) is str else value
+
+
+def unmarked(items: list[Item]) -> list[Item]:
+    """The items as a provider is told them. They are changed in place."""
+    for item in items:
+        item.pop(MARK, None)
+    return items
 
 
 def turn_items(turn: Turn) -> list[Item]:
@@ -89,7 +105,7 @@ def turn_items(turn: Turn) -> list[Item]:
     if isinstance(reply, f.Proposed):
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
-    items: list[Item] = decode(reply.items)
+    items = unmarked(decode(reply.items))
     if turn.left:
         items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
     for state in turn.calls:

@@ -19,14 +19,14 @@ from ..approval.answer import schema_of, typed
 from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, holds, plain
+from ..core.digest import BadJSON, canonical, digest, holds
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..errors import ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async
 from .blocking import Home
 from .journal import Journal
-from .value import output_json
+from .value import output_json, question_json
 
 
 class Paused(BaseException):
@@ -59,6 +59,7 @@ class Body:
         "mismatch",
         "path",
         "pending",
+        "ran",
     )
 
     def __init__(
@@ -78,6 +79,8 @@ class Body:
         self.pending: f.Asked | None = None
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
+        self.ran = False
+        """Whether the code around it has what it gave."""
 
     def _identity(self) -> dict[str, Any]:
         return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
@@ -299,6 +302,6 @@ def _hook_calls(run: Run) -> list[CallState]:
 
 def _prompt(question: Any) -> Raw:
     try:
-        return Raw(canonical(plain(question)))
+        return question_json(question)
     except BadJSON as error:
         raise UsageError(f"A question is text or JSON: {error}.") from None

@@ -10,6 +10,7 @@ from ..context import ToolContext
 from ..core import facts as f
 from ..core.run import CallState
 from ..core.transcript import provider_id
+from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
 from ..tools.tool import Tool, default_tool_error_function
 from .asking import Body
 from .value import output_json
@@ -31,14 +32,28 @@ def context_of(
 async def record_failure(
     driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
 ) -> str:
-    """Record an exception as a call's outcome; then raise it, if the tool says so. What the model is told of it."""
+    """Record an exception as a call's outcome; then raise it, if the tool says so, or if it is a fault of the program.
+
+    What the model is told of it.
+    """
     text, raised = await _failure_text(tool, ctx, error)
     output, note = output_json(text)
     journal, kind = driver.journal, type(error).__name__
     journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=journal.now(), path=path))
     if raised is not None:
         raise raised
+    if is_fault(error):
+        raise error
     return text
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether what left a body is about the program that it is of: no model could do anything about it.
+
+    What does not fit in arguments, answers and saved runs may well come from the model, and so may a run without end.
+    """
+    given = isinstance(error, InvalidArguments | InvalidDecision | UnreadableState | MaxTurnsExceeded)
+    return isinstance(error, UsageError) and not given
 
 
 async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> tuple[str, Exception | None]:

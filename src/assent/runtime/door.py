@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw
 
@@ -140,12 +140,14 @@ async def _entered(
         await body.settle()
         journal.add(body.pending)
         return None
-    by = "tool"
+    by, failed = "tool", None
+    if type(value) is Failure:
+        value, failed = value.text, "Failure"
     if tool.tool_output_guardrails:
         value, by = await _guarded(driver, path, state, tool, body.args, value)
     output, note = output_json(value)
     driver.outputs[path, call] = value
-    journal.add(f.Finished(call, output, by, note=note, at=journal.now(), path=path))
+    journal.add(f.Finished(call, output, by, error=failed, note=note, at=journal.now(), path=path))
     return (value,)
 
 
@@ -193,6 +195,12 @@ async def _failed(
 
 
 # -- code around a body ----------------------------------------------------------------------------
+
+
+class Failure(NamedTuple):
+    """What a body gives that says itself that it failed: what the model is told."""
+
+    text: str
 
 
 class NotRun(Exception):

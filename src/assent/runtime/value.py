@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import BaseModel
 
-from ..core.digest import BadJSON, holds, plain, text
+from ..core.digest import BadJSON, canonical, holds, plain, text
 from ..errors import InvalidInput
 
 
@@ -47,6 +47,33 @@ def _clean(value: Any) -> tuple[Any, int]:
         items = [_clean(v) for v in value]
         return [v for v, _ in items], sum(n for _, n in items)
     return value, 0
+
+
+def question_json(value: Any) -> Raw:
+    """What a person is asked, as JSON: text each time the same, for a body that asks it again. `BadJSON` if it is none.
+
+    Dates, numbers and data classes are what they would be in a tool's output. What has no form of its own is refused:
+    the text of an object may be another one in the next process.
+    """
+    try:
+        return Raw(canonical(plain(value)))
+    except BadJSON:
+        return Raw(canonical(plain(_built(value))))
+
+
+def _built(value: Any) -> Any:
+    try:
+        return msgspec.to_builtins(value, enc_hook=_dumped, str_keys=True, order="deterministic")
+    except (BadJSON, RecursionError):
+        raise
+    except Exception as error:
+        raise BadJSON(str(error)) from None
+
+
+def _dumped(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise BadJSON(f"a value of type {type(value).__name__} is not JSON")
 
 
 def input_json(value: Any) -> Raw:

@@ -51,7 +51,7 @@ from ..store.store import Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .held import Held
-from .message import messages_of, said
+from .message import Message, fresh, given_messages, messages_of, said
 from .pause import (
     PREFIX,
     Chosen,
@@ -275,7 +275,9 @@ class ThreadAgent:
         if run.open and (waiting := interrupts(run, self._prefix_at)):
             if self.store is None:
                 raise UsageError(
-                    f"The agent waits for {waits_for(run)}, and nobody can answer: give create_agent a checkpointer."
+                    f"The agent {self.agent.name!r} waits for {waits_for(run)}, and nobody can answer: give it a "
+                    "checkpointer. If a tool of another agent runs it, give that agent agent.as_tool() in the tool's "
+                    "place: what it asks comes up there."
                 )
             state["__interrupt__"] = waiting
         if self.agent.output_type is not None and run.concluded is not None:
@@ -337,7 +339,7 @@ class ThreadAgent:
             if stored.record.status in ("done", "closed"):
                 return await self._look(store, stored)
             return await self._go_on(store, thread, stored, self._context(stored, context), limit)
-        items = said(input)
+        items = said(await self._fresh(store, thread, last, given_messages(input)))
         if last is None or last.record.status in ENDED or last.record.erased is not None:
             record = last.record if last is not None else None
             return await self._begin(store, thread, record, items, context, limit, now)
@@ -353,7 +355,15 @@ class ThreadAgent:
         """A run of its own, which nobody can come back to."""
         if input is None or isinstance(input, Command):
             raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
-        return await self._begin(MemoryStore(), new_id("thread"), None, said(input), context, limit, False)
+        items = said(given_messages(input))
+        return await self._begin(MemoryStore(), new_id("thread"), None, items, context, limit, False)
+
+    async def _fresh(self, store: Store, thread: str, last: Stored | None, given: list[Message]) -> list[Message]:
+        """What is new among the messages of an input: those that the thread has, by their ids, are not said again."""
+        if all(each.id is None for each in given):
+            return given
+        opened = await self._look(store, last) if last is not None else None
+        return fresh(given, messages_of([*opened.before, opened.run]) if opened is not None else [], thread)
 
     async def _begin(
         self, store: Store, thread: str, last: RunRecord | None, items: Any, context: Any, limit: int | None, now: bool

@@ -6,18 +6,20 @@ every process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from ..approval.question import new_id
 from ..core import facts as f
-from ..core.digest import BadJSON, described, parse_object, plain
+from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
-from ..core.transcript import Item, content_text, output_text, provider_id, said_items
+from ..core.transcript import MARK, Item, content_text, kept_items, output_text, provider_id, unmarked
 from ..errors import InvalidInput
 from ..runtime.history import accepted
 
@@ -64,10 +66,66 @@ class AIMessage(Message):
 
 
 class AIMessageChunk(AIMessage):
-    """A part of what the model says, as it is made."""
+    """A part of what the model says, as it is made. Parts are put together with `+`."""
 
     type: ClassVar[str] = "AIMessageChunk"
     tool_call_chunks: list[dict[str, Any]] = []
+    """Parts of calls: the name and the id come with the first part of a call, and `index` says which are of one."""
+
+    def __add__(self, other: Any) -> AIMessageChunk:
+        if not isinstance(other, AIMessageChunk):
+            return NotImplemented
+        chunks = _joined([*self.tool_call_chunks, *other.tool_call_chunks])
+        whole = [call for each in chunks if (call := _whole(each)) is not None]
+        return AIMessageChunk(
+            content=_put_together(self.content, other.content),
+            id=self.id or other.id,
+            name=self.name or other.name,
+            tool_calls=whole if chunks else [*self.tool_calls, *other.tool_calls],
+            invalid_tool_calls=[*self.invalid_tool_calls, *other.invalid_tool_calls],
+            usage_metadata=_summed(self.usage_metadata, other.usage_metadata),
+            response_metadata={**self.response_metadata, **other.response_metadata},
+            tool_call_chunks=chunks,
+        )
+
+
+def _put_together(one: Any, other: Any) -> Any:
+    if isinstance(one, str) and isinstance(other, str):
+        return one + other
+    parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (one, other) if each]
+    return [part for each in parts for part in each]
+
+
+def _joined(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Parts of calls, those of one call put together."""
+    out: list[dict[str, Any]] = []
+    for chunk in chunks:
+        index = chunk.get("index")
+        place = next((n for n, each in enumerate(out) if index is not None and each.get("index") == index), None)
+        if place is None:
+            out.append(dict(chunk))
+            continue
+        was = out[place]
+        args = (was.get("args") or "") + (chunk.get("args") or "")
+        name, id = was.get("name") or chunk.get("name"), was.get("id") or chunk.get("id")
+        out[place] = {**was, "name": name, "args": args, "id": id}
+    return out
+
+
+def _whole(chunk: dict[str, Any]) -> ToolCall | None:
+    """The call that parts come to; None as long as something is missing."""
+    try:
+        args = parse_object(chunk.get("args") or "")
+    except BadJSON:
+        return None
+    name = chunk.get("name")
+    return {"name": name, "args": args, "id": chunk.get("id"), "type": "tool_call"} if name else None
+
+
+def _summed(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int] | None:
+    if one is None or other is None:
+        return one or other
+    return {key: one.get(key, 0) + other.get(key, 0) for key in one | other}
 
 
 class ToolMessage(Message):
@@ -99,7 +157,7 @@ def run_messages(run: Run) -> list[Message]:
         if type(entry) is Turn:
             out += turn_messages(entry, f"{id}.{number}")
         elif type(entry) is f.Said:
-            out += messages_from(said_items(entry), f"{id}.{number}")
+            out += messages_from(kept_items(entry), f"{id}.{number}")
     return out
 
 
@@ -143,20 +201,27 @@ def tool_message(state: CallState, id: str) -> ToolMessage | None:
 def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     """Items as messages; what a model made at one go is one message."""
     out: list[Message] = []
-    made: list[Item] = []
-    for item in items:
-        other = _given(item)
-        if other is None:
-            made.append(item)
-            continue
-        if made:
-            out.append(ai_message(made, numbered(id, len(out))))
-            made = []
-        other.id = numbered(id, len(out))
-        out.append(other)
-    if made:
-        out.append(ai_message(made, numbered(id, len(out))))
+    for group in _groups(items):
+        known = group[0].get(MARK) or {}
+        own = known.get("id") or numbered(id, len(out))
+        made = _given(group[0]) or ai_message(group, own)
+        made.id, made.name = own, known.get("name")
+        out.append(made)
     return out
+
+
+def _groups(items: Sequence[Item]) -> list[list[Item]]:
+    """The items of each message: one for what was given, and for what a model made all until the next message."""
+    groups: list[list[Item]] = []
+    goes_on = False
+    for item in items:
+        given = _is_given(item)
+        if goes_on and not given and MARK not in item:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+        goes_on = not given
+    return groups
 
 
 def numbered(id: str, number: int) -> str:
@@ -164,16 +229,19 @@ def numbered(id: str, number: int) -> str:
     return f"{id}-{number}" if number else id
 
 
+def _is_given(item: Item) -> bool:
+    return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
+
+
 def _given(item: Item) -> Message | None:
     """A message that was given to the model; None for what it made itself."""
+    if not _is_given(item):
+        return None
     if item.get("type") == "function_call_output":
-        return ToolMessage(content=item.get("output", ""), tool_call_id=item.get("call_id") or "")
-    role = item.get("role")
-    if role == "user":
-        return HumanMessage(_content(item.get("content")))
-    if role in ("system", "developer"):
-        return SystemMessage(_content(item.get("content")))
-    return None
+        status: Any = (item.get(MARK) or {}).get("status") or "success"
+        return ToolMessage(content=item.get("output", ""), tool_call_id=item.get("call_id") or "", status=status)
+    kind = HumanMessage if item["role"] == "user" else SystemMessage
+    return kind(_content(item.get("content")))
 
 
 def _content(content: Any) -> Any:
@@ -225,8 +293,8 @@ ROLES: dict[str, type[Message]] = {
 }
 
 
-def said(input: Any) -> str | list[Item]:
-    """What a user gives a thread to hear: a text, or items; `InvalidInput` for what no model can be told."""
+def given_messages(input: Any) -> list[Message]:
+    """What a user gives a thread to hear; `InvalidInput` if these are no messages."""
     given = input.get("messages") if isinstance(input, dict) else None
     if given is None:
         raise InvalidInput(
@@ -236,12 +304,53 @@ def said(input: Any) -> str | list[Item]:
     if input.keys() != {"messages"}:
         other = ", ".join(sorted(map(repr, input.keys() - {"messages"})))
         raise InvalidInput(f"The state of a thread is its messages; there is no {other}. Give it as the context.")
-    items = [item for each in listed(given) for item in items_of(message(each))]
+    messages = [message(each) for each in listed(given)]
+    if not messages:
+        raise InvalidInput("There is no message in this input.")
+    return messages
+
+
+def fresh(given: Sequence[Message], known: Sequence[Message], thread: str) -> list[Message]:
+    """What a thread has not heard yet, by the ids of its messages; `InvalidInput` for what it has heard otherwise.
+
+    An id that is none of its messages' and looks like one is not kept: the thread may give it to another.
+    """
+    heard = {each.id: each for each in known}
+    own = re.compile(rf"{re.escape(thread)}:\d+\.\d")
+    out: list[Message] = []
+    for each in given:
+        id = each.id
+        if id is None or (id not in heard and own.match(id)):
+            out.append(replace(each, id=None))
+        elif id not in heard:
+            heard[id] = each
+            out.append(each)
+        elif not alike(heard[id], each):
+            raise InvalidInput(
+                f"The message {described(id)} is in the thread with another content, and what was said is said. Give "
+                "the new one another id, or none."
+            )
+    if not out:
+        raise InvalidInput(
+            "The thread has all messages of this input already, by their ids. To go on without a new one, give None."
+        )
+    return out
+
+
+def alike(one: Message, other: Message) -> bool:
+    """Whether two messages say the same to a model."""
+    return unmarked(items_of(one)) == unmarked(items_of(other))
+
+
+def said(messages: Sequence[Message]) -> str | list[Item]:
+    """Messages as a run hears them: a text, or items; `InvalidInput` for what no model can be told."""
+    items = [item for each in messages for item in items_of(each)]
     if not items:
         raise InvalidInput("There is no message in this input.")
     if len(items) == 1 and items[0].get("role") == "user":
         text = items[0].get("content")
-        return text if isinstance(text, str) and not text.startswith("{") else items
+        alone = isinstance(text, str) and not text.startswith("{") and MARK not in items[0]
+        return text if alone else items  # type: ignore[return-value]
     if len(accepted(items)) < len(items):
         raise InvalidInput(
             "Each call among the messages needs its ToolMessage after it, and each ToolMessage its call."
@@ -261,7 +370,7 @@ def listed(given: Any) -> list[Any]:
 def message(given: Any) -> Message:
     """A message from an object, a dict with role and content, a pair of the two, or a user's text."""
     if isinstance(given, Message):
-        return given
+        return _checked(given)
     if isinstance(given, str):
         return HumanMessage(given)
     if isinstance(given, tuple) and len(given) == 2:
@@ -274,11 +383,30 @@ def message(given: Any) -> Message:
             f"got {described(given)}."
         )
     fields = {name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None}
-    return kind(**fields)
+    return _checked(kind(**fields))
+
+
+def _checked(given: Message) -> Message:
+    known: dict[str, Any] = {"id": given.id, "name": given.name}
+    for key, value in known.items():
+        if value is not None and (not isinstance(value, str) or not holds(value)):
+            raise InvalidInput(f"The {key} of a message is text, got {described(value)}.")
+    return given
 
 
 def items_of(message: Message) -> list[Item]:
-    """A message as items."""
+    """A message as items; its id and name, and a status of "error", are kept with the first."""
+    items = _bare_items(message)
+    known: dict[str, str | None] = {"id": message.id, "name": message.name}
+    if isinstance(message, ToolMessage) and message.status == "error":
+        known["status"] = "error"
+    kept = {key: value for key, value in known.items() if value}
+    if items and kept:
+        items[0][MARK] = kept
+    return items
+
+
+def _bare_items(message: Message) -> list[Item]:
     if isinstance(message, AIMessage):
         return [*_spoken(message), *(call_item(call) for call in message.tool_calls)]
     if isinstance(message, ToolMessage):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.digest import described
-from ..core.transcript import Item, without
+from ..core.transcript import MARK, Item, unmarked, without
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
@@ -29,6 +29,7 @@ from .message import (
     SystemMessage,
     ToolMessage,
     ai_message,
+    alike,
     call_item,
     items_of,
     listed,
@@ -193,7 +194,11 @@ class Asking:
             if places:
                 self.made[places[0]] = new
                 continue
-            if new.id is not None and any(old.id == new.id for old in self.heard):
+            named = new.id is not None and new.id not in self.raw  # by a hook, and not by this asking of the model
+            same = [old for old in self.heard if named and old.id == new.id]
+            if same and alike(same[0], new):
+                continue  # it was said before
+            if same:
                 raise UsageError(
                     "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
                 )
@@ -231,19 +236,19 @@ class Asking:
     async def _asked(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
         self.hook.still_goes()
         kept = self.hook.replied()
+        id = numbered(self.id, len(self.made))
         if kept is not None:
             reply = convert(kept, Response)
         else:
-            reply = await self._streamed(asked.model, self._request(request, asked, same))
+            reply = await self._streamed(asked.model, self._request(request, asked, same), id)
             self.hook.keep(to_builtins(reply))
         self.usage.add(reply.usage)
         self.response_id = reply.response_id
-        id = numbered(self.id, len(self.made))
         id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
         self.raw[id] = reply.output
         return ModelResponse([ai_message(reply.output, id)])
 
-    async def _streamed(self, model: Model, request: Request) -> Response:
+    async def _streamed(self, model: Model, request: Request, id: str) -> Response:
         if not hasattr(model, "stream"):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None
@@ -251,7 +256,7 @@ class Asking:
             if isinstance(event, Response):
                 reply = event
             else:
-                self.deltas.put_nowait(event)
+                self.deltas.put_nowait({**event, MARK: {"id": id}})  # the id of the message that it will be
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
@@ -285,20 +290,22 @@ class Asking:
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Messages as items for the model; a call without its output is left out, and so is the thinking before it."""
-        return accepted([item for each in messages for item in self._of(message(each))])
+        return accepted(unmarked([item for each in messages for item in self._of(message(each))]))
 
     def _of(self, said: Message) -> list[Item]:
         """A message as items: the model's own as they came, as far as they were not changed."""
         raw = self.raw.get(said.id or "")
+        own = (said.id or "").startswith(self.id)  # such an id follows from the place
+        bare = replace(said, id=None) if own else said
         if not isinstance(said, AIMessage):
-            return items_of(said)
+            return items_of(bare)
         was = ai_message(raw, said.id or "") if raw is not None else None
         if raw is not None and was == replace(said, name=None, usage_metadata=None, response_metadata={}):
             return raw
         ids = [call_item(call)["call_id"] for call in said.tool_calls]
         if len(set(ids)) < len(ids):
             raise InvalidInput(f"Two calls of a message have the same id, one of: {', '.join(ids)}.")
-        return items_of(said) if raw is None or was is None else _rebuilt(raw, was, said)
+        return items_of(bare) if raw is None or was is None else _rebuilt(raw, was, said)
 
     # -- what comes of it ----------------------------------------------------------------------------
 

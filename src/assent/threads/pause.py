@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
@@ -99,7 +100,8 @@ class Interrupt(Struct, frozen=True):
     id: str
 
 
-class Command(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, init=False)
+class Command:
     """Answers what a thread waits for.
 
     `resume` is `{"decisions": [...]}` for calls that wait, and any JSON for what `interrupt` asks; or a dict by the ids
@@ -108,6 +110,17 @@ class Command(Struct, frozen=True, kw_only=True):
 
     resume: Any
     by: str = "user"
+
+    def __init__(self, *, resume: Any = ..., by: str = "user", **other: Any) -> None:
+        if resume is ... or other:
+            raise UsageError(
+                f"A Command answers what a thread waits for, with resume=..., and does nothing else; got "
+                f"{', '.join(sorted(other)) or 'nothing'}. "
+                "The state of a thread is its messages: a tool gives its result, or a ToolMessage, and a hook gives "
+                '{"messages": [...]}.'
+            )
+        object.__setattr__(self, "resume", resume)
+        object.__setattr__(self, "by", by)
 
 
 def interrupt(value: Any) -> Any:

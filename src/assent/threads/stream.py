@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 from ..core import facts as f
 from ..core.digest import described
 from ..core.facts import AnyFact
 from ..core.run import Turn
-from ..core.transcript import Item
+from ..core.transcript import MARK, Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
@@ -70,15 +70,24 @@ class ThreadStream(RunResultStreaming):
         kind = data.get("type")
         if kind == "response.output_text.delta":
             self._spoken = True
-            self._put("messages", (AIMessageChunk(data.get("delta", ""), id=data.get("item_id")), self._meta("model")))
+            self._chunk(data, data.get("delta") or "")
+        elif kind == "response.output_item.added":
+            item = data.get("item") or {}
+            if item.get("type") == "function_call":
+                self._call_chunk(data, item.get("name"), item.get("arguments") or "", item.get("call_id"))
         elif kind == "response.function_call_arguments.delta":
-            part = {
-                "name": None,
-                "args": data.get("delta"),
-                "id": data.get("item_id"),
-                "index": data.get("output_index"),
-            }
-            self._put("messages", (AIMessageChunk("", tool_call_chunks=[part]), self._meta("model")))
+            self._call_chunk(data, None, data.get("delta"), None)
+
+    def _call_chunk(self, data: Item, name: Any, args: Any, id: Any) -> None:
+        """A part of a call: the first has its name and its id."""
+        index = data.get("output_index")
+        self._chunk(data, "", [{"name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk"}])
+
+    def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> None:
+        run = self._driver.journal.run
+        known = data.get(MARK) or {}
+        id = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # as it will be
+        self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
 
     def _fact(self, fact: AnyFact) -> None:
         self._forget()

@@ -1,4 +1,4 @@
-"""Tools with middleware around their bodies.
+"""Tools of an agent with threads: their bodies may give messages, and may have middleware around them.
 
 The door enters such a tool like any other, once, when its call may run. What the middleware makes of the call is the
 door's business again: as it was approved, it runs; changed, it is judged anew. Middleware that asks is entered again
@@ -8,6 +8,7 @@ from the top, and a body that had run by then is not: what it gave is kept with 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,26 +22,33 @@ from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, InvalidDecision, UsageError
 from ..runtime.asking import Body
-from ..runtime.door import Answered, NotRun, run_inside, run_instead
+from ..runtime.calling import is_fault
+from ..runtime.door import Answered, Failure, NotRun, run_inside, run_instead
 from ..runtime.model_call import enabled
 from ..runtime.value import output_json
 from ..tools.tool import Tool
 from .message import ToolMessage
 from .middleware import nested
-from .pause import PREFIX, RESPONSE, action_request, decision_inside
+from .pause import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .scene import ToolCallRequest, driver_of, runtime_in, state_in
 
 RAN = "assent:ran:"
 """How the names of steps begin that say what a body gave before the code around it asked."""
 
+LOST = (
+    "The call ran, and its result is lost: the program around the tool is at fault. Do not take it for failed: what "
+    "it does, it has done."
+)
+"""What the model is told where a middleware cannot say what a call gave that ran."""
+
 
 class Failed(Exception):
-    """A call whose middleware says that it failed; the text is what the model is told."""
+    """A body that failed before the code around it asked; the text is what the model is told."""
 
 
 def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
-    """A tool with middleware around its body; one without a body as it is."""
-    if tool.kind != "tool" or not hooks:
+    """A tool that may give a `ToolMessage`, with middleware around its body; one without a body as it is."""
+    if tool.kind != "tool":
         return tool
     parts = {field.name: getattr(tool, field.name) for field in fields(Tool) if field.init}
     told = parts.pop("failure_error_function")
@@ -48,9 +56,12 @@ def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
 
 
 def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
-    """What the model is told of a failure: the middleware's words, or what the tool has for it."""
+    """What the model is told of a failure: the words that were kept of it, or what the tool has for it."""
     if isinstance(error, Failed):
         return str(error)
+    body: Body = ctx._asking  # type: ignore[attr-defined]
+    if body.ran and is_fault(error):
+        return LOST
     if function is None:
         raise error
     return function(ctx, error)
@@ -58,7 +69,7 @@ def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WrappedTool(Tool):
-    """A tool with middleware around its body."""
+    """A tool whose body may give a `ToolMessage`, with middleware around it, if there is any."""
 
     inner: Tool
     hooks: tuple[Callable[..., Any], ...]
@@ -78,7 +89,24 @@ class WrappedTool(Tool):
 
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Enter the middleware, and through it the body."""
-        return await Entry(self, ctx, bound).run()
+        if self.hooks:
+            return await Entry(self, ctx, bound).run()
+        value = await run_inside(ctx, self.inner, bound)
+        ctx._asking.ran = True  # type: ignore[attr-defined]
+        given = checked(self.name, value)
+        return outcome(given) if isinstance(given, ToolMessage) else given
+
+
+def checked(tool: str, value: Any) -> Any:
+    """What a body gave, or `UsageError` if it gave an answer to a question, or what is not there to be updated."""
+    if isinstance(value, Command):
+        raise UsageError(f"The tool {tool!r} gave a Command. A tool gives its result: a value, or a ToolMessage.")
+    return value
+
+
+def outcome(given: ToolMessage) -> Any:
+    """What a message of a tool, or of a middleware, comes to."""
+    return Failure(given.text) if given.status == "error" else given.content
 
 
 class Entry:
@@ -107,14 +135,16 @@ class Entry:
                 for kept in self.kept:
                     self.body._journal.add(self.body._stepped(*kept))
         if not isinstance(given, ToolMessage):
+            if inspect.iscoroutine(given):
+                given.close()  # nobody will ever await it
             raise UsageError(
-                f"wrap_tool_call gives what its handler gave, or a ToolMessage; it gave {described(given)}."
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage; it "
+                f"gave {described(given)}."
             )
-        if given.status == "error":
-            raise Failed(given.text)
-        if self.value is not None and self.value[0] is given and self.value[1] == given.content:
-            return self.value[2]
-        return given.content
+        made, text, value = self.value or (None, "", None)
+        if made is given and text == given.content and given.status == "success":
+            return value
+        return outcome(given)
 
     async def _handle(self, request: ToolCallRequest) -> ToolMessage:
         """Run the call: as it was approved, or what a middleware has made of it, if that may run."""
@@ -144,7 +174,8 @@ class Entry:
         except Exception as error:
             self._keep(step, number, {"failed": worded(error)})
             raise
-        given = self._gave(name, value)
+        self.body.ran = True
+        given = self._gave(name, checked(name, value))
         value = given.content if given is value else output_json(value)[0]
         self._keep(step, number, {"value": value, "status": given.status})
         return given
@@ -173,6 +204,7 @@ class Entry:
         self.body._asks, self.body._steps = kept["asks"], kept["steps"]
         if "failed" in kept:
             raise Failed(kept["failed"])
+        self.body.ran = True
         if kept["status"] == "error":
             return self._message(name, kept["value"], "error")
         return self._gave(name, kept["value"])

@@ -84,10 +84,9 @@ class FunctionTool(Tool):
         if not self.awaits:
             value = await in_thread(functools.partial(self.function, *args, **kwargs))
             return await value if inspect.isawaitable(value) else value
-        if self.timeout is None:
-            return await self.function(*args, **kwargs)
         async with asyncio.timeout(self.timeout):
-            return await self.function(*args, **kwargs)
+            value = await self.function(*args, **kwargs)
+            return await value if inspect.isawaitable(value) else value
 
 
 @overload
