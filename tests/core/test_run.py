@@ -9,7 +9,7 @@ import pytest
 from assent.core import facts as f
 from assent.core.fold import check, fold
 from assent.core.run import Run, deadline, exhausted, overdue, owed, questions, status
-from assent.core.transcript import transcript
+from assent.core.transcript import news, transcript
 from assent.errors import IllegalFact
 from tests.core.support import (
     Path,
@@ -1070,6 +1070,19 @@ def test_a_hook_goes_through_the_same_table_and_holds_the_model() -> None:
     more(run, asked("h1", "q1"), approved("h1", "q1"), f.Started("h1"), finished("h1"))
     assert duties(run) == ["AskModel"]
     assert talk(run) == ["user: go"]
+
+
+def test_a_hook_says_what_it_had_heard_and_the_reply_may_have_heard_no_more() -> None:
+    run = play(began(), said("one"), replied(1), said("two"), said("three"))
+    for saw, fits in ((0, False), (1, True), (2, True), (3, True), (4, False)):
+        assert legal(run, proposed("h1", "hook", saw=saw)) == fits
+    more(run, proposed("h1", "hook", saw=2), asked("h1", "q1"), finished("h1", asked="q1"), said("four"))
+    assert [bytes(each.items) for each in run.news(2)] == [b'"two"'] and run.news(1) == []
+    assert [item["content"] for item in transcript(run, 2) if item["role"] == "user"] == ["one", "two"]
+    assert [item["content"] for item in news(run, 2)] == ["two"]
+    more(run, replied(2, text="to two"))
+    assert talk(run)[-4:] == ["user: two", "assistant: to two", "user: three", "user: four"]
+    assert duties(run) == ["AskModel"] and not legal(run, f.Concluded())
 
 
 def test_a_refused_hook_says_nothing_to_the_model() -> None:

@@ -94,7 +94,8 @@ def _replied(ledger: Ledger, place: Place, fact: f.Replied) -> bool:
 def _proposed(ledger: Ledger, place: Place, fact: f.Proposed) -> bool:
     kind = fact.proposal.kind
     ends = place.concluding and not place.open() and place.said == place.heard and not place.began.live
-    return _fresh(place, (fact.proposal,)) and (kind == "hook" or (kind == "output" and ends))
+    fits = _fresh(place, (fact.proposal,)) and (fact.saw is None or place.heard <= fact.saw <= place.said)
+    return fits and (kind == "hook" or (kind == "output" and ends))
 
 
 def _concluded(ledger: Ledger, place: Place, fact: f.Concluded) -> bool:

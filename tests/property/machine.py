@@ -312,7 +312,9 @@ class Machine(Journalled):
     def propose_hook(self, chance: Random, path: Path | None = None) -> None:
         path = chance.choice(self.living()) if path is None else path
         id = f"c{len(self.run.at(path).calls) + 1}"
-        self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), path=path))
+        place = self.ledger.places[path]
+        saw = chance.choice([None, *range(place.heard, place.said + 1)])
+        self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), saw, path=path))
 
     def propose_output(self, chance: Random) -> None:
         """The reply is to be the output, whatever guardrails and hooks are still to say."""
@@ -429,9 +431,12 @@ class Machine(Journalled):
         return f.Replied(js(items), chance.choice(saw), tuple(calls), **where)
 
     def _any_proposed(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        place = self.ledger.places.get(where["path"])
+        saw = [None, None, *([place.heard - 1, place.heard, place.said, place.said + 1] if place else [])]
         return f.Proposed(
             f.Call(chance.choice([call, "e3", "e4", "e5", ""]), "t", 0, chance.choice([*KINDS, "output", "output"])),
             chance.choice(ARGS[1:]),
+            chance.choice(saw),
             **where,
         )
 

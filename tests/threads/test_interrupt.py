@@ -212,11 +212,9 @@ async def test_what_a_hook_asks_cannot_be_rejected() -> None:
         await agent.ainvoke(say("no"), thread(), on_pending="reject")
     result = await agent.ainvoke(say("more"), thread(), on_pending="keep")
     assert only(result).value == "Well?"
-    assert texts(await agent.ainvoke(Command(resume=1), thread())) == [
-        ("human", "hi"),
-        ("human", "more"),
-        ("ai", "Hello."),
-    ]
+    result = await agent.ainvoke(Command(resume=1), thread())
+    assert texts(result) == [("human", "hi"), ("ai", "Hello."), ("human", "more")]
+    assert only(result).value == "Well?", "it is asked anew about what was said since"
 
 
 async def test_middleware_around_a_tool_may_ask() -> None:

@@ -158,6 +158,8 @@ class Proposed(Fact, frozen=True):
 
     proposal: Call
     args: Raw
+    saw: int | None = None
+    """How many `Said` the hook had heard that asks."""
 
 
 class Concluded(Fact, frozen=True):

@@ -358,6 +358,8 @@ def _proposed(root: Run, run: Run, state: None, fact: f.Proposed, commit: bool) 
         raise _illegal(root, fact, f"the runtime does not propose a call of kind {kind!r}")
     if kind == "output" and (run.open or not run.concluding or run.unheard or run.live):
         raise _illegal(root, fact, "there is no final output to propose")
+    if fact.saw is not None and not run.said - len(run.unheard) <= fact.saw <= run.said:
+        raise _illegal(root, fact, f"it says it heard {fact.saw} inputs of {run.said}")
     _fresh(root, run, fact, (fact.proposal,))
     if commit:
         _add(run, fact, (fact.proposal,), fact.args)

@@ -217,15 +217,19 @@ class Hook:
 
     Its question leaves the model's replies so far in the journal. Entered again, it gets those, and the answers that
     were given since the model's last recorded reply, by their order: so the model is not asked again, and an answer is
-    to what was asked.
+    to what was asked. It hears what it heard when it was entered first; what was said since is for the next reply.
     """
 
-    __slots__ = ("_asks", "_calls", "_fresh", "_journal", "_replies", "mismatch", "path", "pending")
+    __slots__ = ("_asks", "_calls", "_fresh", "_journal", "_replies", "mismatch", "path", "pending", "saw")
 
-    def __init__(self, journal: Journal, path: tuple[str, ...]) -> None:
+    def __init__(self, journal: Journal, path: tuple[str, ...], saw: int) -> None:
         self._journal = journal
         self.path = path
-        self._calls = _hook_calls(journal.run.at(path))
+        run = journal.run.at(path)
+        first = asked_at(run)
+        self.saw = saw if first is None else first
+        """How many inputs it hears."""
+        self._calls = _hook_calls(run)
         self._replies = [reply for state in self._calls for reply in decode(state.args)["replies"]]
         self._fresh: list[Any] = []
         self._asks = 0
@@ -259,7 +263,7 @@ class Hook:
         now, call = self._journal.now(), f"c{len(run.calls) + 1}"
         args = output_json({"replies": self._fresh})[0]
         self.pending = (
-            f.Proposed(f.Call(call, "interrupt", 0, "hook"), args, at=now, path=self.path),
+            f.Proposed(f.Call(call, "interrupt", 0, "hook"), args, self.saw, at=now, path=self.path),
             f.Asked(
                 call,
                 new_id("q"),
@@ -284,6 +288,14 @@ class Hook:
             )
             raise Paused
         return decode(outcome.output)
+
+
+def asked_at(run: Run) -> int | None:
+    """How many inputs the code around the model had heard when it first asked since the last reply; None if it did not,
+    or if it is not known."""
+    calls = _hook_calls(run)
+    reply = calls[0].turn.reply if calls else None
+    return reply.saw if reply is not None else None
 
 
 def _hook_calls(run: Run) -> list[CallState]:
