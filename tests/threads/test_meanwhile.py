@@ -7,15 +7,18 @@ import pytest
 from assent.testing import call
 from assent.threads import (
     Command,
+    InMemorySaver,
     SqliteSaver,
     after_agent,
     after_model,
     before_agent,
     before_model,
+    create_agent,
     interrupt,
     wrap_model_call,
+    wrap_tool_call,
 )
-from tests.threads.support import decide, office, only, requests, say, texts, thread
+from tests.threads.support import Paired, Ran, decide, office, only, requests, say, texts, thread
 
 YES = Command(resume="yes")
 
@@ -154,3 +157,68 @@ async def test_a_stream_shows_messages_under_the_ids_that_they_keep() -> None:
     ]
     kept = {each.id: each.content for each in agent.get_state(thread()).values["messages"]}
     assert len(shown) == 3 and all(kept[each.id] == each.content for each in shown)
+
+
+# -- around tools ---------------------------------------------------------------------------------------
+
+
+def two_reads() -> list[Any]:
+    return [call("read_data", {"table": table}) for table in ("a", "b")]
+
+
+async def test_middleware_around_a_tool_is_entered_again_with_the_state_that_it_saw() -> None:
+    @wrap_tool_call
+    def confirm(request: Any, handler: Any) -> Any:
+        interrupt({**request.tool_call["args"], "so far": [each.type for each in request.state["messages"]]})
+        return handler(request)
+
+    agent, ran = office(two_reads(), "ok", middleware=[confirm])
+    first, second = (await agent.ainvoke(say("go"), thread()))["__interrupt__"]
+    assert first.value == {"table": "a", "so far": ["human", "ai"]}
+    waiting = await agent.ainvoke(Command(resume={first.id: 1}), thread())
+    assert only(waiting).id == second.id and ran == [("read_data", "a")]
+    await agent.ainvoke(say("hurry"), thread(), on_pending="keep")
+    result = await agent.ainvoke(Command(resume={second.id: 1}), thread())
+    assert [kind for kind, _ in texts(result)] == ["human", "ai", "tool", "tool", "human", "ai"]
+    assert ran == [("read_data", "a"), ("read_data", "b")]
+
+
+async def test_a_description_of_a_call_that_middleware_changed_is_the_same_after_the_answer() -> None:
+    def describe(tool_call: Any, state: Any, runtime: Any) -> str:
+        return f"{tool_call['args']['query']} after {len(state['messages'])} messages"
+
+    @wrap_tool_call
+    def another(request: Any, handler: Any) -> Any:
+        if request.tool_call["name"] == "execute_sql":
+            request.tool_call["args"] = {"query": "c"}
+        return handler(request)
+
+    policy = {"execute_sql": {"allowed_decisions": ["approve"], "description": describe, "when": lambda request: True}}
+    steps = [[call("execute_sql", {"query": "a"}), call("read_data")], "ok"]
+    agent, ran = office(*steps, policy=policy, middleware=[another])
+    await agent.ainvoke(say("go"), thread())
+    changed = only(await agent.ainvoke(decide("approve"), thread()))
+    assert changed.value["action_requests"][0]["description"] == "c after 2 messages"
+    assert texts(await agent.ainvoke(decide("approve"), thread()))[-1] == ("ai", "ok")
+    assert sorted(ran) == [("execute_sql", "c"), ("read_data", "records")]
+
+
+async def test_the_state_around_an_inner_agents_tool_is_that_agents() -> None:
+    seen: list[Any] = []
+
+    @wrap_tool_call
+    def look(request: Any, handler: Any) -> Any:
+        seen.append([each.type for each in request.state["messages"]])
+        interrupt(seen[-1])
+        return handler(request)
+
+    ran = Ran()
+    inner = create_agent(
+        Paired([two_reads(), "read"]), ran.tools(), middleware=[look], checkpointer=True, name="reader"
+    )
+    tool = inner.as_tool("reader", "Reads.")
+    agent = create_agent(Paired([call("reader", {"input": "a and b"}), "ok"]), [tool], checkpointer=InMemorySaver())
+    result = await agent.ainvoke(say("go"), thread())
+    while "__interrupt__" in result:
+        result = await agent.ainvoke(Command(resume={result["__interrupt__"][0].id: 1}), thread())
+    assert seen == [["human", "ai"]] * 4 and texts(result)[-1] == ("ai", "ok")

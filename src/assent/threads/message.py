@@ -92,15 +92,20 @@ def messages_of(runs: Iterable[Run]) -> list[Message]:
     return out
 
 
-def run_messages(run: Run, saw: int | None = None) -> list[Message]:
-    """The conversation of one run; what the model has not heard yet, all or of the first `saw` inputs, comes last."""
+def run_messages(run: Run, saw: int | None = None, last: Turn | None = None) -> list[Message]:
+    """The conversation of one run; what the model has not heard yet, all or of the first `saw` inputs, comes last.
+
+    With a `last` turn it is as it was when that reply was made, without what its calls gave.
+    """
     out: list[Message] = []
     id, unheard, asked = run.id, run.unheard if saw is None else run.news(saw), asked_at(run)
     upto = len(unheard if asked is None else run.news(asked))
     reply = None  # which is being made, and will stand before what was said since
     for number, entry in enumerate([*entries_of(run), *unheard[:upto], reply, *unheard[upto:]]):
         if type(entry) is Turn:
-            out += turn_messages(entry, f"{id}.{number}")
+            out += turn_messages(entry, f"{id}.{number}", outputs=entry is not last)
+            if entry is last:
+                break
         elif type(entry) is f.Said:
             out += messages_from(said_items(entry), f"{id}.{number}")
     return out
@@ -115,7 +120,7 @@ def _is_question(entry: Entry) -> bool:
     return type(entry) is Turn and type(entry.reply) is f.Proposed and entry.reply.proposal.kind == "hook"
 
 
-def turn_messages(turn: Turn, id: str) -> list[Message]:
+def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
     """A reply, and the outputs of its calls so far."""
     reply = turn.reply
     if type(reply) is not f.Replied:
@@ -129,7 +134,7 @@ def turn_messages(turn: Turn, id: str) -> list[Message]:
             "output_tokens": used.output_tokens,
             "total_tokens": used.total_tokens,
         }
-    for state in turn.calls:
+    for state in turn.calls if outputs else ():
         made = tool_message(state, id)
         if made is not None:
             out.append(made)
