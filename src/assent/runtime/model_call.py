@@ -81,12 +81,10 @@ async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelRespons
     try:
         reply = await work
     except BaseException:
-        if (hook.pending is None and hook.mismatch is None) or driver.stopping():
+        if hook.pending is None or driver.stopping():
             raise
     finally:
         HERE.reset(before)
-    if hook.mismatch is not None:
-        raise hook.mismatch
     if hook.pending is not None:  # whatever the hook did with `Paused`, it asked and has no answer
         driver.journal.append(hook.pending)
         return None
