@@ -119,10 +119,11 @@ class RunUnfinished(UsageError):
 
 
 class ReplayMismatch(UsageError):
-    """A tool body asked something else when it was entered again.
+    """A tool body asked something else when it was entered again, after steps or further questions.
 
     A body that asks runs again from the top after each answer, so it must ask the same
-    questions in the same order. Nothing after the mismatch ran.
+    questions in the same order. Nothing after the mismatch ran. Without steps, and at the
+    last question that was answered, it is asked anew instead.
     """
 
 

@@ -46,6 +46,8 @@ LATER = JOURNALS / f"v{SCHEMA}-awaited.json"
 """What the first journal of the schema is too old to hold."""
 STORED = JOURNALS / f"v{SCHEMA}-stored.json"
 """And what came with the store."""
+ANEW = JOURNALS / f"v{SCHEMA}-anew.json"
+"""And with code that asks, and is asked anew."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -199,7 +201,31 @@ def golden_stored() -> Saved:
     return Saved(SCHEMA, "1.2", journal)
 
 
-GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored}
+def golden_anew() -> Saved:
+    """The fields that came with code that goes on with what it saw, and with questions that are asked anew."""
+    journal: list[Any] = [
+        f.Began("root", 5, "run_4", "1.3"),
+        said("one"),
+        proposed("c1", "hook", {"replies": []}, saw=1),
+        asked("c1", "q1", allowed=("respond",), prompt=js("sure?")),
+        said("two"),
+        finished("c1", "yes", by="ana", asked="q1"),
+        proposed("c2", "hook", {"replies": []}, saw=1),
+        asked("c2", "q2", allowed=("respond",), prompt=js("really?"), voids="q1"),
+        finished("c2", "yes", by="ana", asked="q2"),
+        replied(1, "c3"),
+        approved("c3"),
+        f.Started("c3"),
+        asked("c3", "q3", "input", prompt=js("which?")),
+        answered("c3", "q3", "the blue one"),
+        f.Started("c3", 2),
+        asked("c3", "q4", "input", prompt=js("which, now?"), voids="q3"),
+        answered("c3", "q4", "the red one"),
+    ]
+    return Saved(SCHEMA, "1.3", journal)
+
+
+GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored, ANEW: golden_anew}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
@@ -263,6 +289,12 @@ def test_the_golden_run_of_a_store_is_what_it_was() -> None:
     assert [state.question.id for _, state in questions(run) if state.question] == ["q3"]
     doubt = run.calls["c1"]
     assert (doubt.attempt, doubt.retries, [late.attempt for late in doubt.witnessed]) == (3, 2, [2])
+
+
+def test_the_golden_run_that_was_asked_anew_is_what_it_was() -> None:
+    run = replay(decode(ANEW.read_bytes()).journal)
+    assert [bytes(answer.value) for _, answer in run.calls["c3"].answers] == [b'"the red one"']
+    assert [bytes(each.items) for each in run.unheard] == [b'"two"'] and set(run.decided) == set(run.asked)
 
 
 # -- round trips -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from assent.core import facts as f
 from assent.core.fold import check, fold
 from assent.core.run import Run, deadline, exhausted, overdue, owed, questions, status
-from assent.core.transcript import transcript
+from assent.core.transcript import news, transcript
 from assent.errors import IllegalFact
 from tests.core.support import (
     Path,
@@ -1083,6 +1083,57 @@ def test_a_hook_goes_through_the_same_table_and_holds_the_model() -> None:
     more(run, asked("h1", "q1"), approved("h1", "q1"), f.Started("h1"), finished("h1"))
     assert duties(run) == ["AskModel"]
     assert talk(run) == ["user: go"]
+
+
+def test_a_hook_says_what_it_had_heard_and_the_reply_may_have_heard_no_more() -> None:
+    run = play(began(), said("one"), replied(1), said("two"), said("three"))
+    for saw, fits in ((0, False), (1, True), (2, True), (3, True), (4, False)):
+        assert legal(run, proposed("h1", "hook", saw=saw)) == fits
+    more(run, proposed("h1", "hook", saw=2), asked("h1", "q1"), finished("h1", asked="q1"), said("four"))
+    assert [bytes(each.items) for each in run.news(2)] == [b'"two"'] and run.news(1) == []
+    assert [item["content"] for item in transcript(run, 2) if item["role"] == "user"] == ["one", "two"]
+    assert [item["content"] for item in news(run, 2)] == ["two"]
+    more(run, replied(2, text="to two"))
+    assert talk(run)[-4:] == ["user: two", "assistant: to two", "user: three", "user: four"]
+    assert duties(run) == ["AskModel"] and not legal(run, f.Concluded())
+
+
+def test_a_hook_may_ask_anew_what_a_hook_was_answered() -> None:
+    run = play(began(), said("go"), replied(1, "c1", "p1:agent"), asked("c1", "q1"), finished("c1", asked="q1"))
+    more(run, approved("p1"), branch("p1"), *under(("p1",), [proposed("h", "hook"), asked("h", "qb")]))
+    more(run, finished("h", asked="qb", path=("p1",)))
+    more(run, proposed("h1", "hook"), asked("h1", "q2"), finished("h1", asked="q2"), proposed("h2", "hook"))
+    more(run, asked("h2", "q3"), proposed("h3", "hook"))
+    assert legal(run, asked("h3", "q4", voids="q2"))
+    for other in ("", "q1", "q3", "q4", "qb", "nope"):  # of a tool, still open, elsewhere, or not there
+        assert not legal(run, asked("h3", "q4", voids=other))
+    assert not legal(run, asked("h2", "q4", replaces="q3", voids="q2")), "it has asked already"
+    more(run, approved("h3"))
+    assert not legal(run, asked("h3", "q4", voids="q2")), "nor does it ask anew once it may go on"
+
+
+def test_a_body_may_ask_anew_what_was_answered_last_and_nothing_else() -> None:
+    run = play(began(), said("go"), replied(1, "c1"), approved("c1"), f.Started("c1"))
+    assert not legal(run, asked("c1", "q1", "input", voids="q0"))
+    for number in (1, 2):
+        more(run, asked("c1", f"q{number}", "input"), answered("c1", f"q{number}", number), f.Started("c1", number + 1))
+    for kind, void, fits in (
+        ("input", "q2", True),
+        ("input", "q1", False),
+        ("doubt", "q2", False),
+        ("input", "", False),
+    ):
+        assert legal(run, asked("c1", "q3", kind, voids=void)) == fits
+    more(run, asked("c1", "q3", "input", voids="q2"))
+    assert not legal(run, asked("c1", "q4", "input", replaces="q3", voids="q1")), "it waits"
+    more(run, answered("c1", "q3", 3))
+    assert [bytes(answer.value) for _, answer in run.calls["c1"].answers] == [b"1", b"3"]
+    assert [run.decided[each].asked for each in ("q1", "q2", "q3")] == ["q1", "q2", "q3"], "who answered what is kept"
+
+
+def test_a_call_of_a_tool_that_is_new_voids_nothing() -> None:
+    run = play(began(), said(), proposed("h1", "hook"), asked("h1", "q1"), finished("h1", asked="q1"), replied(1, "c1"))
+    assert not legal(run, asked("c1", "q2", voids="q1")) and legal(run, asked("c1", "q2"))
 
 
 def test_a_refused_hook_says_nothing_to_the_model() -> None:

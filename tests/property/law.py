@@ -94,7 +94,8 @@ def _replied(ledger: Ledger, place: Place, fact: f.Replied) -> bool:
 def _proposed(ledger: Ledger, place: Place, fact: f.Proposed) -> bool:
     kind = fact.proposal.kind
     ends = place.concluding and not place.open() and place.said == place.heard and not place.began.live
-    return _fresh(place, (fact.proposal,)) and (kind == "hook" or (kind == "output" and ends))
+    fits = _fresh(place, (fact.proposal,)) and (fact.saw is None or place.heard <= fact.saw <= place.said)
+    return fits and (kind == "hook" or (kind == "output" and ends))
 
 
 def _concluded(ledger: Ledger, place: Place, fact: f.Concluded) -> bool:
@@ -157,7 +158,23 @@ def _asked(ledger: Ledger, place: Place, line: Line, fact: f.Asked) -> bool:
     else:
         arises = fact.replaces is None and fact.kind == "approval" and (unjudged(line) or ready(line))
     allowed = fact.allowed is None or (fact.allowed != () and set(fact.allowed) <= fits(line, fact.kind))
-    return arises and allowed and fact.id != "" and fact.id not in ledger.asked
+    return (
+        arises
+        and allowed
+        and (fact.voids is None or fact.voids in voidable(place, line, fact.kind))
+        and fact.id != ""
+        and fact.id not in ledger.asked
+    )
+
+
+def voidable(place: Place, line: Line, kind: str) -> list[str]:
+    """The questions that the code which asks now may have been answered for nothing: the last one of a body, and any
+    of the hooks before a hook that has not asked."""
+    if in_body(line):
+        return [question.id for question, _ in line.answers[-1:] if kind == "input"]
+    if line.call.kind != "hook" or not unjudged(line):
+        return []
+    return [id for one in place.lines.values() if one.call.kind == "hook" and one.done for id in one.asked]
 
 
 def _approved(ledger: Ledger, place: Place, line: Line, fact: f.Approved) -> bool:

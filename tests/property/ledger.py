@@ -45,6 +45,7 @@ class Line:
     proposal: tuple[str, str] = ("", "")
     fingerprint: str | None = None
     answers: list[tuple[f.Asked, f.Answered]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     steps: list[f.Stepped] = field(default_factory=list)
 
 
@@ -287,7 +288,12 @@ class Ledger:
         assert fact.replaces == (line.question.id if line.question else None)
         if fact.replaces is not None:
             self.decided.add(fact.replaces)
+        if fact.voids is not None:
+            assert fact.voids in self.decided, "only what was answered can be asked anew"
+            if line.running:
+                assert line.answers.pop()[0].id == fact.voids, "and in a body only the last of it"
         self.asked.append(fact.id)
+        line.asked.append(fact.id)
         line.judged, line.may_run, line.question = True, False, fact
         if fact.kind == "approval":
             assert not line.running, "what is running is not asked about as if it were not"

@@ -17,7 +17,7 @@ from msgspec import Raw
 from assent.core import facts as f
 from assent.core.run import CallState, owed, questions, status
 from tests.core.support import FACTS, KINDS, Path, asked, finished, js, said, snapshot
-from tests.property.law import FITS, fits
+from tests.property.law import FITS, fits, in_body, voidable
 from tests.property.ledger import Line
 from tests.property.truth import Journalled, refuses
 
@@ -194,6 +194,7 @@ class Machine(Journalled):
             finished(call, None, error="ValueError", path=path),
             self.question(chance, path, call, "doubt"),
             self.question(chance, path, call, "input"),
+            *[self.question(chance, path, call, "input", voids=old.id) for old, _ in state.answers[-1:]],
             f.Stepped(call, chance.choice(["a", "b", ""]), js(1), path=path),
             f.Left(call, state.attempt, chance.choice(["runtime", "probe"]), path=path),
             f.Guarded("tool_output", "g", call=call, path=path),
@@ -269,7 +270,15 @@ class Machine(Journalled):
     # -- whoever else has a say -------------------------------------------------------------------
 
     def meddle(self, chance: Random) -> None:
-        deeds = [self.ask_anew, self.make_void, self.accept_change, self.steer, self.steer, self.propose_hook]
+        deeds = [
+            self.ask_anew,
+            self.ask_otherwise,
+            self.make_void,
+            self.accept_change,
+            self.steer,
+            self.steer,
+            self.propose_hook,
+        ]
         deeds += [self.set_up, self.set_up, self.cancel, self.cancel, self.close, self.speak, self.speak]
         deeds += [self.propose_output, self.look_again, *[self.testify] * 4]
         for _ in range(chance.randint(1, 3)):
@@ -283,6 +292,16 @@ class Machine(Journalled):
             old = state.question
             self.put(self.question(chance, path, state.call.id, old.kind, replaces=old.id))
             assert not self.offer(f.Refused(state.call.id, "ana", old.id, at=self.tick(), path=path)), "it is not open"
+
+    def ask_otherwise(self, chance: Random) -> None:
+        """Code that asks, entered again, asks something else than was answered."""
+        lines = [(path, line) for path in self.living() for line in self.ledger.places[path].open()]
+        asks = [(path, line, "input" if in_body(line) else "approval") for path, line in lines]
+        asks = [each for each in asks if voidable(self.ledger.places[each[0]], *each[1:])]
+        if asks:
+            path, line, kind = chance.choice(asks)
+            void = chance.choice(voidable(self.ledger.places[path], line, kind))
+            self.put(self.question(chance, path, line.call.id, kind, voids=void))
 
     def make_void(self, chance: Random) -> None:
         """What was approved has changed."""
@@ -312,7 +331,9 @@ class Machine(Journalled):
     def propose_hook(self, chance: Random, path: Path | None = None) -> None:
         path = chance.choice(self.living()) if path is None else path
         id = f"c{len(self.run.at(path).calls) + 1}"
-        self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), path=path))
+        place = self.ledger.places[path]
+        saw = chance.choice([None, *range(place.heard, place.said + 1)])
+        self.put(f.Proposed(f.Call(id, "hook", 0, "hook"), chance.choice(ARGS[1:]), saw, path=path))
 
     def propose_output(self, chance: Random) -> None:
         """The reply is to be the output, whatever guardrails and hooks are still to say."""
@@ -429,9 +450,12 @@ class Machine(Journalled):
         return f.Replied(js(items), chance.choice(saw), tuple(calls), **where)
 
     def _any_proposed(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
+        place = self.ledger.places.get(where["path"])
+        saw = [None, None, *([place.heard - 1, place.heard, place.said, place.said + 1] if place else [])]
         return f.Proposed(
             f.Call(chance.choice([call, "e3", "e4", "e5", ""]), "t", 0, chance.choice([*KINDS, "output", "output"])),
             chance.choice(ARGS[1:]),
+            chance.choice(saw),
             **where,
         )
 
@@ -440,9 +464,14 @@ class Machine(Journalled):
         id = chance.choice(["", *[f"qe{self.now}"] * 4, *list(self.run.asked)[-2:]])
         replaces = self.asked_id(chance, call, where["path"])
         kind = chance.choice(get_args(f.QuestionKind))
-        return asked(
-            call, id, kind, allowed=allowed, args=chance.choice(ARGS), replaces=replaces, until=self.now, **where
-        )
+        more = {"args": chance.choice(ARGS), "replaces": replaces, "until": self.now, **where}
+        return asked(call, id, kind, allowed=allowed, voids=self.void_id(chance, call, where["path"]), **more)
+
+    def void_id(self, chance: Random, call: str, path: Path) -> str | None:
+        place = self.ledger.places.get(path)
+        line = place.lines.get(call) if place else None
+        mine = [question.id for question, _ in line.answers[-2:]] if line else []
+        return chance.choice([*[None] * 8, "", *mine, *list(self.run.asked)[-4:]])
 
     def _any_guarded(self, chance: Random, kind: Any, call: str, where: Any) -> Any:
         at = chance.choice(["input", "output", "tool_input", "tool_output"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from assent import InvalidDecision, ReplayMismatch, ToolContext, UsageError
+from assent import AlreadyDecided, InvalidDecision, ToolContext, UsageError
 from assent.errors import ThreadWaiting
 from assent.testing import call
 from assent.threads import (
@@ -175,19 +175,118 @@ async def test_a_hook_that_asks_about_a_call_is_answered_before_the_gate_asks() 
     assert ran == [("execute_sql", "b")] and len(requests(agent)) == 2
 
 
-async def test_a_hook_that_asks_something_else_is_stopped() -> None:
-    values = iter(["one", "two", "one"])
+async def test_a_hook_that_asks_something_else_is_asked_anew(caplog: pytest.LogCaptureFixture) -> None:
+    values = iter(["one", "two", "one", "one"])
+    answers: list[Any] = []
 
     @before_model
     def fickle(state: Any, runtime: Any) -> None:
-        interrupt(next(values))
+        answers.append(interrupt(next(values)))
 
     agent, _ = office("Hello.", middleware=[fickle])
-    await agent.ainvoke(say("hi"), thread())
-    with pytest.raises(ReplayMismatch):
-        await agent.ainvoke(Command(resume=1), thread())
-    assert requests(agent) == []
-    assert texts(await agent.ainvoke(None, thread()))[-1] == ("ai", "Hello.")
+    one = only(await agent.ainvoke(say("hi"), thread()))
+    two = only(await agent.ainvoke(Command(resume=1), thread()))
+    assert (two.value, answers, requests(agent)) == ("two", [], [])
+    again = only(await agent.ainvoke(Command(resume=2), thread()))
+    assert (again.value, answers) == ("one", []), "what was answered first counts for nothing, either"
+    with pytest.raises(AlreadyDecided):
+        await agent.ainvoke(Command(resume={one.id: 1}), thread())
+    assert texts(await agent.ainvoke(Command(resume=3), thread())) == [("human", "hi"), ("ai", "Hello.")]
+    assert answers == [3] and len([each for each in caplog.records if "must ask the same" in each.message]) == 2
+    question = await agent.store.question(f"q_{two.id}")
+    assert question.replaces == f"q_{one.id}" and "counts for nothing" in question.reason
+
+
+async def test_a_hook_that_asks_something_else_keeps_the_replies_and_the_answers_before() -> None:
+    asks = iter([["a"], ["a", "b"], ["a", "c"], ["a", "c"]])
+    seen: list[Any] = []
+
+    @wrap_model_call
+    def fickle(request: Any, handler: Any) -> Any:
+        first, *rest = next(asks)
+        interrupt(first)
+        response = handler(request)
+        seen.append([interrupt(each) for each in rest])
+        return response
+
+    agent, _ = office("Hello.", middleware=[fickle])
+    assert only(await agent.ainvoke(say("hi"), thread())).value == "a"
+    assert only(await agent.ainvoke(Command(resume=1), thread())).value == "b"
+    assert only(await agent.ainvoke(Command(resume=2), thread())).value == "c"
+    assert texts(await agent.ainvoke(Command(resume=3), thread()))[-1] == ("ai", "Hello.")
+    assert seen == [[3]] and len(requests(agent)) == 1
+
+
+async def test_a_hook_whose_first_question_changes_is_asked_all_of_them_again(tmp_path: Any) -> None:
+    first = "a"
+    seen: list[Any] = []
+
+    @before_model
+    def changing(state: Any, runtime: Any) -> None:
+        seen.append((interrupt(first), interrupt("b")))
+
+    async def answered(agent: Any, *answers: Any) -> Any:
+        for answer in answers:
+            result = await agent.ainvoke(Command(resume=answer), thread())
+        return result
+
+    with SqliteSaver(tmp_path / "t.db") as saver:
+        agent, _ = office(middleware=[changing], checkpointer=saver)
+        await agent.ainvoke(say("hi"), thread())
+        assert only(await answered(agent, 1)).value == "b"
+        first = "A"  # as new code would
+        agent, _ = office("Hello.", middleware=[changing], checkpointer=saver)
+        assert only(await answered(agent, 2)).value == "A"
+        assert only(await answered(agent, 3)).value == "b"
+        assert texts(await answered(agent, 4))[-1] == ("ai", "Hello.") and seen == [(3, 4)]
+
+
+async def test_a_tool_that_asks_something_else_is_asked_anew_and_can_be_left() -> None:
+    refs = iter(range(9))
+    got: list[Any] = []
+
+    def refer() -> str:
+        """Ask with a reference that is never the same."""
+        got.append(interrupt({"ref": next(refs)}))
+        return "done"
+
+    agent = create_agent(Paired([call("refer"), "Never mind."]), [refer], checkpointer=InMemorySaver())
+    shown = [only(await agent.ainvoke(given, thread())) for given in (say("go"), *[Command(resume="yes")] * 3)]
+    assert [each.value["ref"] for each in shown] == [0, 1, 2, 3] and len({each.id for each in shown}) == 4
+    result = await agent.ainvoke(say("stop"), thread(), on_pending="reject")
+    assert texts(result)[-1] == ("ai", "Never mind.") and got == []
+
+
+async def test_a_result_that_somebody_looks_at_first_is_kept_though_the_question_changes() -> None:
+    refs = iter(range(9))
+
+    @wrap_tool_call
+    def look(request: Any, handler: Any) -> Any:
+        result = handler(request)
+        interrupt({"ref": min(next(refs), 1), "shows": result.content})
+        return result
+
+    agent, ran = office(call("read_data"), "ok", middleware=[look])
+    assert only(await agent.ainvoke(say("go"), thread())).value["ref"] == 0
+    assert only(await agent.ainvoke(Command(resume="yes"), thread())).value["ref"] == 1
+    assert texts(await agent.ainvoke(Command(resume="yes"), thread()))[2] == ("tool", "rows of records")
+    assert ran == [("read_data", "records")]
+
+
+async def test_an_approval_of_what_middleware_made_of_a_call_is_not_one_of_something_else() -> None:
+    queries = iter(["b", "c", "c"])
+
+    @wrap_tool_call
+    def fickle(request: Any, handler: Any) -> Any:
+        request.tool_call["args"] = {"query": next(queries)}
+        return handler(request)
+
+    agent, ran = office(call("execute_sql", {"query": "a"}), "ok", middleware=[fickle])
+    for shown in "abc":
+        waiting = await agent.ainvoke(say("go") if shown == "a" else decide("approve"), thread())
+        assert only(waiting).value["action_requests"][0]["args"] == {"query": shown} and ran == []
+    await agent.ainvoke(decide("approve"), thread())
+    assert ran == [("execute_sql", "c")]
 
 
 async def test_a_hook_that_swallows_the_pause_waits_all_the_same() -> None:
@@ -212,11 +311,9 @@ async def test_what_a_hook_asks_cannot_be_rejected() -> None:
         await agent.ainvoke(say("no"), thread(), on_pending="reject")
     result = await agent.ainvoke(say("more"), thread(), on_pending="keep")
     assert only(result).value == "Well?"
-    assert texts(await agent.ainvoke(Command(resume=1), thread())) == [
-        ("human", "hi"),
-        ("human", "more"),
-        ("ai", "Hello."),
-    ]
+    result = await agent.ainvoke(Command(resume=1), thread())
+    assert texts(result) == [("human", "hi"), ("ai", "Hello."), ("human", "more")]
+    assert only(result).value == "Well?", "it is asked anew about what was said since"
 
 
 async def test_middleware_around_a_tool_may_ask() -> None:

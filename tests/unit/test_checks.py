@@ -10,7 +10,6 @@ import pytest
 from assent import (
     DefinitionChanged,
     DigestMismatch,
-    ReplayMismatch,
     RunHooks,
     Runner,
     RunState,
@@ -313,6 +312,5 @@ async def test_a_handoff_whose_body_asks_something_else_the_second_time_is_not_t
     result = await Runner.run(agent, "go")
     state = await reloaded(agent, result.to_state())
     state.respond(result.interruptions[0], "yes")
-    with pytest.raises(ReplayMismatch, match="Eve"):
-        await Runner.run(agent, state)
-    assert asked(other) == 0
+    result = await Runner.run(agent, state)
+    assert [item.question for item in result.interruptions] == ["To Eve?"] and asked(other) == 0

@@ -158,6 +158,8 @@ class Proposed(Fact, frozen=True):
 
     proposal: Call
     args: Raw
+    saw: int | None = None
+    """How many `Said` the hook had heard that asks."""
 
 
 class Concluded(Fact, frozen=True):
@@ -270,6 +272,8 @@ class Asked(Fact, frozen=True):
     fills: Raw = NOTHING
     due: int | None = None
     """When it is overdue. It goes on waiting; after `until` it does not."""
+    voids: str | None = None
+    """The question in whose place the code asks this one, entered again: the answer to that counts for nothing."""
 
 
 class Approved(Fact, frozen=True):

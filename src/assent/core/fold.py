@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from ..errors import IllegalFact
 from . import facts as f
-from .rules import ASKED, DELEGATED, DONE, NEXT, RUNNING, Phase, verdict_of
+from .rules import ASKED, DELEGATED, DONE, NEW, NEXT, RUNNING, Phase, verdict_of
 from .run import CallState, Run, Turn, ended, held, may_hand_off, spent
 
 
@@ -152,7 +152,11 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
         raise _illegal(root, fact, f"a question of kind {fact.kind!r} does not arise in {state.phase.name}")
     if fact.allowed is not None and not (fact.allowed and set(fact.allowed) <= set(state.answers_to(fact.kind))):
         raise _illegal(root, fact, f"{fact.allowed} are not all answers to a question of kind {fact.kind!r}")
+    if fact.voids is not None and not _may_void(root, run, state, fact):
+        raise _illegal(root, fact, f"{fact.voids!r} is not the last question that was answered here")
     if commit:
+        if fact.voids is not None:
+            state.answers = state.answers[:-1]
         if fact.replaces is not None:
             root.decided[fact.replaces] = fact
         root.asked[fact.id] = (fact.path, fact.call)
@@ -160,6 +164,17 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
         if fact.kind == "approval":
             state.digest, state.approval = fact.digest, None
             state.args, state.fills = fact.args or state.args, fact.fills or state.fills
+
+
+def _may_void(root: Run, run: Run, state: CallState, fact: f.Asked) -> bool:
+    """A body may ask anew what was answered last; a hook, each of whose questions is a call, what it asked before."""
+    if state.phase is RUNNING:
+        return fact.kind == "input" and bool(state.answers) and state.answers[-1][0].id == fact.voids
+    path, call = root.asked.get(fact.voids or "", (None, ""))
+    old = run.calls[call] if path == fact.path else None
+    if old is None or old.call.kind != "hook" or old.phase is not DONE:
+        return False
+    return state.call.kind == "hook" and state.phase is NEW
 
 
 def _answered(root: Run, run: Run, state: CallState, fact: f.Answered, commit: bool) -> None:
@@ -364,6 +379,8 @@ def _proposed(root: Run, run: Run, state: None, fact: f.Proposed, commit: bool) 
         raise _illegal(root, fact, f"the runtime does not propose a call of kind {kind!r}")
     if kind == "output" and (run.open or not run.concluding or run.unheard or run.live):
         raise _illegal(root, fact, "there is no final output to propose")
+    if fact.saw is not None and not run.said - len(run.unheard) <= fact.saw <= run.said:
+        raise _illegal(root, fact, f"it says it heard {fact.saw} inputs of {run.said}")
     _fresh(root, run, fact, (fact.proposal,))
     if commit:
         _add(run, fact, (fact.proposal,), fact.args)

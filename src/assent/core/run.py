@@ -199,6 +199,10 @@ class Run(Struct, eq=False):
             used.add(child.usage)
         return used
 
+    def news(self, saw: int) -> list[f.Said]:
+        """What the model has not answered of the first `saw` inputs."""
+        return self.unheard[: saw - (self.said - len(self.unheard))]
+
     def children(self) -> list[Run]:
         """The branches that calls of this run have opened, done ones too."""
         return [child for call in self.branches if (child := self.calls[call].child) is not None]

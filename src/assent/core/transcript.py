@@ -33,8 +33,8 @@ class Talk(Struct, eq=False):
     upto: int = 0
 
 
-def transcript(run: Run) -> list[Item]:
-    """Everything the model has to hear now. The list is the run's own: copy it to keep it."""
+def transcript(run: Run, saw: int | None = None) -> list[Item]:
+    """Everything the model has to hear now, or up to the input `saw`. The list is the run's own: copy it to keep it."""
     talk: Talk = run.talk or Talk([])
     run.talk = talk
     for entry in run.entries[talk.upto :]:
@@ -47,7 +47,7 @@ def transcript(run: Run) -> list[Item]:
     if not run.unheard:
         return talk.items
     heard = talk.items.copy()
-    for said in run.unheard:
+    for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
     return heard
 
@@ -60,8 +60,8 @@ def forget(run: Run) -> None:
             forget(state.child)
 
 
-def news(run: Run) -> list[Item]:
-    """What there is to hear since the model's last reply: outputs of its calls, and what was said."""
+def news(run: Run, saw: int | None = None) -> list[Item]:
+    """What there is to hear since the model's last reply: outputs of its calls, and what was said, as above."""
     out: list[Item] = []
     for entry in reversed(run.entries):
         if type(entry) is Turn and type(entry.reply) is f.Replied:
@@ -69,7 +69,8 @@ def news(run: Run) -> list[Item]:
             out[:0] = [output_item(state, text) for state, text in texts if text is not None]
             break
         out[:0] = entry_items(entry)
-    return out + [item for said in run.unheard for item in said_items(said)]
+    unheard = run.unheard if saw is None else run.news(saw)
+    return out + [item for said in unheard for item in said_items(said)]
 
 
 def entry_items(entry: Entry) -> list[Item]:

@@ -1,14 +1,15 @@
 """Inside a tool's body, or code around the model: questions that pause the run, and steps that happen once.
 
 A body that asks is entered again from the top for each answer. What it asked before is matched by
-order and digest: a body that asks something else the second time is stopped, for an answer to one
-question must never pass for an answer to another.
+order and digest, for an answer to one question must never pass for an answer to another. What is asked
+otherwise the second time is asked anew, or, if that might do something twice, the body is stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -27,6 +28,13 @@ from ..tools.function import in_thread, is_async
 from .blocking import Home
 from .journal import Journal
 from .value import output_json, question_json
+
+log = logging.getLogger("assent")
+
+OURS = "assent:"
+"""How the names of steps begin that the runtime takes itself."""
+ANEW = " this where something else was asked, and answered, before; that answer counts for nothing."
+"""Why somebody is asked, after who asks, where code asks otherwise than it did."""
 
 
 class Paused(BaseException):
@@ -110,17 +118,20 @@ class Body:
             }
         )
         number, self._asks = self._asks, self._asks + 1
+        before: f.Asked | None = None
         if number < len(self._state.answers):
-            asked, answered = self._state.answers[number]
-            if asked.digest != shown:
+            before, answered = self._state.answers[number]
+            if before.digest == shown:
+                return typed(schema, decode(answered.value))
+            if not self._may_ask_anew(number):
                 self.mismatch = ReplayMismatch(
                     f"Tool {self._state.tool!r} asked {bytes(prompt).decode():.80} where it had asked "
-                    f"{bytes(asked.prompt).decode():.80} before its answers came. A body that asks must ask the "
+                    f"{bytes(before.prompt).decode():.80} before its answers came. A body that asks must ask the "
                     "same, in the same order, each time it is entered; wrap what may differ in ctx.step."
                 )
                 raise Paused
-            return typed(schema, decode(answered.value))
-        why, now = f"{self._state.tool} asks.", self._journal.now()
+            _warn(f"Tool {self._state.tool!r}", before)
+        why, now = f"{self._state.tool} asks{ANEW if before is not None else '.'}", self._journal.now()
         self.pending = f.Asked(
             self._state.call.id,
             new_id("q"),
@@ -131,10 +142,17 @@ class Body:
             schema=shape,
             until=self.deadline.until(now) if self.deadline is not None else None,
             due=self.deadline.due(now) if self.deadline is not None else None,
+            voids=before.id if before is not None else None,
             at=now,
             path=self.path,
         )
         raise Paused
+
+    def _may_ask_anew(self, number: int) -> bool:
+        """Whether no entry ever got past this question, and no step was taken: a body that asks otherwise than before
+        may be on another way, where its steps would stand for others."""
+        steps = self._begun or any(not step.name.startswith(OURS) for step in self._state.steps)
+        return number == len(self._state.answers) - 1 and not steps
 
     def _still_goes(self) -> None:
         """A body that caught `Paused` and went on gets no further than its next ask or step."""
@@ -220,34 +238,41 @@ class Hook:
 
     Its question leaves the model's replies so far in the journal. Entered again, it gets those, and the answers that
     were given since the model's last recorded reply, by their order: so the model is not asked again, and an answer is
-    to what was asked.
+    to what was asked. It hears what it heard when it was entered first; what was said since is for the next reply.
     """
 
-    __slots__ = ("_asks", "_calls", "_fresh", "_journal", "_replies", "mismatch", "path", "pending")
+    __slots__ = ("_asks", "_calls", "_journal", "_replies", "path", "pending", "saw")
 
-    def __init__(self, journal: Journal, path: tuple[str, ...]) -> None:
+    def __init__(self, journal: Journal, path: tuple[str, ...], saw: int) -> None:
         self._journal = journal
         self.path = path
-        self._calls = _hook_calls(journal.run.at(path))
-        self._replies = [reply for state in self._calls for reply in decode(state.args)["replies"]]
-        self._fresh: list[Any] = []
+        run = journal.run.at(path)
+        first = asked_at(run)
+        self.saw = saw if first is None else first
+        """How many inputs it hears."""
+        self._calls = _hook_calls(run)
+        self._replies: list[Any] = []
+        """What the model has replied since the last question."""
         self._asks = 0
         self.pending: tuple[f.Proposed, f.Asked] | None = None
         """The question that the hook left with."""
-        self.mismatch: ReplayMismatch | None = None
 
     def still_goes(self) -> None:
         """A hook that caught `Paused` and went on gets no further."""
-        if self.pending is not None or self.mismatch is not None:
+        if self.pending is not None:
             raise Paused
 
     def replied(self) -> Any:
         """What the model replied at this point before the hook was left; None if it was not asked yet."""
-        return self._replies.pop(0) if self._replies else None
+        kept = decode(self._calls[self._asks].args)["replies"] if self._asks < len(self._calls) else ()
+        if len(self._replies) >= len(kept):
+            return None
+        self._replies.append(kept[len(self._replies)])
+        return self._replies[-1]
 
     def keep(self, reply: Any) -> None:
         """Keep a reply, as JSON, in case that the hook is left."""
-        self._fresh.append(reply)
+        self._replies.append(reply)
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """The person's answer, or out of the hook until there is one."""
@@ -257,47 +282,65 @@ class Hook:
         place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number}
         shown = digest({**place, "prompt": bytes(prompt).decode(), "schema": bytes(shape).decode() if shape else None})
         self._asks = number + 1
+        before: f.Asked | None = None
         if number < len(self._calls):
-            return typed(schema, self._answer(self._calls[number], shown, prompt))
+            before, outcome = self._calls[number].question, self._calls[number].outcome
+            if before is not None and before.digest == shown and type(outcome) is f.Finished:
+                self._replies = []
+                return typed(schema, decode(outcome.output))
+            _warn("The code around the model", before)
         now, call = self._journal.now(), f"c{len(run.calls) + 1}"
-        args = output_json({"replies": self._fresh})[0]
+        args = output_json({"replies": self._replies})[0]
         self.pending = (
-            f.Proposed(f.Call(call, "interrupt", 0, "hook"), args, at=now, path=self.path),
+            f.Proposed(f.Call(call, "interrupt", 0, "hook"), args, self.saw, at=now, path=self.path),
             f.Asked(
                 call,
                 new_id("q"),
-                "The code around the model asks.",
+                f"The code around the model asks{ANEW if before is not None else '.'}",
                 shown,
                 allowed=("respond",),
                 prompt=prompt,
                 schema=shape,
+                voids=before.id if before is not None else None,
                 at=now,
                 path=self.path,
             ),
         )
         raise Paused
 
-    def _answer(self, state: CallState, shown: str, prompt: Raw) -> Any:
-        asked, outcome = state.question, state.outcome
-        if asked is None or asked.digest != shown or type(outcome) is not f.Finished:
-            was = bytes(asked.prompt).decode() if asked is not None else ""
-            self.mismatch = ReplayMismatch(
-                f"The code around the model asked {bytes(prompt).decode():.80} where it had asked {was:.80} before its "
-                "answers came. It must ask the same, in the same order, each time it is entered."
-            )
-            raise Paused
-        return decode(outcome.output)
+
+def asked_at(run: Run) -> int | None:
+    """How many inputs the code around the model had heard when it first asked since the last reply; None if it did not,
+    or if it is not known."""
+    calls = _hook_calls(run)
+    reply = calls[0].turn.reply if calls else None
+    return reply.saw if reply is not None else None
 
 
 def _hook_calls(run: Run) -> list[CallState]:
-    """What hooks asked since the model last replied."""
+    """What hooks asked since the model last replied, as far as it stands: what is asked anew ends all from there on."""
     found: list[CallState] = []
     for entry in reversed(run.entries):
         if type(entry) is Turn:
             if type(entry.reply) is f.Replied:
                 break
-            found += [state for state in entry.calls if state.call.kind == "hook"]
-    return found[::-1]
+            found += [state for state in entry.calls if state.call.kind == "hook" and state.question is not None]
+    standing: list[CallState] = []
+    for state in reversed(found):
+        void = state.question.voids if state.question is not None else None
+        upto = (n for n, old in enumerate(standing) if old.question is not None and old.question.id == void)
+        standing = [*standing[: next(upto, None)], state]
+    return standing
+
+
+def _warn(who: str, before: f.Asked | None) -> None:
+    """Tell the developer, who may not look at the questions that people are asked."""
+    log.warning(
+        "%s asked something else than before its answers came: it is asked anew, and the answer to question %s counts "
+        "for nothing. Code that asks must ask the same, in the same order, each time it is entered",
+        who,
+        before.id if before is not None else None,
+    )
 
 
 def _prompt(question: Any) -> Raw:

@@ -49,7 +49,8 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     model, hook = _model(driver, agent), None
     within = getattr(model, "within", None)
     if within is not None:  # a model with hooks around it, which want to know the run that they are in
-        hook = Hook(driver.journal, path)
+        hook = Hook(driver.journal, path, effect.saw)
+        effect = f.AskModel(None, path, hook.saw)
         model = within(driver, hook)
     box = toolbox_of(agent)
     _define(driver, run, agent, box.tools, path)
@@ -58,7 +59,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     if callable(told):
         made = told(driver.ctx, agent)
         told = await made if inspect.isawaitable(made) else made
-    request = _request(driver, run, agent, told, offer)
+    request = _request(driver, run, agent, told, offer, effect.saw)
     if hooked:
         await driver.audience.tell(
             driver.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
@@ -80,19 +81,17 @@ async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelRespons
     try:
         reply = await work
     except BaseException:
-        if (hook.pending is None and hook.mismatch is None) or driver.stopping():
+        if hook.pending is None or driver.stopping():
             raise
     finally:
         HERE.reset(before)
-    if hook.mismatch is not None:
-        raise hook.mismatch
     if hook.pending is not None:  # whatever the hook did with `Paused`, it asked and has no answer
         driver.journal.append(hook.pending)
         return None
     return reply
 
 
-def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox) -> ModelRequest:
+def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox, saw: int) -> ModelRequest:
     settings, given = agent.model_settings, driver.config.model_settings
     if given is not None:
         settings = settings.resolve(given)
@@ -102,7 +101,7 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
             settings = replace(settings, tool_choice=None)
     kept = run.began.conversation if run.began is not None else None
     if not kept:
-        heard = _heard(run, transcript)
+        heard = _heard(run, transcript, saw)
         if driver.past and run is driver.journal.run and not any(_filtered(entry) for entry in run.entries):
             heard = [*driver.past, *heard]
         return ModelRequest(told, heard, offer.specs, _output(agent), settings)
@@ -112,7 +111,7 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
     known = conversation is not None or chain is not None
     if not known:  # the provider has nothing of this run, and at most what was before it
         chain = kept.get("previous")
-    heard = _heard(run, news if known else transcript)
+    heard = _heard(run, news if known else transcript, saw)
     return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation)
 
 
@@ -121,9 +120,9 @@ def _filtered(entry: Entry) -> bool:
     return type(entry) is f.HandedOff and bool(entry.history)
 
 
-def _heard(run: Run, hear: Callable[[Run], list[Item]]) -> list[Item]:
+def _heard(run: Run, hear: Callable[[Run, int], list[Item]], saw: int) -> list[Item]:
     try:
-        return hear(run)
+        return hear(run, saw)
     except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 

@@ -91,7 +91,7 @@ class Projection:
                 at=began + fact.at,
                 until=None if fact.until is None else began + fact.until,
                 due=None if fact.due is None else began + fact.due,
-                replaces=fact.replaces,
+                replaces=fact.replaces or fact.voids,
                 evidence=item.evidence,
             )
         )

@@ -18,9 +18,10 @@ from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
-from ..core.run import CallState, Run, Turn
+from ..core.run import CallState, Entry, Run, Turn
 from ..core.transcript import MARK, Item, content_text, kept_items, output_text, provider_id, unmarked
 from ..errors import InvalidInput
+from ..runtime.asking import asked_at
 from ..runtime.history import accepted
 
 ToolCall = dict[str, Any]
@@ -149,19 +150,35 @@ def messages_of(runs: Iterable[Run]) -> list[Message]:
     return out
 
 
-def run_messages(run: Run) -> list[Message]:
-    """The conversation of one run; what the model has not heard yet comes last."""
+def run_messages(run: Run, saw: int | None = None, last: Turn | None = None) -> list[Message]:
+    """The conversation of one run; what the model has not heard yet, all or of the first `saw` inputs, comes last.
+
+    With a `last` turn it is as it was when that reply was made, without what its calls gave.
+    """
     out: list[Message] = []
-    id = run.id
-    for number, entry in enumerate([*run.entries, *run.unheard]):
+    id, unheard, asked = run.id, run.unheard if saw is None else run.news(saw), asked_at(run)
+    upto = len(unheard if asked is None else run.news(asked))
+    reply = None  # which is being made, and will stand before what was said since
+    for number, entry in enumerate([*entries_of(run), *unheard[:upto], reply, *unheard[upto:]]):
         if type(entry) is Turn:
-            out += turn_messages(entry, f"{id}.{number}")
+            out += turn_messages(entry, f"{id}.{number}", outputs=entry is not last)
+            if entry is last:
+                break
         elif type(entry) is f.Said:
             out += messages_from(kept_items(entry), f"{id}.{number}")
     return out
 
 
-def turn_messages(turn: Turn, id: str) -> list[Message]:
+def entries_of(run: Run) -> list[Entry]:
+    """The entries that messages are made of and numbered by: all but the questions of hooks."""
+    return [entry for entry in run.entries if not _is_question(entry)]
+
+
+def _is_question(entry: Entry) -> bool:
+    return type(entry) is Turn and type(entry.reply) is f.Proposed and entry.reply.proposal.kind == "hook"
+
+
+def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
     """A reply, and the outputs of its calls so far."""
     reply = turn.reply
     if type(reply) is not f.Replied:
@@ -175,7 +192,7 @@ def turn_messages(turn: Turn, id: str) -> list[Message]:
             "output_tokens": used.output_tokens,
             "total_tokens": used.total_tokens,
         }
-    for state in turn.calls:
+    for state in turn.calls if outputs else ():
         made = tool_message(state, id)
         if made is not None:
             out.append(made)

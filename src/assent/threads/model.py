@@ -31,11 +31,13 @@ from .message import (
     ai_message,
     alike,
     call_item,
+    entries_of,
     items_of,
     listed,
     message,
     messages_of,
     numbered,
+    run_messages,
 )
 from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
 from .scene import Runtime, State, runtime_in
@@ -118,8 +120,8 @@ class Asking:
         run = driver.run_at(hook.path)
         self.tools = list(driver.cast.seat(run.agent).tools.values())
         self.first = run.turns == 0
-        self.id = f"{run.id}.{len(run.entries) + len(run.unheard)}"
-        self.heard = messages_of([run] if hook.path else [*driver.before, run])
+        self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
+        self.heard = [*messages_of(() if hook.path else driver.before), *run_messages(run, hook.saw)]
         self.made: list[Message] = []
         """What is said in this asking, by hooks and by the model."""
         self.raw: dict[str, list[Item]] = {}

@@ -127,7 +127,7 @@ def interrupt(value: Any) -> Any:
     """Ask a person, from inside a tool or a middleware, and return the answer.
 
     The run pauses here. After the answer the tool or the hook is entered again from the top, and each `interrupt` that
-    has its answer returns it at once: do nothing before it that may not happen twice.
+    has its answer returns it at once: do nothing before it that may not happen twice, and ask the same each time.
     """
     asks = HERE.get()
     if asks is None:

@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from ..context import RunContextWrapper
 from ..errors import Conflict
+from ..runtime.asking import HERE, Body
 from ..store.store import Store
 from ..tools.tool import Tool
-from .message import messages_of
+from .message import messages_of, run_messages
 
 if TYPE_CHECKING:
     from ..runtime.control import RunControl
@@ -84,10 +85,18 @@ def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
     return driver
 
 
-def state_in(ctx: RunContextWrapper[Any], path: tuple[str, ...] = ()) -> State:
-    """The state of the thread, or of an agent inside it."""
+def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:
+    """The state of the thread; of the agent, if a body is given, whose call it is.
+
+    In a body it is the state that the call was made in, each time that it is entered: what other calls have given since
+    is not in it, or code that shows it to a person would ask something else once there is an answer.
+    """
     driver = driver_of(ctx)
-    return {"messages": messages_of([driver.run_at(path)] if path else [*driver.before, driver.journal.run])}
+    path, here = body.path if body is not None else (), body or HERE.get()
+    run, last = driver.run_at(path), None
+    if isinstance(here, Body) and here._journal is driver.journal:
+        last = run.calls[(*here.path, here._state.call.id)[len(path)]].turn
+    return {"messages": [*messages_of(() if path else driver.before), *run_messages(run, last=last)]}
 
 
 def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:

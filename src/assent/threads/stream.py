@@ -15,7 +15,7 @@ from ..core.transcript import MARK, Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
-from .message import AIMessage, AIMessageChunk, messages_of, tool_message, turn_messages
+from .message import AIMessage, AIMessageChunk, entries_of, messages_of, tool_message, turn_messages
 from .pause import PrefixAt, interrupts
 
 Mode = Literal["updates", "messages", "values", "custom"]
@@ -130,7 +130,7 @@ class ThreadStream(RunResultStreaming):
 
     def _id(self, turn: Turn) -> str:
         run = self._driver.journal.run
-        number = next(n for n in range(len(run.entries) - 1, -1, -1) if run.entries[n] is turn)
+        number = next(n for n, entry in enumerate(entries_of(run)) if entry is turn)
         return f"{run.id}.{number}"
 
     def _values(self) -> None:

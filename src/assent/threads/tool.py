@@ -126,7 +126,7 @@ class Entry:
         ctx = self.ctx
         args = parse_object(self.body.arguments())  # a copy: it may be changed
         call = {"name": self.tool.name, "args": args, "id": ctx.call_id, "type": "tool_call"}
-        state = functools.partial(state_in, ctx, self.body.path)
+        state = functools.partial(state_in, ctx, self.body)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
         try:
             given = await nested(self.tool.hooks, self._handle)(request)
