@@ -31,6 +31,12 @@ def test_the_names_of_the_vocabulary_are_there() -> None:
     assert callable(assent.threads.interrupt)
 
 
+def test_no_module_has_the_name_of_something_that_is_imported_from_langchain() -> None:
+    assert not {"tool", "interrupt_on", "create_agent"} & {
+        name for name, value in vars(assent.threads).items() if isinstance(value, types.ModuleType)
+    }
+
+
 def test_assent_does_not_load_it_and_it_loads_no_database() -> None:
     code = "import sys, assent; print('assent.threads' in sys.modules)"
     assert python(code).stdout.strip() == "False"

@@ -219,6 +219,18 @@ async def test_the_system_prompt_may_be_changed_as_a_message(given: Any) -> None
     assert requests(agent)[0].instructions == (given and "Be brief.")
 
 
+@pytest.mark.parametrize("changes", [{"tool": None}, {"name": "read_data"}])
+async def test_another_tool_is_chosen_by_its_name_alone(changes: Any) -> None:
+    @wrap_tool_call
+    def other(request: Any, handler: Any) -> Any:
+        return handler(request.override(**changes))
+
+    agent, ran = office(call("read_data"), "ok", middleware=[other])
+    with pytest.raises(UsageError, match="that could be changed; it has tool_call, state, runtime"):
+        await agent.ainvoke(say("a"), thread())
+    assert ran == []
+
+
 async def test_what_a_request_does_not_have_cannot_be_changed() -> None:
     @wrap_model_call
     def other(request: Any, handler: Any) -> Any:

@@ -22,7 +22,7 @@ from .pause import PREFIX
 from .policy import HumanInTheLoopMiddleware, ThreadedAgent
 from .saver import store_of
 from .schema import ContextSchema
-from .tool import wrapped
+from .wrapping import wrapped
 
 
 def create_agent(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ..context import RunContextWrapper
-from ..errors import Conflict
+from ..errors import Conflict, UsageError
 from ..runtime.asking import HERE, Body
 from ..store.store import Store
 from ..tools.tool import Tool
@@ -71,9 +71,15 @@ class ToolCallRequest:
         return self._state
 
     def override(self, **changes: Any) -> ToolCallRequest:
-        """The same request with another `tool_call`, or other parts."""
-        parts = {"tool_call": self.tool_call, "tool": self.tool, "state": self._state, "runtime": self.runtime}
-        return ToolCallRequest(**{**parts, **changes})
+        """The same request with another `tool_call`, `state` or `runtime`. Which tool runs, its name says."""
+        parts = {"tool_call": self.tool_call, "state": self._state, "runtime": self.runtime}
+        other = sorted(changes.keys() - parts.keys())
+        if other:
+            raise UsageError(
+                f"A request to run a tool has no {other[0]!r} that could be changed; it has {', '.join(parts)}. For "
+                "another tool of the agent's, change the name in tool_call."
+            )
+        return ToolCallRequest(tool=self.tool, **{**parts, **changes})
 
 
 def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
