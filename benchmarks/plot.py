@@ -29,6 +29,8 @@ COLOURS = {
     "assent-threads-sqlite": "#d55e00",
     "assent-threads-postgres": "#d55e00",
     "bare-sqlite": "#666666",
+    "bare-threads-sqlite": "#666666",
+    "bare-threads-postgres": "#666666",
 }
 UNKNOWN = "#999999"
 
