@@ -255,8 +255,8 @@ class ThreadAgent:
         if run.open and (waiting := interrupts(run, self._prefix)):
             if self.store is None:
                 raise UsageError(
-                    f"The agent {self.agent.name!r} waits for {waits_for(run)}, and nobody can answer: give create_agent "
-                    "a checkpointer. If a tool of another agent runs it, give that agent agent.as_tool() in the tool's "
+                    f"The agent {self.agent.name!r} waits for {waits_for(run)}, and nobody can answer: give it a "
+                    "checkpointer. If a tool of another agent runs it, give that agent agent.as_tool() in the tool's "
                     "place: what it asks comes up there."
                 )
             state["__interrupt__"] = waiting
