@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assent import UsageError
+from assent import UsageError, function_tool
 from assent.errors import InvalidArguments
 from assent.testing import call
 from assent.threads import (
@@ -70,6 +70,17 @@ async def test_a_result_that_middleware_loses_is_not_told_as_a_failure(around: A
     assert ran == [("execute_sql", "DROP")]
     assert said[2][1].startswith(LOST) and said[3] == ("ai", "ok")
     assert (await journal(agent)).count("Finished") == 1
+
+
+@pytest.mark.parametrize("told", [None, lambda ctx, error: "sorry"], ids=["raised", "worded"])
+async def test_a_result_that_is_lost_is_told_whatever_the_tool_says_of_failures(told: Any) -> None:
+    @function_tool(failure_error_function=told)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    agent = create_agent(Paired([call("pay"), "ok"]), [pay], middleware=[forgetful], checkpointer=InMemorySaver())
+    assert (await left(agent, say("go"), "it gave None"))[2][1].startswith(LOST)
 
 
 async def test_a_handler_that_is_not_awaited_has_not_run() -> None:

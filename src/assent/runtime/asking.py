@@ -67,6 +67,7 @@ class Body:
         "mismatch",
         "path",
         "pending",
+        "raised",
         "ran",
     )
 
@@ -88,7 +89,9 @@ class Body:
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
         self.ran = False
-        """Whether the code around it has what it gave."""
+        """Whether the code around it has what it gave,"""
+        self.raised: Exception | None = None
+        """or else what it raised."""
 
     def _identity(self) -> dict[str, Any]:
         return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}

@@ -60,11 +60,12 @@ def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
     if isinstance(error, Failed):
         return str(error)
     body: Body = ctx._asking  # type: ignore[attr-defined]
-    if body.ran and is_fault(error):
+    fault = is_fault(error)
+    if fault and body.ran:
         return LOST
     if function is None:
         raise error
-    return function(ctx, error)
+    return function(ctx, body.raised or error if fault else error)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -172,6 +173,7 @@ class Entry:
             self.ran.discard(name)
             return self._message(name, str(error), "error")
         except Exception as error:
+            self.body.raised = error
             self._keep(step, number, {"failed": worded(error)})
             raise
         self.body.ran = True

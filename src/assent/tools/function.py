@@ -83,10 +83,16 @@ class FunctionTool(Tool):
             args = [ctx, *args]
         if not self.awaits:
             value = await in_thread(functools.partial(self.function, *args, **kwargs))
-            return await value if inspect.isawaitable(value) else value
+            return await _awaited(value)
+        if self.timeout is None:
+            return await _awaited(await self.function(*args, **kwargs))
         async with asyncio.timeout(self.timeout):
-            value = await self.function(*args, **kwargs)
-            return await value if inspect.isawaitable(value) else value
+            return await _awaited(await self.function(*args, **kwargs))
+
+
+async def _awaited(value: Any) -> Any:
+    """What a body gave, which may have left it to us to await it."""
+    return await value if inspect.isawaitable(value) else value
 
 
 @overload
