@@ -684,6 +684,20 @@ async def test_steps_of_one_name_are_told_apart_by_their_order(is_async: bool) -
     assert did == [0, 1, 2, 3]
 
 
+@both
+@pytest.mark.parametrize("name", ["", 7, "assent:instead", "assent:ran:c1"])
+async def test_a_step_needs_a_name_that_is_not_the_runtimes(is_async: bool, name: Any) -> None:
+    async def work(ctx: ToolContext[Any]) -> str:
+        return str(await ctx.step(name, lambda: "forged"))
+
+    def work_sync(ctx: ToolContext[Any]) -> str:
+        return str(ctx.step_sync(name, lambda: "forged"))
+
+    tool = function_tool(name_override="work")(work if is_async else work_sync)
+    with pytest.raises(UsageError, match="A step needs a name|are the runtime's"):
+        await Runner.run(scripted(call("work"), "done", tools=[tool]), "go")
+
+
 async def test_steps_of_one_name_at_the_same_time_keep_their_own_values() -> None:
     second_is_done = asyncio.Event()
     got: list[Any] = []

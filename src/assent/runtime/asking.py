@@ -165,6 +165,8 @@ class Body:
     def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
         if type(name) is not str or not name or not holds(name):
             raise UsageError(f"A step needs a name, got {name!r:.80}.")
+        if name.startswith(OURS):
+            raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
         self._still_goes()
         number = self._steps.get(name, 0)
         self._steps[name] = number + 1
