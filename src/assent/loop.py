@@ -30,7 +30,11 @@ def begun(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
         awaited = work.send(None)
     except StopIteration:
         return None
-    return _rest(work, awaited)
+    return _left(work, awaited)
+
+
+async def _left(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    await _rest(work, awaited)  # which is a generator, and since Python 3.12 no task takes one
 
 
 @types.coroutine

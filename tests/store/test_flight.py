@@ -15,6 +15,7 @@ import pytest
 
 from assent.core import facts as f
 from assent.errors import Overtaken, StoreFailed
+from assent.runtime.blocking import block
 from assent.store import PostgresStore, SavedContext
 from assent.store.packing import LARGE
 from assent.store.sql import pool as pooling
@@ -74,6 +75,14 @@ async def under_way(work: Any, url: str, holder: psycopg.Connection[Any]) -> asy
     return task
 
 
+@contextmanager
+def all_but_one(store: PostgresStore) -> Iterator[None]:
+    """Leave the store with the one connection that is in use."""
+    link = store._server._pool.take()
+    yield
+    store._server._pool.give(link)
+
+
 def end(url: str, which: str = "usename = current_user") -> None:
     """End the connections of this place of which this is true, and wait until they are gone."""
     with behind(url) as connection:
@@ -122,7 +131,7 @@ async def test_a_loop_that_cannot_watch_sockets_has_it_done_by_the_lane(
     def cannot(*given: Any) -> None:
         raise NotImplementedError
 
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await known(store)
         flights.clear()
         with monkeypatch.context() as patch:
@@ -136,7 +145,7 @@ async def test_a_loop_that_cannot_watch_sockets_has_it_done_by_the_lane(
 async def test_what_is_to_be_waited_for_first_is_waited_for_on_the_lane(
     url: str, flights: list[Flight], moment: str
 ) -> None:
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script, server = await known(store), store._server
         flights.clear()
         if moment == "the clock is stale":
@@ -235,7 +244,7 @@ async def test_values_that_do_not_fit_the_socket_are_sent_and_read_piece_by_piec
 
 
 async def test_many_who_wait_for_few_connections_are_all_served(url: str) -> None:
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         scripts = [await known(store, f"r{number}") for number in range(4)]
 
         async def work(script: Script) -> int:
@@ -248,8 +257,8 @@ async def test_many_who_wait_for_few_connections_are_all_served(url: str) -> Non
 
 
 def test_those_who_wait_for_a_connection_come_before_those_who_do_not() -> None:
-    pool = Pool(1, lambda: Idle())  # type: ignore[arg-type,return-value]
-    one, taken, done = pool.take(), threading.Event(), threading.Event()
+    pool = Pool(2, lambda: Idle())  # type: ignore[arg-type,return-value]
+    one, two, taken, done = pool.take(), pool.take(), threading.Event(), threading.Event()
 
     def wait() -> None:
         link = pool.take()
@@ -266,8 +275,10 @@ def test_those_who_wait_for_a_connection_come_before_those_who_do_not() -> None:
     assert taken.wait(30)
     done.set()
     thread.join(30)
-    assert pool.spare() is one
-    assert pool.spare() is None
+    pool.give(two)
+    assert pool.spare() is two
+    assert pool.spare() is None, "the last is left for those who can wait"
+    assert pool.take() is one
 
 
 # -- whoever waits goes --------------------------------------------------------------------------------
@@ -276,7 +287,7 @@ def test_those_who_wait_for_a_connection_come_before_those_who_do_not() -> None:
 async def test_a_change_that_nobody_waits_for_any_more_is_written_and_confuses_nobody(
     url: str, flights: list[Flight]
 ) -> None:
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await known(store)
         flights.clear()
         with held(url) as holder:
@@ -296,7 +307,7 @@ async def test_what_is_not_wholly_sent_when_whoever_waits_goes_is_sent_to_its_en
     url: str, flights: list[Flight], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(appending, "LIGHT", 2**30)
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await known(store)
         await script.write(f.Said(js("x" * 2 * LARGE)))
         flights.clear()
@@ -306,6 +317,9 @@ async def test_what_is_not_wholly_sent_when_whoever_waits_goes_is_sent_to_its_en
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        for thread in threading.enumerate():
+            if thread.name == "assent-store-finish":
+                await asyncio.to_thread(thread.join, 30)
         await script.write(MORE)
         assert len((await store.read("r1")).facts) == script.seq == 8
 
@@ -325,7 +339,7 @@ async def test_whoever_goes_when_the_answer_comes_leaves_nothing_behind(
 
     wrong: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await known(store)
         monkeypatch.setattr(Flight, "_end", cancelled)
         task = asyncio.ensure_future(script.write(MORE))
@@ -339,7 +353,7 @@ async def test_whoever_goes_when_the_answer_comes_leaves_nothing_behind(
 def test_a_loop_that_ends_while_it_waits_leaves_a_connection_that_others_can_use(
     url: str, flights: list[Flight]
 ) -> None:
-    store = PostgresStore(url, upgrade=True, pool_size=1)
+    store = PostgresStore(url, upgrade=True, pool_size=2)
     script = asyncio.run(known(store))
     flights.clear()
     with held(url) as holder:
@@ -350,7 +364,8 @@ def test_a_loop_that_ends_while_it_waits_leaves_a_connection_that_others_can_use
         asyncio.run(begin())
         holder.commit()
     assert len(flights) == 1
-    assert len(asyncio.run(asyncio.wait_for(store.read("r1"), 30)).facts) == script.seq == 6
+    with all_but_one(store):
+        assert len(asyncio.run(asyncio.wait_for(store.read("r1"), 30)).facts) == script.seq == 6
     asyncio.run(store.close())
 
 
@@ -358,7 +373,7 @@ def test_a_loop_that_is_closed_and_forgets_what_it_waits_for_does_not_keep_the_c
     url: str, flights: list[Flight], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pooling, "GLANCE", 0.01)
-    store = PostgresStore(url, upgrade=True, pool_size=1)
+    store = PostgresStore(url, upgrade=True, pool_size=2)
     script = asyncio.run(known(store))
     flights.clear()
     with held(url) as holder:
@@ -368,7 +383,8 @@ def test_a_loop_that_is_closed_and_forgets_what_it_waits_for_does_not_keep_the_c
         loop.close()
         holder.commit()
     assert len(flights) == 1
-    assert len(asyncio.run(asyncio.wait_for(store.read("r1"), 30)).facts) == script.seq == 6
+    with all_but_one(store):
+        assert len(asyncio.run(asyncio.wait_for(store.read("r1"), 30)).facts) == script.seq == 6
     assert not task.done()
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     asyncio.run(store.close())
@@ -384,7 +400,7 @@ async def test_where_no_thread_is_to_be_had_a_connection_that_was_left_is_closed
             raise RuntimeError("can't start new thread")
         start(self)
 
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await known(store)
         with held(url) as holder:
             task = await under_way(script.write(MORE), url, holder)
@@ -450,7 +466,7 @@ async def test_what_would_need_a_thread_of_a_store_that_was_closed_says_so(url: 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_a_forked_child_sends_nothing_on_its_parents_connections(url: str, flights: list[Flight]) -> None:
-    store = PostgresStore(url, upgrade=True, pool_size=1)
+    store = PostgresStore(url, upgrade=True, pool_size=2)
     asyncio.run(known(store))
     flights.clear()
     child = os.fork()
@@ -543,7 +559,7 @@ async def test_a_statement_that_the_server_gives_up_says_so_and_the_connection_i
     impatient = url.replace("options=", "options=-cstatement_timeout%3D300%20")
     async with made(url) as store:
         await known(store)
-    async with PostgresStore(impatient, pool_size=1) as store:
+    async with PostgresStore(impatient, pool_size=2) as store:
         script = await known(store, "r2")
         flights.clear()
         change = script.change(MORE)
@@ -557,7 +573,7 @@ async def test_a_statement_that_the_server_gives_up_says_so_and_the_connection_i
 async def test_a_statement_that_the_connection_has_forgotten_is_written_by_a_transaction(
     url: str, flights: list[Flight]
 ) -> None:
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await known(store)
         await store._read(lambda transaction: transaction.connection.pgconn.exec_(b"DEALLOCATE ALL"))
         flights.clear()
@@ -568,7 +584,7 @@ async def test_a_statement_that_the_connection_has_forgotten_is_written_by_a_tra
 
 async def test_a_connection_that_was_lost_unseen_is_not_kept(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Link, "see_that_it_lives", lambda link: None)
-    async with made(url, pool_size=1) as store:
+    async with made(url, pool_size=2) as store:
         script = await waiting(store)
         for _ in range(2):
             await script.write(MORE)
@@ -577,3 +593,57 @@ async def test_a_connection_that_was_lost_unseen_is_not_kept(url: str, monkeypat
             await script.write(MORE)
         assert error.value.unknown is True
         assert len((await store.read("r1")).facts) == 6
+
+
+# -- what the server says last -------------------------------------------------------------------------
+
+LATE = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON assent_journal DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
+"""Lets every statement pass, and no commit."""
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_a_commit_that_fails_after_its_statement_is_not_taken_for_made(url: str, blocks: bool) -> None:
+    async with made(url) as store:
+        script = await known(store)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(LATE)
+        change = script.change(MORE)
+        with pytest.raises(StoreFailed, match=r"not today[\s\S]*Nothing was written") as refused:
+            await (asyncio.to_thread(block, store.append(change)) if blocks else store.append(change))
+        assert refused.value.unknown is False
+        assert len((await store.read("r1")).facts) == 5
+
+
+async def test_a_blocking_call_on_a_loop_that_waits_for_statements_is_not_in_its_own_way(url: str) -> None:
+    async with made(url, pool_size=3) as store:
+        await known(store)
+        await asyncio.gather(*(store.read("r1") for _ in range(12)))
+
+        async def blocking() -> int:
+            return len(block(store.read("r1")).facts)
+
+        found = await asyncio.gather(*(store.read("r1") for _ in range(3)), blocking())
+        assert found[-1] == 5
+
+
+def test_a_store_that_is_closed_lets_go_of_what_a_closed_loop_has_left(url: str, flights: list[Flight]) -> None:
+    store = PostgresStore(url, upgrade=True, pool_size=2)
+    script = asyncio.run(known(store))
+    flights.clear()
+    with held(url) as holder:
+        loop = asyncio.new_event_loop()
+        task = loop.run_until_complete(under_way(script.write(MORE), url, holder))
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        asyncio.run(store.close())
+        holder.commit()
+    task._log_destroy_pending = False
+    for thread in threading.enumerate():
+        if thread.name == "assent-store-finish":
+            thread.join(30)
+    [flight] = flights
+    assert flight._link.connection.closed

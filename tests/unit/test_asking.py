@@ -694,7 +694,7 @@ async def test_a_step_needs_a_name_that_is_not_the_runtimes(is_async: bool, name
         return str(ctx.step_sync(name, lambda: "forged"))
 
     tool = function_tool(name_override="work")(work if is_async else work_sync)
-    with pytest.raises(UsageError, match="A step needs a name|are the runtime's"):
+    with pytest.raises(UsageError, match=r"A step needs a name|are the runtime's"):
         await Runner.run(scripted(call("work"), "done", tools=[tool]), "go")
 
 

@@ -152,8 +152,8 @@ class Body:
         raise Paused
 
     def _may_ask_anew(self, number: int) -> bool:
-        """Whether no entry ever got past this question, and no step was taken: a body that asks otherwise than before
-        may be on another way, where its steps would stand for others."""
+        """Whether no later question was answered, and no step was taken: a body that asks otherwise than before may be
+        on another way, where its steps would stand for others."""
         steps = self._begun or any(not step.name.startswith(OURS) for step in self._state.steps)
         return number == len(self._state.answers) - 1 and not steps
 
@@ -165,8 +165,6 @@ class Body:
     def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
         if type(name) is not str or not name or not holds(name):
             raise UsageError(f"A step needs a name, got {name!r:.80}.")
-        if name.startswith(OURS):
-            raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
         self._still_goes()
         number = self._steps.get(name, 0)
         self._steps[name] = number + 1
@@ -175,7 +173,7 @@ class Body:
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """The step's value: recorded, or made now and recorded."""
-        number, done = self._replayed(name)
+        number, done = self._replayed(_own(name))
         if done is None:
             ended: asyncio.Future[None] = self._home.loop.create_future()
             self._begun.add(ended)
@@ -199,7 +197,7 @@ class Body:
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """The step's value, in a body that runs in a thread: the journal belongs to the loop."""
-        number, done = self._replayed(name)
+        number, done = self._replayed(_own(name))
         if done is None:
             made = done = self._stepped(name, number, fn())
             self._home.do(lambda: self._journal.add(made))
@@ -214,6 +212,13 @@ class Body:
     def other(self, tool: str, args: dict[str, Any]) -> Body:
         """This entry as another tool sees it that runs in the call's place: it asks and steps where the call does."""
         return _Other(self, tool, args)
+
+
+def _own(name: str) -> str:
+    """A step's name, if it is not one of the runtime's."""
+    if type(name) is str and name.startswith(OURS):
+        raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
+    return name
 
 
 class _Other(Body):

@@ -31,7 +31,12 @@ class _Kept:
 
     def __del__(self) -> None:
         if self.process == os.getpid():
-            self.runner.close()
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                self.runner.close()
+            else:  # it is collected by chance where another loop runs, and none can be closed there
+                threading.Thread(target=self.runner.close, name="assent-close").start()
             return
         # It came with a fork, and the parent's loop waits for events with it: closing one would deafen the other.
         with suppress(AttributeError):

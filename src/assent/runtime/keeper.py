@@ -464,6 +464,11 @@ class Keeper:
     async def _merge(self) -> None:
         """Take in what others have written; `Overtaken` if what we have not written yet cannot follow it."""
         stored = await self.store.read(self.journal.run.id)
+        if len(stored.facts) < self.seq and stored.record.erased is None:
+            raise StoreFailed(
+                f"The store has {len(stored.facts)} facts of run {self.journal.run.id!r}, and {self.seq} were written: "
+                "some are lost. See to the database, and go on with what is there."
+            )
         tail = stored.facts[self.seq :]
         if not tail:
             return

@@ -8,7 +8,7 @@ runner.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -50,7 +50,6 @@ from ..store.record import RunRecord, Stored
 from ..store.store import Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
-from .held import Held
 from .message import Message, fresh, given_messages, messages_of, said
 from .pause import (
     PREFIX,
@@ -135,7 +134,7 @@ class ThreadAgent:
         self.store = store
         """Where its threads are kept."""
         self._inner, self._prefix, self._gated, self._config, self._max_turns = inner, prefix, gated, config, max_turns
-        self._schema, self._held = schema, Held()
+        self._schema = schema
 
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
@@ -182,11 +181,10 @@ class ThreadAgent:
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None and not await _driven(opened.driver) and opened.again is not None:
             opened = await opened.again()
-            assert opened.driver is not None
-            await _driven(opened.driver)
+            if opened.driver is not None:  # it has taken the run, so nobody else is first
+                await _driven(opened.driver)
         state = self._state(opened)
         if opened.driver is not None:
-            self._held.keep(opened.driver)
             opened.driver.let_go()
         return state
 
@@ -386,6 +384,8 @@ class ThreadAgent:
                 return Opened(driver, driver.journal.run, driver.before)
             except Overtaken:
                 stored = await store.read(stored.record.id)
+                if stored.record.status in ("done", "closed"):
+                    return await self._look(store, stored)
             except RunBusy:
                 raise RunBusy(
                     f"Thread {thread!r} is driven by somebody else at the moment, who goes on with what is recorded."
@@ -402,11 +402,8 @@ class ThreadAgent:
     ) -> Opened:
         """Go on with what was answered. It is written with what comes next, or recorded first if that is not possible,
         or others were first."""
+        stored = _known(thread, await store.newest(thread))
         choose, proposal = Choice(self.agent, thread, command), None
-        if not now and (held := self._held.take(thread)) is not None:
-            with suppress(AssentError):  # it may be old; what is in the store says what is wrong, if it still is
-                proposal = await store.propose(held, choose, by=command.by)
-        stored = proposal.stored if proposal is not None else _known(thread, await store.newest(thread))
         run_id, context = stored.record.id, self._context(stored, context)
 
         async def record(known: Stored | None = None) -> Opened:
@@ -414,7 +411,7 @@ class ThreadAgent:
                 recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
             return await self._go_on(store, thread, recorded, context, limit)
 
-        if proposal is None and not now:
+        if not now:
             with choose.placed():
                 proposal = await store.propose(stored, choose, by=command.by)
         if proposal is None:

@@ -20,8 +20,8 @@ from ..core.digest import BadJSON, described, digest, parse_object, plain, worde
 from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
-from ..errors import InvalidArguments, InvalidDecision, UsageError
-from ..runtime.asking import Body
+from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
+from ..runtime.asking import Body, Paused
 from ..runtime.calling import is_fault
 from ..runtime.door import Answered, Failure, NotRun, run_inside, run_instead
 from ..runtime.model_call import enabled
@@ -167,6 +167,7 @@ class Entry:
         self._once(tool)
         if done is not None:
             return self._again(name, decode(done.value))
+        self._see_that_it_did_not_run(tool)
         try:
             value = await self._entered(tool, args, same)
         except NotRun as error:
@@ -174,12 +175,12 @@ class Entry:
             return self._message(name, str(error), "error")
         except Exception as error:
             self.body.raised = error
-            self._keep(step, number, {"failed": worded(error)})
+            self._keep(step, number, {"tool": name, "failed": worded(error)})
             raise
         self.body.ran = True
         given = self._gave(name, checked(name, value))
         value = given.content if given is value else output_json(value)[0]
-        self._keep(step, number, {"value": value, "status": given.status})
+        self._keep(step, number, {"tool": name, "value": value, "status": given.status})
         return given
 
     async def _entered(self, tool: Tool, args: dict[str, Any], same: bool) -> Any:
@@ -229,6 +230,16 @@ class Entry:
                 "what it does twice. Declare it with idempotent=True if it may."
             )
         self.ran.add(tool.name)
+
+    def _see_that_it_did_not_run(self, tool: Tool) -> None:
+        """A body that ran before the code around it asked, with other arguments than these, is not entered again."""
+        steps = [step.value for step in self.body._state.steps if step.name.startswith(RAN)]
+        if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
+            self.body.mismatch = ReplayMismatch(
+                f"Code around {tool.name!r} ran it before it asked, and would run it again with other arguments. "
+                "It must make the same of a call each time it is entered."
+            )
+            raise Paused
 
     def _decide(self, tool: Tool, asked: f.Asked, args: dict[str, Any]) -> Decision:
         """Ask a person about a call that a middleware has changed; the body waits for the answer."""

@@ -1,7 +1,7 @@
 """Connections to Postgres that are kept between uses.
 
-Whoever waits for one is on a thread of the store's lane; whoever is on an event loop has one that is idle, or none. A
-connection is taken for every statement: that has to cost next to nothing.
+Whoever waits for one is on a thread of the store's lane, or blocks; whoever is on an event loop has one that is idle,
+or none. A connection is taken for every statement: that has to cost next to nothing.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ class Pool:
                 self._waiting += 1
                 self._back.wait(GLANCE)
                 self._waiting -= 1
-                for flight in list(self.flights):
-                    flight.leave_if_closed()
+                self._see_to_flights()
             self._room -= 1
             if self._idle:
                 return self._idle.pop()
@@ -90,8 +89,9 @@ class Pool:
 
     @property
     def has_spare(self) -> bool:
-        """Whether one is idle, and nobody waits for it who came before."""
-        return bool(self._idle) and self._room > self._waiting
+        """Whether one is idle, and nobody waits for it who came before; and another is left for those who block the
+        loops that have the others, and so could wait for them for ever."""
+        return bool(self._idle) and self._room > self._waiting + 1
 
     def spare(self) -> Link | None:
         """One that is idle, for those who cannot wait; None if they would have to."""
@@ -116,8 +116,14 @@ class Pool:
         """Close all of them: those that are in use, when they are given back."""
         with self._lock:
             idle, self._idle, self._now = self._idle, [], object()
+            self._see_to_flights()
         for link in idle:
             _close(link)
+
+    def _see_to_flights(self) -> None:
+        """Have those brought to their end whose loops were closed."""
+        for flight in list(self.flights):
+            flight.leave_if_closed()
 
     def _make_room(self) -> None:
         self._room += 1

@@ -121,7 +121,7 @@ def answering(line: PGconn) -> Generator[bool, None, PGresult]:
     while line.flush():  # there is more to send than the system takes at one go; it may say something before the end
         yield True
         line.consume_input()
-    first = None
+    given: PGresult | None = None
     while True:
         while line.is_busy():
             yield False
@@ -129,11 +129,12 @@ def answering(line: PGconn) -> Generator[bool, None, PGresult]:
         found = line.get_result()
         if found is None:
             break
-        first = first or found
-    if first is None:
+        if given is None or given.status in _DONE:  # a commit that fails says so after what the statement gave
+            given = found
+    if given is None:
         raise psycopg.OperationalError("the server has not answered")
-    _see_that_it_is_done(line, first)
-    return first
+    _see_that_it_is_done(line, given)
+    return given
 
 
 def answer(line: PGconn, answers: Generator[bool, None, PGresult]) -> PGresult:
