@@ -25,7 +25,7 @@ from assent.store import SavedContext, SQLiteStore
 from assent.store.packing import LARGE
 from assent.store.sql import file, migrating
 from assent.store.sql.lane import Lane
-from assent.store.sqlite import FEW
+from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
@@ -581,11 +581,11 @@ async def test_what_is_large_is_written_on_a_thread(path: Path, given: list[str]
         script = await Script(store).begin()
         await script.write(replied("c1"), f.Approved("c1", "rule"), f.Started("c1"))
         given.clear()
-        await script.write(*(f.Stepped("c1", f"step {turn}", js(turn)) for turn in range(FEW)))
+        await script.write(*(f.Stepped("c1", f"step {turn}", js(turn)) for turn in range(MOST)))
         assert given == []
         await script.write(f.Stepped("c1", "large", js("x" * LARGE)))
         assert given == [WRITING]
-        await script.write(*(f.Stepped("c1", f"more {turn}", js(turn)) for turn in range(FEW + 1)))
+        await script.write(*(f.Stepped("c1", f"more {turn}", js(turn)) for turn in range(MOST + 1)))
         assert given == [WRITING, WRITING]
 
 

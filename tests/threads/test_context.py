@@ -123,3 +123,38 @@ async def test_a_kept_context_that_fits_no_more_is_asked_for() -> None:
     assert (await after.aget_state(thread())).interrupts
     result = await after.ainvoke(decide("approve"), thread(), context={"title": "Dr"})
     assert texts(result)[-1] == ("ai", "ok")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_context_that_a_body_spoils_is_told_and_what_the_body_did_is_kept(ends: bool) -> None:
+    ran: list[str] = []
+
+    def spoil(ctx: ToolContext[Any]) -> str:
+        """Put something into the context that cannot be kept."""
+        ran.append("spoilt")
+        ctx.context.name = Plain()
+        return "spoilt"
+
+    steps = [call("spoil"), "done"] if ends else [call("spoil"), call("greet"), "done"]
+    gate = HumanInTheLoopMiddleware({"greet": True})
+    agent = create_agent(
+        Paired([*steps, "again"]),
+        [spoil, greet],
+        middleware=[gate],
+        checkpointer=InMemorySaver(),
+        context_schema=Name,
+    )
+    with pytest.raises(ContextMissing, match="The context cannot be saved: PydanticSerializationError"):
+        await agent.ainvoke(say("go"), thread(), context=Name("ann"))
+    state = await agent.aget_state(thread())
+    assert [m.content for m in state.values["messages"] if m.type == "tool"] == ["spoilt"]
+    assert bool(state.interrupts) is not ends
+    if state.interrupts:
+        await agent.ainvoke(decide("approve"), thread(), context=Name("bob"))
+    assert ran == ["spoilt"]
+
+
+async def test_a_context_that_cannot_be_kept_at_all_begins_nothing() -> None:
+    agent = greeter(context_schema=Name)
+    with pytest.raises(ContextMissing, match="The context cannot be saved"):
+        await agent.ainvoke(say("go"), thread(), context=Name(Plain()))  # type: ignore[arg-type]

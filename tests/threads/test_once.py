@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from assent import MaxTurnsExceeded, ToolContext, function_tool
-from assent.errors import InvalidArguments, InvalidInput, UsageError
+from assent.errors import InvalidArguments, InvalidInput, ReplayMismatch, UsageError
 from assent.testing import call
 from assent.threads import (
     AIMessage,
@@ -360,3 +361,23 @@ async def test_whoever_stops_at_the_first_state_stops_the_run() -> None:
     assert ran == Ran()
     assert (await agent.aget_state(thread())).next == ("model",)
     assert texts(await agent.ainvoke(None, thread()))[-1] == ("ai", "ok")
+
+
+async def test_a_body_that_ran_is_not_run_again_with_other_arguments() -> None:
+    numbers = itertools.count(1)
+
+    @wrap_tool_call
+    async def stamped(request: Any, handler: Any) -> Any:
+        request.tool_call["args"]["path"] = f"file {next(numbers)}"
+        given = await handler(request)
+        interrupt("keep it?")
+        return given
+
+    agent, ran = office(call("write_file", {"path": "x"}), "ok", policy={"execute_sql": True}, middleware=[stamped])
+    await agent.ainvoke(say("go"), thread())
+    with pytest.raises(ReplayMismatch, match="would run it again with other arguments"):
+        await agent.ainvoke(Command(resume="yes"), thread())
+    assert len(ran) == 1
+    assert only(await agent.ainvoke(None, thread())).value["action_requests"][0]["name"] == "write_file"  # in doubt
+    await agent.ainvoke(decide("reject"), thread())
+    assert len(ran) == 1

@@ -35,8 +35,8 @@ class _Kept:
                 asyncio.get_running_loop()
             except RuntimeError:
                 self.runner.close()
-            else:  # it is collected by chance where another loop runs, and none can be closed there
-                threading.Thread(target=self.runner.close, name="assent-close").start()
+            else:  # it is collected by chance where another loop runs, and no second one can
+                self.runner.get_loop().close()
             return
         # It came with a fork, and the parent's loop waits for events with it: closing one would deafen the other.
         with suppress(AttributeError):

@@ -25,7 +25,16 @@ from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.run import Run, owed
-from ..errors import IllegalFact, LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFailed, UnreadableState
+from ..errors import (
+    ContextMissing,
+    IllegalFact,
+    LeaseLost,
+    Overtaken,
+    RunBusy,
+    RunNotFound,
+    StoreFailed,
+    UnreadableState,
+)
 from ..loop import begun
 from ..store.projection import Projection
 from ..store.record import Change, Lease, SavedContext
@@ -72,6 +81,8 @@ class Keeper:
         """The tools whose definitions the store has from us."""
         self.saved = kept.context
         """The context as it is stored, if that is known."""
+        self.spoiled: ContextMissing | None = None
+        """Why the context, as bodies have left it, could not be written with what they came to."""
         self.merging = False
         self.merges = 0
         """How often others were found to have written something."""
@@ -357,6 +368,7 @@ class Keeper:
                 raise
             self._wrote(change)
             self.start()
+            self._tell_of_context()
             return
         raise Overtaken(f"Run {self.journal.run.id!r} is written to faster than it can be driven.")
 
@@ -369,6 +381,11 @@ class Keeper:
         self.saved = change.context or self.saved
         if change.release:
             self.lease = None
+
+    def _tell_of_context(self) -> None:
+        spoiled, self.spoiled = self.spoiled, None
+        if spoiled is not None:
+            raise spoiled
 
     async def _make_sure(self) -> None:
         """Find out what became of the write before, if that is not known. It may have given the run back."""
@@ -394,7 +411,12 @@ class Keeper:
         if change.asked:
             change.definitions = self._definitions(change)
         if self.seq == 0 or release:
-            change.context = self._context()
+            try:
+                change.context = self._context()
+            except ContextMissing as error:
+                if self.seq == 0:
+                    raise
+                self.spoiled = error  # what happened is written all the same
         return change
 
     def _definitions(self, change: Change) -> dict[str, bytes]:

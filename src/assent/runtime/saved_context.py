@@ -33,7 +33,11 @@ def save(context: Any, serializer: Callable[[Any], Any] | None, strict: bool) ->
     if context is MISSING:
         return NOTHING, LEFT_OUT
     if serializer is not None:
-        return _json(serializer(context), "what context_serializer gave"), "custom"
+        try:
+            given = serializer(context)
+        except Exception as error:  # it is the user's, or of a type of theirs
+            raise ContextMissing(f"The context cannot be saved: {type(error).__name__}: {error}") from error
+        return _json(given, "what context_serializer gave"), "custom"
     if isinstance(context, Mapping):
         return _json(dict(context), "the context"), "mapping"
     name = type(context).__qualname__

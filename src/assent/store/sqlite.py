@@ -27,6 +27,8 @@ R = TypeVar("R")
 QUICK = 0.001
 """A file that is written in so many seconds is written where it is asked for: that a thread does it takes as long, and
 more of the processor's time. Waiting for a slower disk would be felt by all else on the loop."""
+MOST = 50
+"""How many facts a change has at most that is written there; a payload that is kept apart is more than enough."""
 MANY = 200
 """After how many such changes a thread writes the log into the file, so that none of them has to."""
 PATIENCE = 0.05
@@ -215,7 +217,7 @@ class Watch:
 
 def _is_small(change: Change) -> bool:
     """Whether a change is written in no time, as far as it is up to the change."""
-    return len(change.facts) <= FEW and all(map(is_small, change.facts))
+    return len(change.facts) <= MOST and all(map(is_small, change.facts))
 
 
 def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:

@@ -1,4 +1,5 @@
-"""One SQLite file: its connections, and what to say when it fails. Everything here blocks, and is called in a lane."""
+"""One SQLite file: its connections, and what to say when it fails. Everything here blocks: it is called in a lane, or,
+if it is short, with the lane's turn."""
 
 from __future__ import annotations
 
