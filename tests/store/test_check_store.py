@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
@@ -968,7 +969,7 @@ class ClosesOnce(MemoryStore):
     async def close(self) -> None:
         if self._closed and not self._runs:
             return
-        if self._closed and asyncio.current_task().get_coro().__name__ == "closes":  # type: ignore[union-attr]
+        if self._closed and any(frame.function == "closes" for frame in inspect.stack(0)):
             raise StoreFailed("It is closed.")
         await super().close()
 

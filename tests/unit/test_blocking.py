@@ -255,7 +255,8 @@ def test_more_bodies_can_block_on_inner_runs_than_there_are_threads() -> None:
 @pytest.mark.parametrize("what", ["run()", "pass"])
 def test_a_forked_process_has_its_own_loop_and_its_own_threads(what: str) -> None:
     code = f"""
-        import os, sys
+        import os, sys, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # that to fork with threads is asking for trouble
         from assent import Agent, Runner, function_tool
         from assent.testing import ScriptedModel, call
 
