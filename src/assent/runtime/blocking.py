@@ -31,16 +31,31 @@ class _Kept:
 
     def __del__(self) -> None:
         if self.process == os.getpid():
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:
-                self.runner.close()
-            else:  # it is collected by chance where another loop runs, and no second one can
-                self.runner.get_loop().close()
+            self.close()
             return
         # It came with a fork, and the parent's loop waits for events with it: closing one would deafen the other.
         with suppress(AttributeError):
             self.runner.get_loop().is_closed = lambda: True  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        """Close the loop when what is left on it has ended. Without a thread for its executor, as the runner would have
+        it: there is none to be had when a program ends."""
+        loop = self.runner.get_loop()
+        if loop.is_closed():
+            return
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+
+        async def end() -> None:
+            await asyncio.gather(*left, return_exceptions=True)
+            await loop.shutdown_asyncgens()
+
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            loop.run_until_complete(end())
+        loop.close()  # at once, where it is collected by chance on another that runs
 
     def run(self, work: Coroutine[Any, Any, R], context: contextvars.Context) -> R:
         """Run this to its end, as the runner would; Ctrl-C cancels it. The runner's own way to see to that describes
