@@ -99,22 +99,20 @@ def test_of_two_processes_that_answer_one_does_and_nothing_runs_twice(tmp_path: 
 
 
 async def together(store: Store, *works: Any) -> list[Any]:
-    """Let all see the run, in the store or as it was left, before any of them writes."""
+    """Let all read the run before any of them writes."""
+    newest = store.newest
     seen = asyncio.Barrier(len(works))
     waited: set[asyncio.Task[Any] | None] = set()
 
-    def barred(look: Any) -> Any:
-        async def wait(*args: Any, **options: Any) -> Any:
-            found = await look(*args, **options)
-            task = asyncio.current_task()
-            if task in tasks and task not in waited:
-                waited.add(task)
-                await asyncio.wait_for(seen.wait(), 20)
-            return found
+    async def barred(thread: str) -> Any:
+        found = await newest(thread)
+        task = asyncio.current_task()
+        if task in tasks and task not in waited:
+            waited.add(task)
+            await asyncio.wait_for(seen.wait(), 20)
+        return found
 
-        return wait
-
-    store.newest, store.propose = barred(store.newest), barred(store.propose)  # type: ignore[method-assign]
+    store.newest = barred  # type: ignore[method-assign]
     tasks = {asyncio.ensure_future(work): None for work in works}
     return await asyncio.gather(*tasks, return_exceptions=True)
 
