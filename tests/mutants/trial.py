@@ -170,6 +170,8 @@ JUDGES: dict[str, dict[str, Callable[[], None]]] = {
             "unit/test_streaming.py",
             "unit/test_size.py",
         ),
+        "store": tests("store/test_stored_runs.py", "store/test_interference.py"),
+        "threads": tests("threads/test_policy.py", "threads/test_middleware.py", "threads/test_given_up.py"),
     },
 }
 BY_PROPERTY = ("salvo", PROPERTY)

@@ -1,5 +1,6 @@
 """Who is asked about which calls: declared once, checked at once, and part of what a person agrees to."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -224,9 +225,32 @@ async def test_a_description_that_fails_is_the_default_with_a_note_and_the_call_
     agent, ran = office(call("execute_sql", {"query": "a"}), "ok", policy=policy)
     action = only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0]
     start = "Tool execution requires approval\n\nTool: execute_sql\nArgs: {'query': 'a'}\n\nNote: "
-    assert action["description"].startswith(start)
+    assert action["description"].startswith(f"{start}Every call of execute_sql needs approval. (")
     assert ("no template" if isinstance(gives, Exception) else "not text") in action["description"]
     assert ran == []
+
+
+async def test_a_description_that_fails_does_not_hide_why_somebody_is_asked() -> None:
+    def fails(*given: Any) -> Any:
+        raise RuntimeError("no template")
+
+    def risky(request: Any) -> bool:
+        raise RuntimeError("no rule")
+
+    policy = {"execute_sql": {"allowed_decisions": ["approve"], "when": risky, "description": fails}}
+    agent, _ = office(call("execute_sql", {"query": "a"}), "ok", policy=policy)
+    [action] = only(await agent.ainvoke(say("go"), thread())).value["action_requests"]
+    assert "no rule" in action["description"] and "no template" in action["description"]
+
+
+async def test_a_description_may_be_awaited() -> None:
+    async def describe(tool_call: dict[str, Any], state: Any, runtime: Any) -> str:
+        await asyncio.sleep(0)
+        return f"Shall it run {tool_call['args']['query']}?"
+
+    policy = {"execute_sql": {"allowed_decisions": ["approve"], "description": describe}}
+    agent, _ = office(call("execute_sql", {"query": "a"}), "ok", policy=policy)
+    assert only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0]["description"] == "Shall it run a?"
 
 
 async def test_arguments_that_cannot_run_can_be_edited_or_rejected_as_far_as_the_policy_says() -> None:
