@@ -134,6 +134,61 @@ async def test_messages_of_hooks_are_heard_and_kept() -> None:
     assert len({message.id for message in result["messages"]}) == 8
 
 
+@pytest.mark.parametrize("hook", [before_model, after_model, after_agent], ids=lambda hook: hook.__name__)
+async def test_what_a_hook_says_for_the_model_is_a_message_of_its_own(hook: Any) -> None:
+    @hook
+    def comment(state: Any, runtime: Any) -> Any:
+        return {"messages": [AIMessage("Look.")]}
+
+    agent, _ = office("Two.", "Three.", middleware=[comment])
+    await agent.ainvoke(say("a"), thread())
+    result = await agent.ainvoke(say("b"), thread())
+    said = ["Look.", "Two."] if hook is before_model else ["Two.", "Look."]
+    assert [text for _, text in texts(result)][1:3] == said
+    assert len({message.id for message in result["messages"]}) == 6
+    assert [item["role"] for item in requests(agent)[-1].input][:4] == ["user", "assistant", "assistant", "user"]
+
+
+async def test_a_reply_may_have_a_message_put_before_it() -> None:
+    @wrap_model_call
+    def comment(request: Any, handler: Any) -> Any:
+        return ModelResponse([AIMessage("Look."), *handler(request).result])
+
+    agent, _ = office(["I read.", call("read_data", {"table": "t"})], "Two.", middleware=[comment])
+    written: dict[str, str] = {}
+    async for token, _ in agent.astream(say("a"), thread(), stream_mode="messages"):
+        written[token.id] = written.get(token.id, "") + token.content
+    result = (await agent.aget_state(thread())).values
+    assert [text for kind, text in texts(result) if kind == "ai"] == ["Look.", "I read.", "Look.", "Two."]
+    assert written == {message.id: message.content for message in result["messages"][1:]}
+
+
+async def test_the_update_of_the_gate_has_the_message_with_the_calls() -> None:
+    @before_model
+    def comment(state: Any, runtime: Any) -> Any:
+        return {"messages": [SystemMessage("Be brief."), AIMessage("Look.")]}
+
+    agent, _ = office(call("execute_sql", {"query": "a"}), "Done.", middleware=[comment])
+    await agent.ainvoke(say("a"), thread())
+    gate = [chunk async for chunk in agent.astream(decide("approve"), thread())][0]
+    [message] = gate["HumanInTheLoopMiddleware.after_model"]["messages"]
+    assert [each["name"] for each in message.tool_calls] == ["execute_sql"]
+
+
+async def test_the_output_is_what_the_model_said_last() -> None:
+    class Count(BaseModel):
+        n: int
+
+    @after_model
+    def again(state: Any, runtime: Any) -> Any:
+        return {"jump_to": "model"} if last_of(state).content == '{"n": 1}' else None
+
+    agent = create_agent(Paired(['{"n": 1}', '{"n": 2}']), middleware=[again], response_format=Count)
+    result = await agent.ainvoke(say("a"))
+    assert result["structured_response"] == Count(n=2)
+    assert texts(result)[1:] == [("ai", '{"n": 1}'), ("ai", '{"n": 2}')]
+
+
 async def test_what_hooks_say_is_not_the_models_output() -> None:
     @after_model
     def comment(state: Any, runtime: Any) -> Any:

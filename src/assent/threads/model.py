@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, convert, to_builtins
@@ -190,8 +191,9 @@ class Asking:
 
     def _add(self, given: Any) -> None:
         """Add messages; one with the id of a message of this asking takes its place."""
-        for each in listed(given):
-            new = replace(message(each))  # whoever gave it may give it again
+        added = [replace(message(each)) for each in listed(given)]  # whoever gave them may give them again
+        taken = {each.id for each in added}
+        for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
                 self.made[places[0]] = new
@@ -204,7 +206,8 @@ class Asking:
                 raise UsageError(
                     "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
                 )
-            new.id = new.id or numbered(self.id, len(self.made))
+            free = (numbered(self.id, number) for number in count(len(self.made)))
+            new.id = new.id or next(id for id in free if id not in taken)
             self.made.append(new)
 
     # -- the model ---------------------------------------------------------------------------------
@@ -345,7 +348,7 @@ class Asking:
             first = waiting[0]
             late = [each for each in made[first:] if not isinstance(each, AIMessage | ToolMessage)]
             made = [*made[:first], *late, *(each for each in made[first:] if isinstance(each, AIMessage | ToolMessage))]
-        items = [item for each in made for item in self._of(each)]
+        items = self._apart(made)
         calls: set[Any] = set()
         for item in items:
             if item.get("type") == "function_call":
@@ -354,6 +357,22 @@ class Asking:
                 raise InvalidInput(
                     f"A ToolMessage answers {item['call_id']!r:.80}, which is no call before it in this reply."
                 )
+        return items
+
+    def _apart(self, made: Sequence[Message]) -> list[Item]:
+        """Messages as items that become these messages again: one is marked that would become a part of the one before
+        it, or have another id there."""
+        items: list[Item] = []
+        before: list[Message] = []
+        for each in made:
+            said = self._of(each)
+            if not said:
+                continue
+            joins = isinstance(each, AIMessage) and isinstance(before[-1] if before else None, AIMessage)
+            if joins or each.id != numbered(self.id, len(before)):
+                said = [{**said[0], MARK: {"id": each.id, **(said[0].get(MARK) or {})}}, *said[1:]]
+            items += said
+            before.append(each)
         return items
 
 
