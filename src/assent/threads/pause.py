@@ -380,6 +380,8 @@ KEYS = {
     "reject": {"type", "message"},
     "respond": {"type", "message"},
 }
+ACTION = ActionRequest.__annotations__.keys()
+"""What an edited action may have: people change what they were shown, and send all of it back."""
 SHAPES = {
     "approve": '{"type": "approve"}',
     "edit": '{"type": "edit", "edited_action": {"name": ..., "args": {...}}}',
@@ -412,8 +414,12 @@ def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
 
 def _edit(given: dict[str, Any], tool: str) -> Edit:
     action = given.get("edited_action")
-    if isinstance(action, dict) and action.keys() in ({"name", "args"}, {"name", "arguments"}):
-        name, args = action["name"], action.get("args", action.get("arguments"))
+    if isinstance(action, dict) and action.keys() <= ACTION:
+        name, args = action.get("name"), action.get("args", action.get("arguments"))
+        if action.get("arguments", args) != args:
+            raise InvalidDecision(
+                f'The "args" and the "arguments" of an edit of {tool} are not the same; give one of them.'
+            )
         if type(name) is str and name and isinstance(args, dict):
             return Edit(args, name, given.get("message"))
     raise InvalidDecision(
