@@ -229,6 +229,7 @@ class ThreadAgent:
                 yield (mode, chunk) if told_apart else chunk
 
     async def _chunks(self, opened: Opened, modes: list[Mode]) -> AsyncGenerator[tuple[Mode, Any], None]:
+        shown = None
         if opened.driver is not None:
             stream = ThreadStream(opened.driver, modes, self._gated)
             before = WRITER.set(stream.write)
@@ -237,14 +238,17 @@ class ThreadAgent:
             with _told_on_a_thread():
                 try:
                     if "values" in modes:
-                        yield "values", stream.state()
+                        shown = stream.state()
+                        yield "values", shown
                     async with aclosing(stream.stream_events()) as events:  # type: ignore[type-var]
                         async for event in events:
                             if isinstance(event, tuple):
+                                shown = event[1] if event[0] == "values" else shown
                                 yield event
                 finally:  # whoever stops at the first chunk has not begun to read events
                     await stream._left()
-        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix_at):
+        state = self._state(opened)
+        for last in last_chunks(modes, opened.run, state if state != shown else None, self._prefix_at):
             yield last
 
     # -- looking -----------------------------------------------------------------------------------

@@ -144,10 +144,12 @@ class ThreadStream(RunResultStreaming):
         return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
 
 
-def last_chunks(modes: list[Mode], run: Any, state: dict[str, Any], prefix: PrefixAt) -> Iterator[tuple[Mode, Any]]:
-    """What a stream shows at its end."""
+def last_chunks(
+    modes: list[Mode], run: Any, state: dict[str, Any] | None, prefix: PrefixAt
+) -> Iterator[tuple[Mode, Any]]:
+    """What a stream shows at its end; the state unless it was shown already."""
     waiting = interrupts(run, prefix)
     if waiting and "updates" in modes:
         yield "updates", {"__interrupt__": tuple(waiting)}
-    if "values" in modes:
+    if state is not None and "values" in modes:
         yield "values", state
