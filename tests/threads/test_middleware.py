@@ -11,12 +11,15 @@ from assent.errors import InvalidInput
 from assent.testing import call
 from assent.threads import (
     AgentMiddleware,
+    AgentState,
     AIMessage,
     Command,
     HumanInTheLoopMiddleware,
     HumanMessage,
     InMemorySaver,
+    ModelRequest,
     ModelResponse,
+    Runtime,
     SqliteSaver,
     SystemMessage,
     ToolMessage,
@@ -170,7 +173,7 @@ async def test_the_update_of_the_gate_has_the_message_with_the_calls() -> None:
 
     agent, _ = office(call("execute_sql", {"query": "a"}), "Done.", middleware=[comment])
     await agent.ainvoke(say("a"), thread())
-    gate = [chunk async for chunk in agent.astream(decide("approve"), thread())][0]
+    gate, *_ = [chunk async for chunk in agent.astream(decide("approve"), thread())]
     [message] = gate["HumanInTheLoopMiddleware.after_model"]["messages"]
     assert [each["name"] for each in message.tool_calls] == ["execute_sql"]
 
@@ -284,6 +287,20 @@ async def test_another_tool_is_chosen_by_its_name_alone(changes: Any) -> None:
     with pytest.raises(UsageError, match="that could be changed; it has tool_call, state, runtime"):
         await agent.ainvoke(say("a"), thread())
     assert ran == []
+
+
+async def test_a_model_of_another_library_is_refused() -> None:
+    class Blocking:
+        def stream(self, input: Any) -> Any:
+            yield "Hello."
+
+    @wrap_model_call
+    def choose(request: Any, handler: Any) -> Any:
+        return handler(request.override(model=Blocking()))
+
+    agent, _ = office("Two.", middleware=[choose])
+    with pytest.raises(UsageError, match="The model of a request is a Model, got"):
+        await agent.ainvoke(say("a"), thread())
 
 
 async def test_what_a_request_does_not_have_cannot_be_changed() -> None:
@@ -401,6 +418,25 @@ def test_jumps_may_be_declared_where_hooks_can_jump() -> None:
     for decorator, jumps in ((before_model, ["nowhere"]), (wrap_tool_call, ["end"])):
         with pytest.raises(InvalidDefinition, match="can_jump_to"):
             decorator(can_jump_to=jumps)
+
+
+async def test_types_of_state_and_context_may_be_named() -> None:
+    class Context(BaseModel):
+        user: str
+
+    class Greeting(AgentMiddleware[AgentState]):
+        def wrap_model_call(self, request: ModelRequest[Context], handler: Any) -> Any:
+            return handler(request.override(system_prompt=f"This is {request.runtime.context.user}."))
+
+    class Noticing(AgentMiddleware[AgentState, Context]):
+        def before_model(self, state: AgentState, runtime: Runtime[Context]) -> None:
+            seen.append((state["messages"][0].content, runtime.context.user))
+
+    seen: list[Any] = []
+    model = Paired(["Hello."])
+    agent = create_agent(model, middleware=[Greeting(), Noticing()], context_schema=Context)
+    await agent.ainvoke(say("a"), context={"user": "Ann"})
+    assert seen == [("a", "Ann")] and model.requests[0].instructions == "This is Ann."
 
 
 def test_a_state_of_other_keys_is_refused() -> None:

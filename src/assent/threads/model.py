@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
+from ..models.named import is_model
 from ..runtime.asking import Hook
 from ..runtime.history import accepted
 from ..tools.tool import Tool
@@ -41,7 +42,7 @@ from .message import (
     run_messages,
 )
 from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
-from .scene import Runtime, State, runtime_in
+from .scene import C, Runtime, State, runtime_in
 
 if TYPE_CHECKING:
     from ..runtime.driver import Driver
@@ -51,7 +52,7 @@ REPEATS = 25
 UPDATE = {"messages", "jump_to"}
 
 
-class ModelRequest(Struct):
+class ModelRequest(Struct, Generic[C]):
     """What the model is about to be asked. Change it with `override`, and give it to the handler."""
 
     messages: list[Message]
@@ -60,7 +61,7 @@ class ModelRequest(Struct):
     """Those that the model is offered: a middleware may offer fewer, and no others."""
     model: Model
     state: State
-    runtime: Runtime
+    runtime: Runtime[C]
     tool_choice: str | None = None
     model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
     """Put over the agent's own settings."""
@@ -70,7 +71,7 @@ class ModelRequest(Struct):
         """The system prompt, as a message."""
         return None if self.system_prompt is None else SystemMessage(self.system_prompt)
 
-    def override(self, **changes: Any) -> ModelRequest:
+    def override(self, **changes: Any) -> ModelRequest[C]:
         """The same request with some things changed. `system_message` is another way to say `system_prompt`."""
         if "system_message" in changes:
             said = changes.pop("system_message")
@@ -234,7 +235,8 @@ class Asking:
         result = answer.result if isinstance(answer, ModelResponse) else answer
         if not isinstance(result, list | Message):
             raise UsageError(
-                f"wrap_model_call gives what its handler gave, or an AIMessage; it gave {described(answer)}."
+                f"wrap_model_call gives what its handler gave, or an AIMessage of assent.threads; it gave "
+                f"{described(answer)}."
             )
         self._add(result)
 
@@ -254,7 +256,7 @@ class Asking:
         return ModelResponse([ai_message(reply.output, id)])
 
     async def _streamed(self, model: Model, request: Request, id: str) -> Response:
-        if not hasattr(model, "stream"):
+        if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None
         async for event in model.stream(request):
