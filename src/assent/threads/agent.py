@@ -523,7 +523,8 @@ def _told_on_a_thread() -> Iterator[None]:
     except MaxTurnsExceeded as error:
         error.args = (
             "The run used up its turns. To go on, call invoke(None, config) with a higher "
-            '"recursion_limit" in the config; or say something new, which begins another run.',
+            '"recursion_limit" in the config; or say something new, which begins another run. To give every run more, '
+            "use create_agent(max_turns=...).",
         )
         raise
 
