@@ -392,7 +392,8 @@ class ThreadAgent:
                     return await self._look(store, stored)
             except RunBusy:
                 raise RunBusy(
-                    f"Thread {thread!r} is driven by somebody else at the moment, who goes on with what is recorded."
+                    f"Thread {thread!r} is driven by somebody else at the moment, who goes on with what is recorded; "
+                    "or by a stream that was left and is not closed yet."
                 ) from None
         raise Overtaken(f"Thread {thread!r} changes faster than it can be taken up; try again.")
 
