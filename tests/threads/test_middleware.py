@@ -536,15 +536,19 @@ async def test_a_hook_cannot_answer_a_call_that_is_not_there() -> None:
         await agent.ainvoke(say("a"), thread())
 
 
-async def test_what_a_hook_says_after_a_call_comes_before_it() -> None:
+@pytest.mark.parametrize("kind", [HumanMessage, AIMessage])
+async def test_what_a_hook_says_after_a_call_comes_before_it(kind: Any) -> None:
     @after_model
     def comment(state: Any, runtime: Any) -> Any:
-        return {"messages": [HumanMessage("Careful.")]} if last_of(state).type == "ai" else None
+        return {"messages": [kind("Careful.")]}
 
     agent, _ = office(call("execute_sql", {"query": "a"}), "ok", middleware=[comment])
     await agent.ainvoke(say("a"), thread())
     result = await agent.ainvoke(decide("approve"), thread())
-    assert [kind for kind, _ in texts(result)] == ["human", "human", "ai", "tool", "ai", "human"]
+    said = kind.type
+    assert [each for each, _ in texts(result)] == ["human", said, "ai", "tool", "ai", said]
+    heard = [item.get("type", "message") for item in requests(agent)[-1].input]
+    assert heard == ["message", "message", "function_call", "function_call_output"]
 
 
 # -- jumping ------------------------------------------------------------------------------------------

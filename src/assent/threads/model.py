@@ -348,8 +348,8 @@ class Asking:
         made = self.made
         if waiting := self._open_calls():
             first = waiting[0]
-            late = [each for each in made[first:] if not isinstance(each, AIMessage | ToolMessage)]
-            made = [*made[:first], *late, *(each for each in made[first:] if isinstance(each, AIMessage | ToolMessage))]
+            late = [each for each in made[first:] if not _is_of_calls(each)]
+            made = [*made[:first], *late, *filter(_is_of_calls, made[first:])]
         items = self._apart(made)
         calls: set[Any] = set()
         for item in items:
@@ -376,6 +376,13 @@ class Asking:
             items += said
             before.append(each)
         return items
+
+
+def _is_of_calls(message: Message) -> bool:
+    """Whether a message makes calls, or answers one."""
+    return isinstance(message, ToolMessage) or (
+        isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
+    )
 
 
 def _looks(messages: Sequence[Any]) -> list[Any]:
