@@ -388,6 +388,23 @@ async def test_what_was_said_cannot_be_replaced() -> None:
         await agent.ainvoke(say("a"), thread())
 
 
+def redact(state: Any) -> None:
+    state["messages"][0].content = "..."
+
+
+@pytest.mark.parametrize("hook", [before_agent, before_model, after_model], ids=lambda hook: hook.__name__)
+@pytest.mark.parametrize("change", [redact, lambda state: state["messages"].pop(), lambda state: state.clear()])
+async def test_what_was_said_is_not_changed_in_silence(hook: Any, change: Any) -> None:
+    @hook
+    def edit(state: Any, runtime: Any) -> None:
+        change(state)
+
+    agent, _ = office("Two.", middleware=[edit])
+    with pytest.raises(UsageError, match="changed in place what was said"):
+        await agent.ainvoke(say("My number is 7."), thread())
+    assert [text for _, text in texts(agent.get_state(thread()).values)] == ["My number is 7."]
+
+
 async def test_hooks_know_the_context_the_thread_and_the_store() -> None:
     seen: list[Any] = []
 

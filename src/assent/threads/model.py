@@ -172,9 +172,16 @@ class Asking:
         """Run the hooks of one name; where one of them jumps, the rest are not run."""
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
+        looked = _looks(self.heard) if hooks else []
         for hook in hooks:
-            update = await called(hook, self._state(), runtime)
+            state, shown = self._state(), [*self.heard, *self.made]
+            update = await called(hook, state, runtime)
             self.hook.still_goes()
+            if list(map(id, state.get("messages", ()))) != list(map(id, shown)) or _looks(self.heard) != looked:
+                raise UsageError(
+                    f"{name} changed in place what was said, and what was said is said. Give new messages as an "
+                    "update; change what the model hears in wrap_model_call."
+                )
             if update is None:
                 continue
             if not isinstance(update, dict) or not update.keys() <= UPDATE:
