@@ -7,6 +7,7 @@ own. A hook that asks leaves the model's replies so far with its question; see `
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic
@@ -168,11 +169,16 @@ class Asking:
     def _state(self) -> State:
         return {"messages": [*self.heard, *self.made]}
 
+    @functools.cached_property
+    def _looked(self) -> list[Any]:
+        """What was heard looks like this, before any hook has it."""
+        return _looks(self.heard)
+
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name; where one of them jumps, the rest are not run."""
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
-        looked = _looks(self.heard) if hooks else []
+        looked = self._looked if hooks else []
         for hook in hooks:
             state, shown = self._state(), [*self.heard, *self.made]
             update = await called(hook, state, runtime)
