@@ -60,7 +60,8 @@ EDITS: list[tuple[Any, type[Exception]]] = [
     ({"type": "edit", "edited_action": {"name": "write_file"}}, InvalidDecision),
     ({"type": "edit", "edited_action": {"args": {"path": "b"}}}, InvalidDecision),
     ({"type": "edit", "edited_action": {"name": "write_file", "args": "b"}}, InvalidDecision),
-    ({"type": "edit", "edited_action": {"name": "write_file", "args": {}, "arguments": {}}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {"a": 1}, "arguments": {}}}, InvalidDecision),
+    ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "c"}, "tool": "x"}}, InvalidDecision),
     ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": 1}}}, InvalidArguments),
     ({"type": "edit", "edited_action": {"name": "write_file", "args": {}}}, InvalidArguments),
     ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "b", "mode": "w"}}}, InvalidArguments),
@@ -85,7 +86,19 @@ async def test_an_edit_that_does_not_fit_records_nothing(decision: Any, error: t
     assert ran == [("write_file", "b", "")]
 
 
+async def test_an_action_request_may_be_changed_and_sent_back_whole() -> None:
+    agent, ran = office(call("write_file", {"path": "a"}), "done")
+    edited = only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0].copy()
+    edited["args"]["path"] = "b"
+    await agent.ainvoke(decide({"type": "edit", "edited_action": edited}), thread())
+    assert ran == [("write_file", "b", "")]
+
+
 WRONG: list[tuple[Any, str]] = [
+    (
+        {"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "b"}, "arguments": {"path": "a"}}},
+        'The "args" and the "arguments" of an edit of write_file are not the same; give one of them.',
+    ),
     (
         {"type": "edit", "edited_action": {"name": "write_file", "args": {"path": 1}}},
         "The arguments of this edit do not fit write_file: path: 1 is not of type 'string'.",

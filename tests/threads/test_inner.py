@@ -140,7 +140,7 @@ async def test_middleware_of_an_inner_agent_works_there() -> None:
     result = await agent.ainvoke(Command(resume="Yes."), thread())
     assert seen[0] == ["clean up"] and seen[-1] == ["clean up", "Hm.", "Yes."]
     assert len(requests(inner)) == 2
-    assert [text for kind, text in texts(result) if kind == "tool"] == ["Hm.Fine.", "rows of records"]
+    assert [text for kind, text in texts(result) if kind == "tool"] == ["Fine.", "rows of records"]
 
 
 async def test_an_inner_agent_is_run_by_the_outer_one_only() -> None:

@@ -4,6 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from assent import AlreadyDecided, InvalidDecision, ToolContext, UsageError
 from assent.errors import ThreadWaiting
@@ -48,6 +49,40 @@ def test_a_tool_may_ask_several_times() -> None:
     result = agent.invoke(Command(resume={second.id: "Ann"}), thread())
     assert texts(result)[2:] == [("tool", "2 beds for Ann"), ("ai", "Booked.")]
     assert len(entered) == 3, "from the top for each answer"
+
+
+class Room(BaseModel):
+    beds: int
+    name: str = "Ann"
+
+
+async def test_whoever_asks_may_say_what_an_answer_looks_like() -> None:
+    def book() -> str:
+        """Book a room."""
+        return repr(interrupt("Which room?", response_schema=Room))
+
+    @before_model
+    def confirm(state: Any, runtime: Any) -> Any:
+        if len(state["messages"]) == 1:
+            sure = interrupt("Sure?", response_schema={"type": "boolean"})
+            return {"messages": [{"role": "system", "content": f"Sure: {sure}."}]}
+        return None
+
+    agent = create_agent(Paired([call("book"), "ok"]), [book], middleware=[confirm], checkpointer=InMemorySaver())
+    assert only(await agent.ainvoke(say("go"), thread())).response_schema == {"type": "boolean"}
+    with pytest.raises(InvalidDecision, match="does not fit what was asked"):
+        await agent.ainvoke(Command(resume="yes"), thread())
+    asked = only(await agent.ainvoke(Command(resume=True), thread()))
+    assert asked.response_schema == Room.model_json_schema() and asked.value == "Which room?"
+    with pytest.raises(InvalidDecision, match="'beds' is a required property"):
+        await agent.ainvoke(Command(resume={"name": "Eve"}), thread())
+    result = await agent.ainvoke(Command(resume={"beds": 2}), thread())
+    assert texts(result)[1:] == [
+        ("system", "Sure: True."),
+        ("ai", ""),
+        ("tool", "Room(beds=2, name='Ann')"),
+        ("ai", "ok"),
+    ]
 
 
 async def test_an_async_tool_may_ask() -> None:

@@ -11,12 +11,15 @@ from assent.errors import InvalidInput
 from assent.testing import call
 from assent.threads import (
     AgentMiddleware,
+    AgentState,
     AIMessage,
     Command,
     HumanInTheLoopMiddleware,
     HumanMessage,
     InMemorySaver,
+    ModelRequest,
     ModelResponse,
+    Runtime,
     SqliteSaver,
     SystemMessage,
     ToolMessage,
@@ -134,6 +137,61 @@ async def test_messages_of_hooks_are_heard_and_kept() -> None:
     assert len({message.id for message in result["messages"]}) == 8
 
 
+@pytest.mark.parametrize("hook", [before_model, after_model, after_agent], ids=lambda hook: hook.__name__)
+async def test_what_a_hook_says_for_the_model_is_a_message_of_its_own(hook: Any) -> None:
+    @hook
+    def comment(state: Any, runtime: Any) -> Any:
+        return {"messages": [AIMessage("Look.")]}
+
+    agent, _ = office("Two.", "Three.", middleware=[comment])
+    await agent.ainvoke(say("a"), thread())
+    result = await agent.ainvoke(say("b"), thread())
+    said = ["Look.", "Two."] if hook is before_model else ["Two.", "Look."]
+    assert [text for _, text in texts(result)][1:3] == said
+    assert len({message.id for message in result["messages"]}) == 6
+    assert [item["role"] for item in requests(agent)[-1].input][:4] == ["user", "assistant", "assistant", "user"]
+
+
+async def test_a_reply_may_have_a_message_put_before_it() -> None:
+    @wrap_model_call
+    def comment(request: Any, handler: Any) -> Any:
+        return ModelResponse([AIMessage("Look."), *handler(request).result])
+
+    agent, _ = office(["I read.", call("read_data", {"table": "t"})], "Two.", middleware=[comment])
+    written: dict[str, str] = {}
+    async for token, _ in agent.astream(say("a"), thread(), stream_mode="messages"):
+        written[token.id] = written.get(token.id, "") + token.content
+    result = (await agent.aget_state(thread())).values
+    assert [text for kind, text in texts(result) if kind == "ai"] == ["Look.", "I read.", "Look.", "Two."]
+    assert written == {message.id: message.content for message in result["messages"][1:]}
+
+
+async def test_the_update_of_the_gate_has_the_message_with_the_calls() -> None:
+    @before_model
+    def comment(state: Any, runtime: Any) -> Any:
+        return {"messages": [SystemMessage("Be brief."), AIMessage("Look.")]}
+
+    agent, _ = office(call("execute_sql", {"query": "a"}), "Done.", middleware=[comment])
+    await agent.ainvoke(say("a"), thread())
+    gate, *_ = [chunk async for chunk in agent.astream(decide("approve"), thread())]
+    [message] = gate["HumanInTheLoopMiddleware.after_model"]["messages"]
+    assert [each["name"] for each in message.tool_calls] == ["execute_sql"]
+
+
+async def test_the_output_is_what_the_model_said_last() -> None:
+    class Count(BaseModel):
+        n: int
+
+    @after_model
+    def again(state: Any, runtime: Any) -> Any:
+        return {"jump_to": "model"} if last_of(state).content == '{"n": 1}' else None
+
+    agent = create_agent(Paired(['{"n": 1}', '{"n": 2}']), middleware=[again], response_format=Count)
+    result = await agent.ainvoke(say("a"))
+    assert result["structured_response"] == Count(n=2)
+    assert texts(result)[1:] == [("ai", '{"n": 1}'), ("ai", '{"n": 2}')]
+
+
 async def test_what_hooks_say_is_not_the_models_output() -> None:
     @after_model
     def comment(state: Any, runtime: Any) -> Any:
@@ -231,6 +289,20 @@ async def test_another_tool_is_chosen_by_its_name_alone(changes: Any) -> None:
     assert ran == []
 
 
+async def test_a_model_of_another_library_is_refused() -> None:
+    class Blocking:
+        def stream(self, input: Any) -> Any:
+            yield "Hello."
+
+    @wrap_model_call
+    def choose(request: Any, handler: Any) -> Any:
+        return handler(request.override(model=Blocking()))
+
+    agent, _ = office("Two.", middleware=[choose])
+    with pytest.raises(UsageError, match="The model of a request is a Model, got"):
+        await agent.ainvoke(say("a"), thread())
+
+
 async def test_what_a_request_does_not_have_cannot_be_changed() -> None:
     @wrap_model_call
     def other(request: Any, handler: Any) -> Any:
@@ -316,6 +388,23 @@ async def test_what_was_said_cannot_be_replaced() -> None:
         await agent.ainvoke(say("a"), thread())
 
 
+def redact(state: Any) -> None:
+    state["messages"][0].content = "..."
+
+
+@pytest.mark.parametrize("hook", [before_agent, before_model, after_model], ids=lambda hook: hook.__name__)
+@pytest.mark.parametrize("change", [redact, lambda state: state["messages"].pop(), lambda state: state.clear()])
+async def test_what_was_said_is_not_changed_in_silence(hook: Any, change: Any) -> None:
+    @hook
+    def edit(state: Any, runtime: Any) -> None:
+        change(state)
+
+    agent, _ = office("Two.", middleware=[edit])
+    with pytest.raises(UsageError, match="changed in place what was said"):
+        await agent.ainvoke(say("My number is 7."), thread())
+    assert [text for _, text in texts(agent.get_state(thread()).values)] == ["My number is 7."]
+
+
 async def test_hooks_know_the_context_the_thread_and_the_store() -> None:
     seen: list[Any] = []
 
@@ -346,6 +435,25 @@ def test_jumps_may_be_declared_where_hooks_can_jump() -> None:
     for decorator, jumps in ((before_model, ["nowhere"]), (wrap_tool_call, ["end"])):
         with pytest.raises(InvalidDefinition, match="can_jump_to"):
             decorator(can_jump_to=jumps)
+
+
+async def test_types_of_state_and_context_may_be_named() -> None:
+    class Context(BaseModel):
+        user: str
+
+    class Greeting(AgentMiddleware[AgentState]):
+        def wrap_model_call(self, request: ModelRequest[Context], handler: Any) -> Any:
+            return handler(request.override(system_prompt=f"This is {request.runtime.context.user}."))
+
+    class Noticing(AgentMiddleware[AgentState, Context]):
+        def before_model(self, state: AgentState, runtime: Runtime[Context]) -> None:
+            seen.append((state["messages"][0].content, runtime.context.user))
+
+    seen: list[Any] = []
+    model = Paired(["Hello."])
+    agent = create_agent(model, middleware=[Greeting(), Noticing()], context_schema=Context)
+    await agent.ainvoke(say("a"), context={"user": "Ann"})
+    assert seen == [("a", "Ann")] and model.requests[0].instructions == "This is Ann."
 
 
 def test_a_state_of_other_keys_is_refused() -> None:
@@ -445,15 +553,19 @@ async def test_a_hook_cannot_answer_a_call_that_is_not_there() -> None:
         await agent.ainvoke(say("a"), thread())
 
 
-async def test_what_a_hook_says_after_a_call_comes_before_it() -> None:
+@pytest.mark.parametrize("kind", [HumanMessage, AIMessage])
+async def test_what_a_hook_says_after_a_call_comes_before_it(kind: Any) -> None:
     @after_model
     def comment(state: Any, runtime: Any) -> Any:
-        return {"messages": [HumanMessage("Careful.")]} if last_of(state).type == "ai" else None
+        return {"messages": [kind("Careful.")]}
 
     agent, _ = office(call("execute_sql", {"query": "a"}), "ok", middleware=[comment])
     await agent.ainvoke(say("a"), thread())
     result = await agent.ainvoke(decide("approve"), thread())
-    assert [kind for kind, _ in texts(result)] == ["human", "human", "ai", "tool", "ai", "human"]
+    said = kind.type
+    assert [each for each, _ in texts(result)] == ["human", said, "ai", "tool", "ai", said]
+    heard = [item.get("type", "message") for item in requests(agent)[-1].input]
+    assert heard == ["message", "message", "function_call", "function_call_output"]
 
 
 # -- jumping ------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ async def test_values_are_whole_states() -> None:
     assert [len(state["messages"]) for state in states] == [1, 2, 2]
     assert only(states[-1]).value["action_requests"][0]["name"] == "execute_sql"
     states = [chunk async for chunk in agent.astream(decide("approve"), thread(), stream_mode="values")]
-    assert [len(state["messages"]) for state in states] == [2, 3, 4, 4]
+    assert [len(state["messages"]) for state in states] == [2, 3, 4]
     assert "__interrupt__" not in states[-1]
     assert states[-1] == await agent.ainvoke(None, thread())
 

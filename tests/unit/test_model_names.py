@@ -108,8 +108,19 @@ def test_a_name_without_a_name_is_refused(whose: str, make: Callable[[Any], Any]
         make(name)
 
 
+class Blocking:
+    """A chat model of another library."""
+
+    name = "chat"
+
+    def stream(self, input: Any) -> Any:
+        yield "Hello."
+
+
 @pytest.mark.parametrize(("whose", "make"), GIVEN, ids=[whose for whose, _ in GIVEN])
-@pytest.mark.parametrize("wrong", [5, object, ["gpt-5.2"], b"gpt-5.2"])
+@pytest.mark.parametrize(
+    "wrong", [5, object, ["gpt-5.2"], b"gpt-5.2", Blocking()], ids=lambda each: type(each).__name__
+)
 def test_what_is_neither_a_name_nor_a_model_is_refused(whose: str, make: Callable[[Any], Any], wrong: Any) -> None:
     with pytest.raises(InvalidDefinition, match=f"{whose}: model must be a model's name, or a Model.*; got"):
         make(wrong)

@@ -194,7 +194,7 @@ def content_text(content: Any) -> str:
 
 
 def reply_text(reply: f.Replied) -> str:
-    """The text of a reply's messages; the words it refuses with, if it has no other."""
+    """The text of a reply's last message; the words it refuses with, if it has no other."""
     return "".join([content_text(item.get("content")) for item in _messages(reply)]) or reply_refusal(reply) or ""
 
 
@@ -205,6 +205,13 @@ def reply_refusal(reply: f.Replied) -> str | None:
 
 
 def _messages(reply: f.Replied) -> list[Item]:
-    """What the model said; what code around it said besides is not the model's."""
-    items = decode(reply.items)
-    return [i for i in items if i.get("type", "message") == "message" and i.get("role", "assistant") == "assistant"]
+    """What the model said last: neither what code around it said besides, nor what it said before that had it asked
+    again."""
+    last: list[Item] = []
+    over = False
+    for item in decode(reply.items):
+        kind, role = item.get("type", "message"), item.get("role", "assistant")
+        over = over or MARK in item or kind == "function_call_output" or role != "assistant"
+        if kind == "message" and role == "assistant":
+            last, over = ([item] if over else [*last, item]), False
+    return last

@@ -6,6 +6,7 @@ is the model's own matter, when it is asked.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -54,14 +55,20 @@ def register_provider(prefix: str, provider: Provider) -> None:
 def model_from(whose: str, given: Any) -> Model:
     """A model as it was given: a Model itself, or by its name."""
     model = _named(whose, given) if isinstance(given, str) else given
-    if not hasattr(model, "stream"):
+    if not is_model(model):
         raise InvalidDefinition(
-            f"{whose}: model must be a model's name, or a Model, an object with a `stream` method; "
+            f"{whose}: model must be a model's name, or a Model, an object with an async `stream` method; "
             + (f"the provider of {given!r} gave" if isinstance(given, str) else "got")
             + f" {described(model)}."
         )
     found: Model = model
     return found
+
+
+def is_model(given: Any) -> bool:
+    """Whether it can be asked; not so chat models of others, whose `stream` is for programs that block."""
+    stream = getattr(given, "stream", None)
+    return callable(stream) and not inspect.isgeneratorfunction(stream)
 
 
 def _named(whose: str, name: str) -> Any:

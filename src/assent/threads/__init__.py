@@ -26,13 +26,14 @@ from .pause import (
 )
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
-from .scene import Runtime, ToolCallRequest, get_stream_writer
+from .scene import AgentState, Runtime, ToolCallRequest, get_stream_writer
 
 __all__ = [
     "AIMessage",
     "AIMessageChunk",
     "ActionRequest",
     "AgentMiddleware",
+    "AgentState",
     "AsyncPostgresSaver",
     "AsyncSqliteSaver",
     "Command",

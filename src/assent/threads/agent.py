@@ -229,6 +229,7 @@ class ThreadAgent:
                 yield (mode, chunk) if told_apart else chunk
 
     async def _chunks(self, opened: Opened, modes: list[Mode]) -> AsyncGenerator[tuple[Mode, Any], None]:
+        shown = None
         if opened.driver is not None:
             stream = ThreadStream(opened.driver, modes, self._gated)
             before = WRITER.set(stream.write)
@@ -237,14 +238,17 @@ class ThreadAgent:
             with _told_on_a_thread():
                 try:
                     if "values" in modes:
-                        yield "values", stream.state()
+                        shown = stream.state()
+                        yield "values", shown
                     async with aclosing(stream.stream_events()) as events:  # type: ignore[type-var]
                         async for event in events:
                             if isinstance(event, tuple):
+                                shown = event[1] if event[0] == "values" else shown
                                 yield event
                 finally:  # whoever stops at the first chunk has not begun to read events
                     await stream._left()
-        for last in last_chunks(modes, opened.run, self._state(opened), self._prefix_at):
+        state = self._state(opened)
+        for last in last_chunks(modes, opened.run, state if state != shown else None, self._prefix_at):
             yield last
 
     # -- looking -----------------------------------------------------------------------------------
@@ -388,7 +392,8 @@ class ThreadAgent:
                     return await self._look(store, stored)
             except RunBusy:
                 raise RunBusy(
-                    f"Thread {thread!r} is driven by somebody else at the moment, who goes on with what is recorded."
+                    f"Thread {thread!r} is driven by somebody else at the moment, who goes on with what is recorded; "
+                    "or by a stream that was left and is not closed yet."
                 ) from None
         raise Overtaken(f"Thread {thread!r} changes faster than it can be taken up; try again.")
 
@@ -519,7 +524,8 @@ def _told_on_a_thread() -> Iterator[None]:
     except MaxTurnsExceeded as error:
         error.args = (
             "The run used up its turns. To go on, call invoke(None, config) with a higher "
-            '"recursion_limit" in the config; or say something new, which begins another run.',
+            '"recursion_limit" in the config; or say something new, which begins another run. To give every run more, '
+            "use create_agent(max_turns=...).",
         )
         raise
 

@@ -315,8 +315,8 @@ def given_messages(input: Any) -> list[Message]:
     given = input.get("messages") if isinstance(input, dict) else None
     if given is None:
         raise InvalidInput(
-            'The input is {"messages": [{"role": "user", "content": ...}]}, a Command(resume=...), or None to go on; '
-            f"got {described(input)}."
+            'The input is {"messages": [{"role": "user", "content": ...}]}, a Command(resume=...) of assent.threads, '
+            f"or None to go on; got {described(input)}."
         )
     if input.keys() != {"messages"}:
         other = ", ".join(sorted(map(repr, input.keys() - {"messages"})))
@@ -396,7 +396,7 @@ def message(given: Any) -> Message:
     kind = ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
         raise InvalidInput(
-            f'A message is {{"role": "user", "content": ...}}, or a message object such as HumanMessage(...); '
+            f'A message is {{"role": "user", "content": ...}}, or one of assent.threads, such as HumanMessage(...); '
             f"got {described(given)}."
         )
     fields = {name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None}

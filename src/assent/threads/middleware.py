@@ -9,11 +9,12 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from ..core.digest import described
 from ..errors import Conflict, InvalidDefinition
 from ..tools.function import in_thread, is_async
+from .scene import C, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 
@@ -26,7 +27,7 @@ NO_SCHEMA = (
 Handler = Callable[[Any], Awaitable[Any]]
 
 
-class AgentMiddleware:
+class AgentMiddleware(Generic[S, C]):
     """Code around an agent. Subclass it, and give it any of these methods, sync or async:
 
     | method | is called | and gives |
@@ -71,8 +72,8 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
     for each in listed:
         if not isinstance(each, AgentMiddleware):
             raise InvalidDefinition(
-                "middleware is a list of AgentMiddleware: HumanInTheLoopMiddleware(...), a subclass of yours, or a "
-                f"function with @before_model or the like; got {described(each)}."
+                "middleware is a list of assent.threads' AgentMiddleware: HumanInTheLoopMiddleware(...), a subclass of "
+                f"yours, or a function with @before_model or the like; got {described(each)}."
             )
         if getattr(each, "state_schema", None) is not None:
             raise InvalidDefinition(f"{each.name} has a state_schema; {NO_SCHEMA}")

@@ -7,8 +7,10 @@ own. A hook that asks leaves the model's replies so far with its question; see `
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
@@ -20,6 +22,7 @@ from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
+from ..models.named import is_model
 from ..runtime.asking import Hook
 from ..runtime.history import accepted
 from ..tools.tool import Tool
@@ -40,7 +43,7 @@ from .message import (
     run_messages,
 )
 from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
-from .scene import Runtime, State, runtime_in
+from .scene import C, Runtime, State, runtime_in
 
 if TYPE_CHECKING:
     from ..runtime.driver import Driver
@@ -50,7 +53,7 @@ REPEATS = 25
 UPDATE = {"messages", "jump_to"}
 
 
-class ModelRequest(Struct):
+class ModelRequest(Struct, Generic[C]):
     """What the model is about to be asked. Change it with `override`, and give it to the handler."""
 
     messages: list[Message]
@@ -59,7 +62,7 @@ class ModelRequest(Struct):
     """Those that the model is offered: a middleware may offer fewer, and no others."""
     model: Model
     state: State
-    runtime: Runtime
+    runtime: Runtime[C]
     tool_choice: str | None = None
     model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
     """Put over the agent's own settings."""
@@ -69,7 +72,7 @@ class ModelRequest(Struct):
         """The system prompt, as a message."""
         return None if self.system_prompt is None else SystemMessage(self.system_prompt)
 
-    def override(self, **changes: Any) -> ModelRequest:
+    def override(self, **changes: Any) -> ModelRequest[C]:
         """The same request with some things changed. `system_message` is another way to say `system_prompt`."""
         if "system_message" in changes:
             said = changes.pop("system_message")
@@ -166,13 +169,25 @@ class Asking:
     def _state(self) -> State:
         return {"messages": [*self.heard, *self.made]}
 
+    @functools.cached_property
+    def _looked(self) -> list[Any]:
+        """What was heard looks like this, before any hook has it."""
+        return _looks(self.heard)
+
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name; where one of them jumps, the rest are not run."""
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
+        looked = self._looked if hooks else []
         for hook in hooks:
-            update = await called(hook, self._state(), runtime)
+            state, shown = self._state(), [*self.heard, *self.made]
+            update = await called(hook, state, runtime)
             self.hook.still_goes()
+            if list(map(id, state.get("messages", ()))) != list(map(id, shown)) or _looks(self.heard) != looked:
+                raise UsageError(
+                    f"{name} changed in place what was said, and what was said is said. Give new messages as an "
+                    "update; change what the model hears in wrap_model_call."
+                )
             if update is None:
                 continue
             if not isinstance(update, dict) or not update.keys() <= UPDATE:
@@ -190,8 +205,9 @@ class Asking:
 
     def _add(self, given: Any) -> None:
         """Add messages; one with the id of a message of this asking takes its place."""
-        for each in listed(given):
-            new = replace(message(each))  # whoever gave it may give it again
+        added = [replace(message(each)) for each in listed(given)]  # whoever gave them may give them again
+        taken = {each.id for each in added}
+        for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
                 self.made[places[0]] = new
@@ -204,7 +220,8 @@ class Asking:
                 raise UsageError(
                     "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
                 )
-            new.id = new.id or numbered(self.id, len(self.made))
+            free = (numbered(self.id, number) for number in count(len(self.made)))
+            new.id = new.id or next(id for id in free if id not in taken)
             self.made.append(new)
 
     # -- the model ---------------------------------------------------------------------------------
@@ -231,7 +248,8 @@ class Asking:
         result = answer.result if isinstance(answer, ModelResponse) else answer
         if not isinstance(result, list | Message):
             raise UsageError(
-                f"wrap_model_call gives what its handler gave, or an AIMessage; it gave {described(answer)}."
+                f"wrap_model_call gives what its handler gave, or an AIMessage of assent.threads; it gave "
+                f"{described(answer)}."
             )
         self._add(result)
 
@@ -251,7 +269,7 @@ class Asking:
         return ModelResponse([ai_message(reply.output, id)])
 
     async def _streamed(self, model: Model, request: Request, id: str) -> Response:
-        if not hasattr(model, "stream"):
+        if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None
         async for event in model.stream(request):
@@ -343,9 +361,9 @@ class Asking:
         made = self.made
         if waiting := self._open_calls():
             first = waiting[0]
-            late = [each for each in made[first:] if not isinstance(each, AIMessage | ToolMessage)]
-            made = [*made[:first], *late, *(each for each in made[first:] if isinstance(each, AIMessage | ToolMessage))]
-        items = [item for each in made for item in self._of(each)]
+            late = [each for each in made[first:] if not _is_of_calls(each)]
+            made = [*made[:first], *late, *filter(_is_of_calls, made[first:])]
+        items = self._apart(made)
         calls: set[Any] = set()
         for item in items:
             if item.get("type") == "function_call":
@@ -355,6 +373,29 @@ class Asking:
                     f"A ToolMessage answers {item['call_id']!r:.80}, which is no call before it in this reply."
                 )
         return items
+
+    def _apart(self, made: Sequence[Message]) -> list[Item]:
+        """Messages as items that become these messages again: one is marked that would become a part of the one before
+        it, or have another id there."""
+        items: list[Item] = []
+        before: list[Message] = []
+        for each in made:
+            said = self._of(each)
+            if not said:
+                continue
+            joins = isinstance(each, AIMessage) and isinstance(before[-1] if before else None, AIMessage)
+            if joins or each.id != numbered(self.id, len(before)):
+                said = [{**said[0], MARK: {"id": each.id, **(said[0].get(MARK) or {})}}, *said[1:]]
+            items += said
+            before.append(each)
+        return items
+
+
+def _is_of_calls(message: Message) -> bool:
+    """Whether a message makes calls, or answers one."""
+    return isinstance(message, ToolMessage) or (
+        isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
+    )
 
 
 def _looks(messages: Sequence[Any]) -> list[Any]:

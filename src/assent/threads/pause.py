@@ -93,11 +93,13 @@ class HITLResponse(TypedDict):
     decisions: list[HITLDecision]
 
 
-class Interrupt(Struct, frozen=True):
+class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
     """Something that a thread waits for. Answer it with `Command(resume=...)`."""
 
     value: Any
     id: str
+    response_schema: dict[str, Any] | None = None
+    """What an answer looks like, as JSON schema, if whoever asks has said."""
 
 
 @dataclass(frozen=True, init=False)
@@ -123,8 +125,11 @@ class Command:
         object.__setattr__(self, "by", by)
 
 
-def interrupt(value: Any) -> Any:
+def interrupt(value: Any, *, response_schema: Any = None) -> Any:
     """Ask a person, from inside a tool or a middleware, and return the answer.
+
+    `value` is text, or any JSON. `response_schema` says what an answer looks like: a type, which it then becomes, or a
+    JSON schema. One that does not fit is refused, and a correct one works.
 
     The run pauses here. After the answer the tool or the hook is entered again from the top, and each `interrupt` that
     has its answer returns it at once: do nothing before it that may not happen twice, and ask the same each time.
@@ -132,7 +137,7 @@ def interrupt(value: Any) -> Any:
     asks = HERE.get()
     if asks is None:
         raise UsageError("interrupt() asks from inside a tool or a middleware of an agent that runs, and nowhere else.")
-    return asks.ask_sync(value, None)
+    return asks.ask_sync(value, response_schema)
 
 
 # -- what is open ---------------------------------------------------------------------------------
@@ -176,7 +181,10 @@ def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
             asked = state.question
             assert asked is not None
             request = _inside(asked)
-            out.append(Interrupt(decode(asked.prompt) if request is None else _begun(request, prefix(state)), each.id))
+            if request is not None:
+                out.append(Interrupt(_begun(request, prefix(state)), each.id))
+            else:
+                out.append(Interrupt(decode(asked.prompt), each.id, decode(asked.schema) if asked.schema else None))
     return out
 
 
@@ -380,6 +388,8 @@ KEYS = {
     "reject": {"type", "message"},
     "respond": {"type", "message"},
 }
+ACTION = ActionRequest.__annotations__.keys()
+"""What an edited action may have: people change what they were shown, and send all of it back."""
 SHAPES = {
     "approve": '{"type": "approve"}',
     "edit": '{"type": "edit", "edited_action": {"name": ..., "args": {...}}}',
@@ -412,8 +422,12 @@ def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
 
 def _edit(given: dict[str, Any], tool: str) -> Edit:
     action = given.get("edited_action")
-    if isinstance(action, dict) and action.keys() in ({"name", "args"}, {"name", "arguments"}):
-        name, args = action["name"], action.get("args", action.get("arguments"))
+    if isinstance(action, dict) and action.keys() <= ACTION:
+        name, args = action.get("name"), action.get("args", action.get("arguments"))
+        if action.get("arguments", args) != args:
+            raise InvalidDecision(
+                f'The "args" and the "arguments" of an edit of {tool} are not the same; give one of them.'
+            )
         if type(name) is str and name and isinstance(args, dict):
             return Edit(args, name, given.get("message"))
     raise InvalidDecision(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from ..context import RunContextWrapper
 from ..errors import Conflict, UsageError
 from ..runtime.asking import HERE, Body
 from ..store.store import Store
 from ..tools.tool import Tool
-from .message import messages_of, run_messages
+from .message import Message, messages_of, run_messages
 
 if TYPE_CHECKING:
     from ..runtime.control import RunControl
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 """The state of a thread: `{"messages": [...]}`."""
+C = TypeVar("C", default=Any)
+S = TypeVar("S", default=Any)
+
+
+class AgentState(TypedDict):
+    """The state of a thread, as hooks may annotate it. It has no other keys."""
+
+    messages: list[Message]
+
+
 Writer = Callable[[Any], None]
 
 
@@ -36,10 +47,10 @@ def get_stream_writer() -> Writer:
     return WRITER.get()
 
 
-class Runtime(Struct, frozen=True):
+class Runtime(Struct, Generic[C], frozen=True):
     """What code around a run gets to know of it."""
 
-    context: Any
+    context: C
     """The object that was given as `invoke(..., context=...)`."""
     store: Store | None
     """The store that the thread is kept in."""

@@ -42,8 +42,8 @@ class ThreadStream(RunResultStreaming):
         self._modes = modes
         self._gated = gated
         """Whether the agent has a human-in-the-loop middleware."""
-        self._spoken = False
-        """Whether the model's reply was shown as it was made."""
+        self._spoken: set[str] = set()
+        """Which messages of the reply were shown as they were made."""
         self._decided = False
         """Whether it was shown that calls were approved."""
         self._thread = threading.get_ident()
@@ -69,8 +69,7 @@ class ThreadStream(RunResultStreaming):
     def _delta(self, data: Item) -> None:
         kind = data.get("type")
         if kind == "response.output_text.delta":
-            self._spoken = True
-            self._chunk(data, data.get("delta") or "")
+            self._spoken.add(self._chunk(data, data.get("delta") or ""))
         elif kind == "response.output_item.added":
             item = data.get("item") or {}
             if item.get("type") == "function_call":
@@ -83,11 +82,13 @@ class ThreadStream(RunResultStreaming):
         index = data.get("output_index")
         self._chunk(data, "", [{"name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk"}])
 
-    def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> None:
+    def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> str:
+        """Show a part of a message, and say of which."""
         run = self._driver.journal.run
         known = data.get(MARK) or {}
-        id = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # as it will be
+        id: str = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # as it will be
         self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
+        return id
 
     def _fact(self, fact: AnyFact) -> None:
         self._forget()
@@ -99,18 +100,19 @@ class ThreadStream(RunResultStreaming):
             self._ended(fact.call)
         elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided:
             turn = self._driver.journal.run.calls[fact.call].turn
-            self._put("updates", {GATE: {"messages": turn_messages(turn, self._id(turn))[:1]}})
+            made = turn_messages(turn, self._id(turn), outputs=False)
+            self._put("updates", {GATE: {"messages": [each for each in made if type(each) is AIMessage][-1:]}})
             self._decided = True
 
     def _replied(self) -> None:
         turn = self._driver.journal.run.entries[-1]
         assert type(turn) is Turn
         made = turn_messages(turn, self._id(turn))
-        for message in made if not self._spoken else ():
-            if type(message) is AIMessage and message.content:
+        for message in made:
+            if type(message) is AIMessage and message.content and message.id not in self._spoken:
                 chunk = AIMessageChunk(message.content, id=message.id, tool_calls=message.tool_calls)
                 self._put("messages", (chunk, self._meta("model")))
-        self._spoken = False
+        self._spoken.clear()
         self._put("updates", {"model": {"messages": made}})
         if self._gated and not turn.calls:
             self._put("updates", {GATE: None})
@@ -142,10 +144,12 @@ class ThreadStream(RunResultStreaming):
         return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
 
 
-def last_chunks(modes: list[Mode], run: Any, state: dict[str, Any], prefix: PrefixAt) -> Iterator[tuple[Mode, Any]]:
-    """What a stream shows at its end."""
+def last_chunks(
+    modes: list[Mode], run: Any, state: dict[str, Any] | None, prefix: PrefixAt
+) -> Iterator[tuple[Mode, Any]]:
+    """What a stream shows at its end; the state unless it was shown already."""
     waiting = interrupts(run, prefix)
     if waiting and "updates" in modes:
         yield "updates", {"__interrupt__": tuple(waiting)}
-    if "values" in modes:
+    if state is not None and "values" in modes:
         yield "values", state

@@ -139,8 +139,8 @@ class Entry:
             if inspect.iscoroutine(given):
                 given.close()  # nobody will ever await it
             raise UsageError(
-                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage; it "
-                f"gave {described(given)}."
+                "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage of "
+                f"assent.threads; it gave {described(given)}."
             )
         made, text, value = self.value or (None, "", None)
         if made is given and text == given.content and given.status == "success":
