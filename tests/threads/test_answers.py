@@ -1,14 +1,15 @@
 """Answers: whatever does not fit is refused with a reason, records nothing, and a correct answer afterwards works."""
 
+import json
 from typing import Any
 
 import pytest
 
-from assent import AlreadyDecided, InvalidArguments, InvalidDecision, NotPending, RunFinished
+from assent import AlreadyDecided, InvalidArguments, InvalidDecision, NotPending, RunFinished, function_tool
 from assent.errors import RunNotFound, StoreFailed
 from assent.store import Change, MemoryStore
-from assent.testing import call
-from assent.threads import Command, HumanInTheLoopMiddleware, create_agent, interrupt
+from assent.testing import ScriptedModel, call
+from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent, interrupt
 from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, decide, journal, office, only, say, texts, thread
 
@@ -92,6 +93,41 @@ async def test_an_action_request_may_be_changed_and_sent_back_whole() -> None:
     edited["args"]["path"] = "b"
     await agent.ainvoke(decide({"type": "edit", "edited_action": edited}), thread())
     assert ran == [("write_file", "b", "")]
+
+
+@pytest.mark.parametrize("key", ["args", "arguments"])
+async def test_of_an_action_request_that_came_as_json_either_name_of_its_arguments_may_be_changed(key: str) -> None:
+    agent, ran = office(call("write_file", {"path": "a"}), "done")
+    shown = only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0]
+    edited = json.loads(json.dumps(shown))
+    edited[key]["path"] = "b"
+    await agent.ainvoke(decide({"type": "edit", "edited_action": edited}), thread())
+    assert ran == [("write_file", "b", "")]
+
+
+async def test_arguments_are_the_same_if_they_are_the_same_json() -> None:
+    @function_tool(needs_approval=True)
+    def set_level(level: Any) -> str:
+        ran.append(level)
+        return "set"
+
+    ran: list[Any] = []
+    model = ScriptedModel([call("set_level", {"level": 1}), "done"])
+    agent = create_agent(model, [set_level], checkpointer=InMemorySaver())
+    shown = only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0]
+    edited = {**shown, "arguments": {"level": True}}
+    await agent.ainvoke(decide({"type": "edit", "edited_action": edited}), thread())
+    assert ran == [True] and ran[0] is True
+
+
+async def test_the_message_of_an_edit_is_kept_with_it() -> None:
+    agent, _ = office(call("write_file", {"path": "a"}), "done")
+    await agent.ainvoke(say("go"), thread())
+    action = {"name": "write_file", "args": {"path": "b"}}
+    await agent.ainvoke(decide({"type": "edit", "edited_action": action, "message": "b is free"}), thread())
+    assert agent.store is not None
+    facts = [entry.fact for entry in await agent.store.history("t:1")]
+    assert [fact["why"] for fact in facts if fact["fact"] == "approved" and fact.get("asked")] == ["b is free"]
 
 
 WRONG: list[tuple[Any, str]] = [

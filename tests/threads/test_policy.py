@@ -250,7 +250,8 @@ async def test_a_description_may_be_awaited() -> None:
 
     policy = {"execute_sql": {"allowed_decisions": ["approve"], "description": describe}}
     agent, _ = office(call("execute_sql", {"query": "a"}), "ok", policy=policy)
-    assert only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0]["description"] == "Shall it run a?"
+    [action] = only(await agent.ainvoke(say("go"), thread())).value["action_requests"]
+    assert action["description"] == "Shall it run a?"
 
 
 async def test_arguments_that_cannot_run_can_be_edited_or_rejected_as_far_as_the_policy_says() -> None:

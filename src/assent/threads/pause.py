@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from ..approval.decide import edited
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
 from ..approval.question import effective
 from ..core import facts as f
-from ..core.digest import BadJSON, described, digest, holds
+from ..core.digest import BadJSON, canonical, described, digest, holds
 from ..core.facts import decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
@@ -307,12 +308,11 @@ def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
         asked = state.question
         assert asked is not None
         if (request := _inside(asked)) is not None:
-            [review] = request["review_configs"]
-            name = review["action_name"]
-            decision_inside(answer, name, review["allowed_decisions"], tool_at(state, name))
+            [review], [action] = request["review_configs"], request["action_requests"]
+            decision_inside(answer, action, review["allowed_decisions"], tool_at(state, action["name"]))
         yield asked.id, Respond(answer), asked.digest
         return
-    shown = [(state.tool, list(state.allowed())) for _, state in each.states]
+    shown = [_shown(state) for _, state in each.states]
     for number, decision in enumerate(decisions_of(answer, shown)):
         state = each.states[number][1]
         assert state.question is not None
@@ -325,7 +325,7 @@ def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
 def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
     """An edit that names its tool only if it is another one, which then must be one that may be chosen."""
     if edit.tool == state.tool:
-        return Edit(edit.arguments)
+        return Edit(edit.arguments, note=edit.note)
     other = tool_at(state, edit.tool or "")
     if other is None:
         raise InvalidDecision(f"The agent has no tool named {edit.tool!r:.80}; choose one of its tools.")
@@ -334,9 +334,10 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
     return edit
 
 
-def decision_inside(answer: Any, name: str, allowed: Sequence[str], tool: Tool | None) -> Decision:
+def decision_inside(answer: Any, action: ActionRequest, allowed: Sequence[str], tool: Tool | None) -> Decision:
     """The decision on a call that a middleware has made of another, or `InvalidDecision`."""
-    [given] = decisions_of(answer, [(name, allowed)])
+    name = action["name"]
+    [given] = decisions_of(answer, [Shown(name, allowed, lambda: action["args"])])
     decision = decision_from(given)
     if type(decision) is not Edit:
         return decision
@@ -351,23 +352,36 @@ def decision_inside(answer: Any, name: str, allowed: Sequence[str], tool: Tool |
     return decision
 
 
-def decisions_of(answer: Any, shown: Sequence[tuple[str, Sequence[str]]]) -> list[Decision]:
+class Shown(NamedTuple):
+    """A call that somebody was shown, as far as an answer is compared with it."""
+
+    tool: str
+    allowed: Sequence[str]
+    args: Callable[[], dict[str, Any]]
+
+
+def _shown(state: CallState) -> Shown:
+    assert state.question is not None
+    return Shown(state.tool, state.allowed(), partial(_args, state, state.question))
+
+
+def decisions_of(answer: Any, shown: Sequence[Shown]) -> list[Decision]:
     """The decisions of a `HITLResponse`, one for each call that was shown, or `InvalidDecision`."""
     if not isinstance(answer, dict) or answer.keys() != {"decisions"} or not isinstance(answer["decisions"], list):
-        names = ", ".join(name for name, _ in shown)
+        names = ", ".join(each.tool for each in shown)
         raise InvalidDecision(
             f'The answer must be {{"decisions": [...]}}, with a decision for each of: {names}; got {described(answer)}.'
         )
     given = answer["decisions"]
     if len(given) != len(shown):
-        names = ", ".join(name for name, _ in shown)
+        names = ", ".join(each.tool for each in shown)
         raise InvalidDecision(
             f"There must be {len(shown)} decisions, one for each of: {names}, in this order; got {len(given)}."
         )
     made: list[Decision] = []
-    for number, (name, allowed) in enumerate(shown):
-        with placed(name, number, len(shown)):
-            made.append(_decision(given[number], name, allowed))
+    for number, each in enumerate(shown):
+        with placed(each.tool, number, len(shown)):
+            made.append(_decision(given[number], each))
     return made
 
 
@@ -388,6 +402,7 @@ KEYS = {
     "reject": {"type", "message"},
     "respond": {"type", "message"},
 }
+ARGS = ("args", "arguments")
 ACTION = ActionRequest.__annotations__.keys()
 """What an edited action may have: people change what they were shown, and send all of it back."""
 SHAPES = {
@@ -398,7 +413,8 @@ SHAPES = {
 }
 
 
-def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
+def _decision(given: Any, shown: Shown) -> Decision:
+    tool, allowed = shown.tool, shown.allowed
     kind = given.get("type") if isinstance(given, dict) else None
     if type(kind) is not str or kind not in KEYS or kind not in allowed:
         fits = ", ".join(f'"{each}"' for each in allowed)
@@ -417,19 +433,34 @@ def _decision(given: Any, tool: str, allowed: Sequence[str]) -> Decision:
         if message is None:
             raise InvalidDecision(f'A decision of type "respond" on {tool} needs its "message", a text.')
         return Respond(message)
-    return _edit(given, tool)
+    return _edit(given, shown)
 
 
-def _edit(given: dict[str, Any], tool: str) -> Edit:
+def _edit(given: dict[str, Any], shown: Shown) -> Edit:
     action = given.get("edited_action")
     if isinstance(action, dict) and action.keys() <= ACTION:
-        name, args = action.get("name"), action.get("args", action.get("arguments"))
-        if action.get("arguments", args) != args:
-            raise InvalidDecision(
-                f'The "args" and the "arguments" of an edit of {tool} are not the same; give one of them.'
-            )
+        name, args = action.get("name"), _changed([action[key] for key in ARGS if key in action], shown)
         if type(name) is str and name and isinstance(args, dict):
             return Edit(args, name, given.get("message"))
     raise InvalidDecision(
-        f'An edit of {tool} needs "edited_action": {{"name": ..., "args": {{...}}}}, got {described(action)}.'
+        f'An edit of {shown.tool} needs "edited_action": {{"name": ..., "args": {{...}}}}, got {described(action)}.'
     )
+
+
+def _changed(given: Sequence[Any], shown: Shown) -> Any:
+    """The arguments of an edit, by whichever of their names: what differs from what was shown is what was meant."""
+    if len(given) > 1 and not _same(*given):
+        given = [args for args in given if not _same(args, shown.args())]
+        if len(given) > 1:
+            raise InvalidDecision(
+                f'The "args" and the "arguments" of an edit of {shown.tool} are not the same; give one of them.'
+            )
+    return given[0] if given else None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; 1 and True are not."""
+    try:
+        return one is other or canonical(one) == canonical(other)
+    except (TypeError, ValueError, RecursionError):
+        return False

@@ -250,7 +250,7 @@ class Entry:
         while True:
             answer = self.body.ask_sync({"action_requests": [action], "review_configs": reviews}, RESPONSE)
             try:
-                return decision_inside(answer, tool.name, allowed, tool)
+                return decision_inside(answer, action, allowed, tool)
             except InvalidDecision as error:  # it was recorded by somebody who had no tool at hand to check it by
                 action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
 
