@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -332,6 +333,66 @@ async def test_of_processes_that_append_at_once_one_does(path: Path) -> None:
         winners = [number for number in results if number is not None]
         assert len(winners) == 1
         assert (await store.read("r1")).facts[2:] == [f.Cancelled(f"process {winners[0]}")]
+
+
+def _forked(work: Callable[[], Any]) -> int:
+    """A child that does this; its process."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_what_a_forked_child_writes_stays_when_its_parent_lets_go_of_the_file(path: Path) -> None:
+    store, (heard, tell), (hear, told) = SQLiteStore(path), os.pipe(), os.pipe()
+    asyncio.run(_begin(store, "r1"))
+
+    def work() -> None:
+        asyncio.run(_begin(store, "r2"))
+        os.write(tell, b".")
+        os.read(hear, 1)
+        asyncio.run(_begin(store, "r3"))
+
+    child = _forked(work)
+    os.read(heard, 1)
+    asyncio.run(store.close())
+    os.write(told, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    for end in (heard, tell, hear, told):
+        os.close(end)
+    connection = other(path)
+    assert connection.execute("SELECT run FROM assent_runs ORDER BY id").fetchall() == [("r1",), ("r2",), ("r3",)]
+    connection.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_process_is_not_forked_in_the_middle_of_a_write(path: Path) -> None:
+    parent, writing, forking = os.getpid(), threading.Event(), threading.Event()
+
+    def clock() -> float:
+        if os.getpid() == parent and threading.current_thread().name == WRITING:  # in the transaction
+            writing.set()
+            forking.wait(20)
+        return 1000.0
+
+    store = SQLiteStore(path, clock=clock)
+    thread = threading.Thread(target=lambda: asyncio.run(_begin(store, "r1")))
+    thread.start()
+    writing.wait(20)
+    os.register_at_fork(before=forking.set)  # which was registered last, and so is called first
+    child = _forked(lambda: asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20)))
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
+    asyncio.run(store.close())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import gc
 import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import aclosing, suppress
 from queue import SimpleQueue
 from typing import Any, Self, TypeVar
@@ -153,9 +154,21 @@ def _in_thread(work: Coroutine[Any, Any, R]) -> R:
     return done.result()
 
 
+_collecting: int | None = None
+"""The thread that collects garbage at the moment."""
+
+
+def _note(phase: str, info: Any) -> None:
+    global _collecting
+    _collecting = threading.get_ident() if phase == "start" else None
+
+
 def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
     """What an async generator gives, blocking, anywhere. It goes on in a thread of its own, also while nobody reads;
-    whoever stops reading stops it, and waits until it has come to its end."""
+    whoever stops reading stops it, and waits until it has come to its end. If it is found in the garbage nobody waits:
+    that may be anywhere, such as in the middle of a write that its end would have to wait for."""
+    if _note not in gc.callbacks:
+        gc.callbacks.append(_note)
     queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
     context = contextvars.copy_context()
@@ -174,6 +187,7 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
             context.run(asyncio.run, _alone(pump()))
         except BaseException as error:
             end = error
+        begun.cancel()  # if there was no loop to be had
         queue.put(end)
 
     thread = threading.Thread(target=go, name="assent-stream", daemon=True)
@@ -185,10 +199,11 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
             raise each
     finally:
         if thread.is_alive():
-            loop, task = begun.result()
-            with suppress(RuntimeError):  # it has just come to its end
+            with suppress(RuntimeError, CancelledError):  # it has just come to its end, or it never began
+                loop, task = begun.result()
                 loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        if _collecting != threading.get_ident():
+            thread.join()
 
 
 class Home:
