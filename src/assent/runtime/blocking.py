@@ -67,9 +67,10 @@ class _Kept:
         with _Interruptible(task) as stop:
             try:
                 return loop.run_until_complete(task)
-            except SystemExit:  # raised by what the task waits for, past the task, which is still to hear of it
-                while not task.done():
-                    with suppress(SystemExit):
+            except (SystemExit, KeyboardInterrupt):
+                # Raised by what the task waits for, past the task: it is still to hear of it, and not in the next call.
+                while not task.done() and not stop.leaves:
+                    with suppress(SystemExit, KeyboardInterrupt, asyncio.CancelledError):
                         loop.run_until_complete(task)
                 raise
             except asyncio.CancelledError:
@@ -85,9 +86,12 @@ class _Interruptible:
         self.task = task
         self.asked = False
         self.handles = False
+        self.leaves = False
+        """Whether nobody wants to wait any longer for what does not end."""
 
     def __call__(self, number: int, frame: Any) -> None:
         if self.asked or self.task.done():
+            self.leaves = asyncio.current_task(self.task.get_loop()) is None
             raise KeyboardInterrupt
         self.asked = True
         self.task.cancel()
