@@ -419,6 +419,49 @@ async def _begin(store: SQLiteStore, run_id: str) -> set[str]:
     return {run.id for run in (await store.runs()).items}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_drive_that_is_collected_in_the_middle_of_a_write_does_not_write(path: Path) -> None:
+    armed = False
+
+    def clock() -> float:
+        nonlocal armed
+        if armed and store._writing.turn.locked():  # it is asked for in the transaction
+            armed = False
+            gc.collect()
+        return 1000.0
+
+    @function_tool
+    async def stay() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.Event().wait()
+
+    def leave() -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda loop, what: None)  # that a task was destroyed
+        agent = Agent("helper", tools=[stay], model=ScriptedModel([call("stay")]))
+        drive = loop.create_task(Runner.run(agent, "go", store=store))
+        loop.run_forever()
+        loop.close()
+        del drive
+
+    store, done = SQLiteStore(path, clock=clock), threading.Event()
+    gc.disable()
+    try:
+        leave()
+        armed = True
+
+        def work() -> None:
+            block(_begin(store, "r1"))
+            done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        assert done.wait(20)
+    finally:
+        gc.enable()
+    assert not armed
+    asyncio.run(store.close())
+
+
 def test_a_blocking_call_does_its_work_on_its_own_loop_and_not_on_those_of_others(path: Path) -> None:
     threads: list[str] = []
 

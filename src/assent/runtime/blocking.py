@@ -12,7 +12,9 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import aclosing, suppress
+from inspect import CO_COROUTINE
 from queue import SimpleQueue
+from traceback import walk_tb
 from typing import Any, Self, TypeVar
 
 from ..errors import Conflict
@@ -67,16 +69,24 @@ class _Kept:
         with _Interruptible(task) as stop:
             try:
                 return loop.run_until_complete(task)
-            except (SystemExit, KeyboardInterrupt):
-                # Raised by what the task waits for, past the task: it is still to hear of it, and not in the next call.
-                while not task.done() and not stop.leaves:
-                    with suppress(SystemExit, KeyboardInterrupt, asyncio.CancelledError):
+            except (SystemExit, KeyboardInterrupt) as raised:
+                # By what the task waits for, past the task: it is still to hear of it, and not in the next call.
+                latest: BaseException = raised
+                while not task.done() and _is_of_a_task(latest):
+                    try:
                         loop.run_until_complete(task)
+                    except BaseException as again:
+                        latest = again
                 raise
             except asyncio.CancelledError:
                 if stop.asked and task.uncancel() == 0:
                     raise KeyboardInterrupt from None
                 raise
+
+
+def _is_of_a_task(error: BaseException) -> bool:
+    """Whether it was raised in a task, which so has come to its end. If not, nobody on the loop will hear of it."""
+    return any(frame.f_code.co_flags & CO_COROUTINE for frame, _ in walk_tb(error.__traceback__))
 
 
 class _Interruptible:
@@ -86,12 +96,9 @@ class _Interruptible:
         self.task = task
         self.asked = False
         self.handles = False
-        self.leaves = False
-        """Whether nobody wants to wait any longer for what does not end."""
 
     def __call__(self, number: int, frame: Any) -> None:
         if self.asked or self.task.done():
-            self.leaves = asyncio.current_task(self.task.get_loop()) is None
             raise KeyboardInterrupt
         self.asked = True
         self.task.cancel()
