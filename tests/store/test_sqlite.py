@@ -201,6 +201,24 @@ async def test_a_file_that_is_removed_is_missed_and_not_made_again(path: Path, t
         assert len((await store.read("r1")).facts) == 4
 
 
+async def test_a_copy_that_is_put_back_is_given_the_definitions_that_it_lacks(path: Path, tmp_path: Path) -> None:
+    known = {"mail": b"{}"}
+    async with SQLiteStore(path) as store:
+        await store.upgrade()
+        connection = other(path)
+        connection.execute("VACUUM INTO ?", [str(tmp_path / "copy.db")])
+        connection.close()
+        await Script(store).begin(definitions=known)
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").unlink()
+        (tmp_path / "copy.db").replace(path)
+        for work in (Script(store, "r2").begin(definitions=known), store.runs()):
+            with pytest.raises(StoreFailed, match="removed or replaced while it was in use"):
+                await work
+        await Script(store, "r2").begin(definitions=known)
+        assert await store.definition("mail") == b"{}"
+
+
 async def test_a_file_that_may_not_be_written_says_so(path: Path) -> None:
     async with SQLiteStore(path) as store:
         script = await Script(store).begin()

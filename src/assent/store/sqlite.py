@@ -56,7 +56,7 @@ class SQLiteStore(SQLStore):
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._known = set()
+        self._known = self._file.known
         self._bell = Bell()
         self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
         self._writer = Handle(self._file, self._writing.turn)

@@ -75,6 +75,8 @@ class File:
         self.path = path
         self.busy_timeout = busy_timeout
         self.seen = False
+        self.known: set[str] = set()
+        """The definitions that are stored in it, as far as this store knows."""
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
         """What the user of the store is told."""
@@ -205,6 +207,8 @@ class Handle:
         connection = _connect(self.file.path, self.file.busy_timeout)
         connection.execute("PRAGMA query_only=ON" if self._reads else "PRAGMA busy_timeout=0")
         self._connection, self._inode = connection, _inode(self.file.path)
+        if not self._reads:
+            self.file.known.clear()  # it may be a copy that was put back, from before they were stored
         self.file.seen = True
         return connection
 
