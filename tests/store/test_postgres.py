@@ -297,6 +297,18 @@ async def test_what_is_under_way_while_another_connection_is_lost_is_done(url: s
         assert len((await store.read("r1")).facts) == 4
 
 
+async def test_a_server_that_comes_back_older_is_given_the_definitions_that_it_lacks(url: str) -> None:
+    known = {"mail": b"{}"}
+    async with made(url) as store:
+        await Script(store).begin(definitions=known)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DELETE FROM assent_definitions")  # as in a copy from before that
+        assert cut(url) > 0
+        await store.runs()
+        await Script(store, "r2").begin(definitions=known)
+        assert await store.definition("mail") == b"{}"
+
+
 # -- the clock ---------------------------------------------------------------------------------------
 
 

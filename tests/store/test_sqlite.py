@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -200,6 +201,24 @@ async def test_a_file_that_is_removed_is_missed_and_not_made_again(path: Path, t
         assert len((await store.read("r1")).facts) == 4
 
 
+async def test_a_copy_that_is_put_back_is_given_the_definitions_that_it_lacks(path: Path, tmp_path: Path) -> None:
+    known = {"mail": b"{}"}
+    async with SQLiteStore(path) as store:
+        await store.upgrade()
+        connection = other(path)
+        connection.execute("VACUUM INTO ?", [str(tmp_path / "copy.db")])
+        connection.close()
+        await Script(store).begin(definitions=known)
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").unlink()
+        (tmp_path / "copy.db").replace(path)
+        for work in (Script(store, "r2").begin(definitions=known), store.runs()):
+            with pytest.raises(StoreFailed, match="removed or replaced while it was in use"):
+                await work
+        await Script(store, "r2").begin(definitions=known)
+        assert await store.definition("mail") == b"{}"
+
+
 async def test_a_file_that_may_not_be_written_says_so(path: Path) -> None:
     async with SQLiteStore(path) as store:
         script = await Script(store).begin()
@@ -334,6 +353,66 @@ async def test_of_processes_that_append_at_once_one_does(path: Path) -> None:
         assert (await store.read("r1")).facts[2:] == [f.Cancelled(f"process {winners[0]}")]
 
 
+def _forked(work: Callable[[], Any]) -> int:
+    """A child that does this; its process."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_what_a_forked_child_writes_stays_when_its_parent_lets_go_of_the_file(path: Path) -> None:
+    store, (heard, tell), (hear, told) = SQLiteStore(path), os.pipe(), os.pipe()
+    asyncio.run(_begin(store, "r1"))
+
+    def work() -> None:
+        asyncio.run(_begin(store, "r2"))
+        os.write(tell, b".")
+        os.read(hear, 1)
+        asyncio.run(_begin(store, "r3"))
+
+    child = _forked(work)
+    os.read(heard, 1)
+    asyncio.run(store.close())
+    os.write(told, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    for end in (heard, tell, hear, told):
+        os.close(end)
+    connection = other(path)
+    assert connection.execute("SELECT run FROM assent_runs ORDER BY id").fetchall() == [("r1",), ("r2",), ("r3",)]
+    connection.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_process_is_not_forked_in_the_middle_of_a_write(path: Path) -> None:
+    parent, writing, forking = os.getpid(), threading.Event(), threading.Event()
+
+    def clock() -> float:
+        if os.getpid() == parent and threading.current_thread().name == WRITING:  # in the transaction
+            writing.set()
+            forking.wait(20)
+        return 1000.0
+
+    store = SQLiteStore(path, clock=clock)
+    thread = threading.Thread(target=lambda: asyncio.run(_begin(store, "r1")))
+    thread.start()
+    writing.wait(20)
+    os.register_at_fork(before=forking.set)  # which was registered last, and so is called first
+    child = _forked(lambda: asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20)))
+    assert os.waitpid(child, 0)[1] == 0
+    thread.join()
+    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
+    asyncio.run(store.close())
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_a_forked_child_has_connections_of_its_own(path: Path) -> None:
@@ -356,6 +435,49 @@ def test_a_forked_child_has_connections_of_its_own(path: Path) -> None:
 async def _begin(store: SQLiteStore, run_id: str) -> set[str]:
     await Script(store, run_id).begin()
     return {run.id for run in (await store.runs()).items}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_drive_that_is_collected_in_the_middle_of_a_write_does_not_write(path: Path) -> None:
+    armed = False
+
+    def clock() -> float:
+        nonlocal armed
+        if armed and store._writing.turn.locked():  # it is asked for in the transaction
+            armed = False
+            gc.collect()
+        return 1000.0
+
+    @function_tool
+    async def stay() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.Event().wait()
+
+    def leave() -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda loop, what: None)  # that a task was destroyed
+        agent = Agent("helper", tools=[stay], model=ScriptedModel([call("stay")]))
+        drive = loop.create_task(Runner.run(agent, "go", store=store))
+        loop.run_forever()
+        loop.close()
+        del drive
+
+    store, done = SQLiteStore(path, clock=clock), threading.Event()
+    gc.disable()
+    try:
+        leave()
+        armed = True
+
+        def work() -> None:
+            block(_begin(store, "r1"))
+            done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        assert done.wait(20)
+    finally:
+        gc.enable()
+    assert not armed
+    asyncio.run(store.close())
 
 
 def test_a_blocking_call_does_its_work_on_its_own_loop_and_not_on_those_of_others(path: Path) -> None:

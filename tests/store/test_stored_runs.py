@@ -767,6 +767,31 @@ async def test_what_a_body_gives_after_the_run_was_taken_over_is_evidence_and_no
     assert told(result) == ["late"]
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_run_is_given_back_however_often_its_drive_is_cancelled(times: int) -> None:
+    store, writing, let = Watched(), asyncio.Event(), asyncio.Event()
+
+    async def hold(change: Change) -> None:
+        writing.set()
+        await let.wait()
+
+    store.before = hold
+    send, sent = sending()
+    drive = asyncio.ensure_future(Runner.run(scripted(call("send", {"to": "bob"}), tools=[send]), "go", store=store))
+    await soon(writing.wait())
+    for _ in range(times):  # as an AnyIO scope does
+        drive.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    let.set()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(drive)
+    for left in asyncio.all_tasks() - {asyncio.current_task()}:
+        await soon(left)
+    [run] = (await store.runs()).items
+    assert (run.worker, sent) == (None, [])
+
+
 async def test_a_run_cancelled_in_the_store_begins_nothing_new() -> None:
     send, sent = sending()
     store = Watched()

@@ -1,6 +1,7 @@
 """What threads need of the rooms below: decisions at one go, tools that say how a person is asked, blocking reads."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -145,6 +146,28 @@ def test_whoever_stops_reading_ends_it() -> None:
     assert ended == ["assent-stream"]
 
 
+def test_whoever_collects_it_as_garbage_does_not_wait_for_its_end() -> None:
+    held, ended = threading.Lock(), threading.Event()
+
+    async def needs_it() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            await asyncio.Event().wait()
+        finally:
+            if held.acquire(timeout=20):
+                ended.set()
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself, self.things = self, iterate(needs_it())
+
+    assert next(Cycle().things) == 1
+    with held:  # as a store does that is being written to
+        gc.collect()
+        assert not ended.is_set()
+    assert ended.wait(20)
+
+
 def test_what_it_raises_is_raised() -> None:
     async def broken() -> AsyncGenerator[int, None]:
         yield 1
@@ -154,6 +177,18 @@ def test_what_it_raises_is_raised() -> None:
     assert next(things) == 1
     with pytest.raises(RuntimeError, match="broken"):
         next(things)
+
+
+def test_that_there_is_no_loop_to_be_had_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(work: Any) -> None:
+        for each in (work.cr_frame.f_locals["work"], work):  # which are not begun
+            each.close()
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(asyncio, "run", run)
+    monkeypatch.setattr(threading.Thread, "is_alive", lambda thread: True)  # it is about to end
+    with pytest.raises(OSError, match="too many"):
+        next(iterate(numbers([])))
 
 
 def test_an_iterator_that_nobody_reads_starts_nothing() -> None:

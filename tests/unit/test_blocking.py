@@ -312,13 +312,54 @@ def test_an_interrupt_from_within_leaves_a_blocking_run_with_its_state(error: ty
     assert Runner.run_sync(agent, caught.value.state).final_output == "done"  # type: ignore[attr-defined]
 
 
-def test_a_tool_that_exits_leaves_nothing_behind_for_the_next_call() -> None:
-    @function_tool
-    def leave() -> str:
-        """Leave."""
-        raise SystemExit("enough")
+def _exit() -> None:
+    raise SystemExit
 
-    with pytest.raises(SystemExit, match="enough"):
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def _press_twice() -> None:
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(
+    ("how", "error"), [(_exit, SystemExit), (_interrupt, KeyboardInterrupt), (_press_twice, KeyboardInterrupt)]
+)
+def test_a_tool_that_exits_leaves_nothing_behind_for_the_next_call(how: Any, error: type[BaseException]) -> None:
+    @function_tool
+    async def leave() -> str:
+        """Leave."""
+        how()
+        return "never"
+
+    with pytest.raises(error) as caught:
         Runner.run_sync(Agent("agent", tools=[leave], model=ScriptedModel([call("leave")])), "go")
+    assert caught.value.state is not None  # type: ignore[attr-defined]
+    other: Agent[Any] = Agent("other", model=ScriptedModel(["fine"]))
+    assert Runner.run_sync(other, "go").final_output == "fine"
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_pressed_again_does_not_wait_for_a_tool_that_goes_on() -> None:
+    @function_tool
+    async def stay() -> str:
+        """Stay."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(signal.raise_signal, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            loop.call_soon(signal.raise_signal, signal.SIGINT)
+            await ended.wait()
+        return "never"
+
+    ended = asyncio.Event()
+    with pytest.raises(KeyboardInterrupt):
+        Runner.run_sync(Agent("agent", tools=[stay], model=ScriptedModel([call("stay")])), "go")
+    ended.set()
     other: Agent[Any] = Agent("other", model=ScriptedModel(["fine"]))
     assert Runner.run_sync(other, "go").final_output == "fine"

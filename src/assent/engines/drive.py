@@ -122,6 +122,8 @@ class Drive:
         try:
             await keeper.begin()
             await drive_through(driver)
+        except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+            raise
         except BaseException:
             await self._put_down(keeper)
             raise

@@ -291,6 +291,8 @@ class Worker:
             await self._give_back(drive.lease)
         except Exception as error:
             await self._failed(drive, error)
+        except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+            raise
         except BaseException:
             await self._give_back(drive.lease)
             raise

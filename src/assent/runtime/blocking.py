@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import gc
 import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import aclosing, suppress
+from inspect import CO_COROUTINE
 from queue import SimpleQueue
+from traceback import walk_tb
 from typing import Any, Self, TypeVar
 
 from ..errors import Conflict
@@ -66,15 +69,24 @@ class _Kept:
         with _Interruptible(task) as stop:
             try:
                 return loop.run_until_complete(task)
-            except SystemExit:  # raised by what the task waits for, past the task, which is still to hear of it
-                while not task.done():
-                    with suppress(SystemExit):
+            except (SystemExit, KeyboardInterrupt) as raised:
+                # By what the task waits for, past the task: it is still to hear of it, and not in the next call.
+                latest: BaseException = raised
+                while not task.done() and _is_of_a_task(latest):
+                    try:
                         loop.run_until_complete(task)
+                    except BaseException as again:
+                        latest = again
                 raise
             except asyncio.CancelledError:
                 if stop.asked and task.uncancel() == 0:
                     raise KeyboardInterrupt from None
                 raise
+
+
+def _is_of_a_task(error: BaseException) -> bool:
+    """Whether it was raised in a task, which so has come to its end. If not, nobody on the loop will hear of it."""
+    return any(frame.f_code.co_flags & CO_COROUTINE for frame, _ in walk_tb(error.__traceback__))
 
 
 class _Interruptible:
@@ -153,9 +165,21 @@ def _in_thread(work: Coroutine[Any, Any, R]) -> R:
     return done.result()
 
 
+_collecting: int | None = None
+"""The thread that collects garbage at the moment."""
+
+
+def _note(phase: str, info: Any) -> None:
+    global _collecting
+    _collecting = threading.get_ident() if phase == "start" else None
+
+
 def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
     """What an async generator gives, blocking, anywhere. It goes on in a thread of its own, also while nobody reads;
-    whoever stops reading stops it, and waits until it has come to its end."""
+    whoever stops reading stops it, and waits until it has come to its end. If it is found in the garbage nobody waits:
+    that may be anywhere, such as in the middle of a write that its end would have to wait for."""
+    if _note not in gc.callbacks:
+        gc.callbacks.append(_note)
     queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
     context = contextvars.copy_context()
@@ -174,6 +198,7 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
             context.run(asyncio.run, _alone(pump()))
         except BaseException as error:
             end = error
+        begun.cancel()  # if there was no loop to be had
         queue.put(end)
 
     thread = threading.Thread(target=go, name="assent-stream", daemon=True)
@@ -185,10 +210,11 @@ def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
             raise each
     finally:
         if thread.is_alive():
-            loop, task = begun.result()
-            with suppress(RuntimeError):  # it has just come to its end
+            with suppress(RuntimeError, CancelledError):  # it has just come to its end, or it never began
+                loop, task = begun.result()
                 loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        if _collecting != threading.get_ident():
+            thread.join()
 
 
 class Home:

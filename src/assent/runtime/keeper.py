@@ -96,6 +96,7 @@ class Keeper:
         self.timer: asyncio.TimerHandle | None = None
         self.beating: asyncio.Task[None] | None = None
         """Keeps the lease, for a drive that takes its time."""
+        self.closing: asyncio.Task[None] | None = None
         self.news: asyncio.Future[None] | None = None
         """Done when others have written something; for a drive that waits."""
         self.lost = False
@@ -275,7 +276,22 @@ class Keeper:
         return self.lease is None
 
     async def close(self) -> None:
-        """Stop, and if the run is still ours write what can be written and give it back."""
+        """Stop, and if the run is still ours write what can be written and give it back.
+
+        That is done to its end even if whoever waits is cancelled once more: or the lease would be kept for nobody.
+        """
+        if self.closing is None:
+            left = begun(self._close()) if self.store.immediate else self._close()
+            if left is None:
+                return
+            self.closing = asyncio.create_task(left)
+            self.closing.add_done_callback(self._closed)
+        await asyncio.shield(self.closing)
+
+    def _closed(self, task: asyncio.Task[None]) -> None:
+        self.closing = None
+
+    async def _close(self) -> None:
         await self.settle()  # it may have taken the run, and so have begun to keep the lease
         for timer in (self.timer, self.soon):
             if timer is not None:

@@ -426,6 +426,8 @@ async def _driven(driver: Driver, begin: Any) -> None:
             raise MaxTurnsExceeded(
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )
+    except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+        raise
     except BaseException as error:
         if driver.keeper is not None:
             await driver.keeper.close()

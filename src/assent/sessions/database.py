@@ -16,6 +16,7 @@ from typing import TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from ..errors import SessionFailed
+from ..forking import close_before_forks
 from .lane import Lane
 
 R = TypeVar("R")
@@ -70,10 +71,17 @@ class Database:
         self._inode: tuple[int, int] | None = None
         self._file = b""
         self._process = os.getpid()
+        if path != MEMORY:
+            close_before_forks(self)
 
     def __del__(self) -> None:
         with suppress(Exception):
             self.disconnect()
+
+    @property
+    def turn(self) -> threading.Lock:
+        """Held by whoever uses the connection."""
+        return self.lane.turn
 
     def join(self, session: object) -> None:
         """Count this session among those that use the database."""
@@ -143,7 +151,7 @@ class Database:
 _shared: WeakValueDictionary[str, Database] = WeakValueDictionary()
 _sharing = threading.Lock()
 _abandoned: list[sqlite3.Connection] = []
-"""Connections that came with a fork. SQLite has them not used on this side, and not closed either."""
+"""Connections that came with a fork all the same. SQLite has them not used on this side, and not closed either."""
 
 
 def share(path: str) -> Database:

@@ -27,7 +27,8 @@ class Lane:
     def __init__(self) -> None:
         self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
+        """Held by whoever does the jobs."""
         self._busy = False
         _lanes.add(self)
 
@@ -47,7 +48,7 @@ class Lane:
         return future
 
     def _drain(self) -> None:
-        with self._turn:
+        with self.turn:
             while True:
                 with self._lock:
                     if not self._jobs:
@@ -63,7 +64,7 @@ class Lane:
 
     def _forked(self) -> None:
         self._jobs.clear()
-        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._lock, self.turn = threading.Lock(), threading.Lock()
         self._busy = False
 
 

@@ -63,7 +63,7 @@ class PostgresStore(SQLStore):
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._known = set()
+        self._known = self._server.known
         self._heads = Heads()
         self._bell = Bell()
         self._lane = Lane(self._pool_size, "assent-store")

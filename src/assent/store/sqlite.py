@@ -56,13 +56,14 @@ class SQLiteStore(SQLStore):
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._known = set()
+        self._known = self._file.known
         self._bell = Bell()
-        self._writer, self._reader = Handle(self._file), Handle(self._file, reads=True)
         self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
+        self._writer = Handle(self._file, self._writing.turn)
+        self._reader = Handle(self._file, self._reading.turn, reads=True)
         self._logged = 0
         """How many changes were written here since a thread has seen to the log."""
-        self._watch = Watch(Handle(self._file, reads=True), self._bell, self._clock)
+        self._watch = Watch(self._file, self._bell, self._clock)
         parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
         self._let_go = weakref.finalize(self, _let_go, *parts)
         self._let_go.atexit = False
@@ -101,8 +102,8 @@ class SQLiteStore(SQLStore):
         self._watch.stop()
         self._bell.ring()
         if self._process == os.getpid():
-            await self._reading.do(self._reader.close)
-            await self._writing.do(self._writer.close)
+            await self._reading.do(self._reader.disconnect)
+            await self._writing.do(self._writer.disconnect)
         self._let_go()
 
     async def _write(self, work: Work[R]) -> R:
@@ -162,8 +163,8 @@ class SQLiteStore(SQLStore):
         if self._closed:
             raise StoreFailed(f"The store in {self._file.path} was closed. Make a new one; the file is still there.")
         if self._process != os.getpid():  # a forked child has none of its parent's threads
-            self._writer.close()
-            self._reader.close()
+            self._writer.disconnect()
+            self._reader.disconnect()
             self._let_go.detach()
             self._start()
 
@@ -171,8 +172,8 @@ class SQLiteStore(SQLStore):
 class Watch:
     """Notices what other processes write to the file, while somebody waits for it: on a thread, with a connection."""
 
-    def __init__(self, handle: Handle, bell: Bell, clock: Callable[[], float]) -> None:
-        self._handle, self._bell, self._clock = handle, bell, clock
+    def __init__(self, file: File, bell: Bell, clock: Callable[[], float]) -> None:
+        self._handle, self._bell, self._clock = Handle(file, threading.Lock(), reads=True), bell, clock
         self._wanted = threading.Event()
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -198,18 +199,21 @@ class Watch:
             self._wanted.clear()
             while not self._stopped.wait(PATIENCE) and self._bell.awaited:
                 version = self._changed(version)
-        self._handle.close()
+        with self._handle.turn:
+            self._handle.disconnect()
 
     def _changed(self, version: Any) -> Any:
         """Ring if the file has changed and there is something to claim; the version that was seen."""
         try:
-            newest = self._handle.execute("PRAGMA data_version")
-            if newest != version and self._handle.read(self._ready):
-                self._bell.ring()
-            return newest
+            with self._handle.turn:
+                version = version if self._handle.connected else None  # each connection counts for itself
+                newest = self._handle.execute("PRAGMA data_version")
+                ready = newest != version and self._handle.read(self._ready)
         except StoreFailed:
-            self._bell.ring()  # whoever claims next is told what is wrong
-            return None
+            newest, ready = None, True  # whoever claims next is told what is wrong
+        if ready:
+            self._bell.ring()
+        return newest
 
     def _ready(self, transaction: Transaction) -> bool:
         return ready(transaction, int(self._clock() * 1000))
@@ -222,8 +226,8 @@ def _is_small(change: Change) -> bool:
 
 def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:
     watch.stop()
-    reading.end(reader.close)
-    writing.end(writer.close)
+    reading.end(reader.disconnect)
+    writing.end(writer.disconnect)
 
 
 def _seconds(value: Any) -> float:

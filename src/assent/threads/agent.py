@@ -544,6 +544,8 @@ async def _taken_up(driver: Driver, now: bool) -> None:
         return
     try:
         await keeper.begin(now=now)
+    except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+        raise
     except BaseException:
         await keeper.close()
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import AssentError, StoreFailed
+from ...forking import close_before_forks
 from .schema import VERSION, VERSION_TABLE
 from .statement import SQLITE, Transaction
 
@@ -55,7 +57,7 @@ NOT_MADE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """A commit that fails with one of these was not made. With any other it may still come back after a crash."""
 
 _abandoned: list[sqlite3.Connection] = []
-"""Connections that came with a fork. SQLite has them not used on this side, and not closed either."""
+"""Connections that came with a fork all the same. SQLite has them not used on this side, and not closed either."""
 
 
 class Unusable(Exception):
@@ -73,6 +75,8 @@ class File:
         self.path = path
         self.busy_timeout = busy_timeout
         self.seen = False
+        self.known: set[str] = set()
+        """The definitions that are stored in it, as far as this store knows."""
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
         """What the user of the store is told."""
@@ -86,16 +90,19 @@ class File:
 
 
 class Handle:
-    """One connection to a file, opened when it is needed, and opened anew after trouble."""
+    """One connection to a file, opened when it is needed, and opened anew after trouble. It is used by whoever has the
+    turn."""
 
-    def __init__(self, file: File, *, reads: bool = False) -> None:
+    def __init__(self, file: File, turn: threading.Lock, *, reads: bool = False) -> None:
         self.file = file
+        self.turn = turn
         self._reads = reads
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
         self.pace = 0.0
         """How many seconds a transaction takes that writes, once it has the right to: the mean, of late."""
+        close_before_forks(self)
 
     def write(self, work: Callable[[Transaction], R], *, waits: bool = True) -> R:
         """Do this in a transaction that has the right to write from its beginning; `Locked` if that is not to be had,
@@ -167,7 +174,7 @@ class Handle:
             self._clear(error)
             raise self.file.failure(error) from error
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection. What is in the file is found again by the next one."""
         connection, self._connection = self._connection, None
         if connection is None:
@@ -184,7 +191,7 @@ class Handle:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
         if not isinstance(error, AssentError | Locked) and _code(error) != sqlite3.SQLITE_BUSY:
-            self.close()
+            self.disconnect()
 
     def _see_that_it_is_there(self) -> None:
         if _inode(self.file.path) != self._inode:
@@ -193,13 +200,15 @@ class Handle:
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._process == os.getpid():
             return self._connection
-        self.close()
+        self.disconnect()
         self._process = os.getpid()
         if self.file.seen and _inode(self.file.path) is None:
             raise Unusable(GONE)
         connection = _connect(self.file.path, self.file.busy_timeout)
         connection.execute("PRAGMA query_only=ON" if self._reads else "PRAGMA busy_timeout=0")
         self._connection, self._inode = connection, _inode(self.file.path)
+        if not self._reads:
+            self.file.known.clear()  # it may be a copy that was put back, from before they were stored
         self.file.seen = True
         return connection
 

@@ -175,6 +175,8 @@ class Server:
     def __init__(self, url: str, pool_size: int, *, upgrades: bool) -> None:
         self.conninfo = _conninfo(url)
         self.clock = Clock()
+        self.known: set[str] = set()
+        """The definitions that are stored in it, as far as this store knows."""
         self.upgrades = upgrades
         self._pool_size = pool_size
         self._watched = True
@@ -400,6 +402,7 @@ class Server:
         if line.transaction_status != TransactionStatus.IDLE:  # lost, or somebody did not want to wait for the answer
             self._pool.give_up()
             self._ready.clear()
+            self.known.clear()  # what answers next may be a copy, from before they were stored
             return True
         return False
 
