@@ -7,6 +7,7 @@ from __future__ import annotations
 
 SHORT_CUT = "a short cut: the longer way comes to the same"
 NARROWING = "it says so to the type checker; the line before, or the phase, has made sure of it"
+UNOFFERED = "what cannot run is not offered for approval, and an answer that was not offered is refused before"
 CACHE = "a cache: what it holds would be made again, the same"
 
 EQUIVALENT: dict[str, str] = {
@@ -38,6 +39,9 @@ EQUIVALENT: dict[str, str] = {
     "run.CallState.allowed: 'question is None or self.phase is not ASKED' without 'question is None'": NARROWING,
     "run.Turn.items: 'self.parts is None' always": CACHE,
     "run.Run.usage: 'not self.branches' never": SHORT_CUT,
+    "run._owed_calls: 'len(out) == before and ended(child)' without 'len(out) == before'": (
+        "a branch that is over owes nothing"
+    ),
     "run.Run.children: '(child := self.calls[call].child) is not None' always": NARROWING,
     "run.Run.fork: 'turns' always": SHORT_CUT,
     "run.held: 's.phase is ASKED and s.question is not None and s.question.kind == \"approval\"' without "
@@ -80,4 +84,14 @@ EQUIVALENT: dict[str, str] = {
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"
     ),
     "door._entered: 'tool.tool_output_guardrails' always": SHORT_CUT,
+    "door.run_instead: 'tool.tool_input_guardrails' always": SHORT_CUT,
+    "door.run_instead: 'tool.tool_output_guardrails' always": SHORT_CUT,
+    "door._under_way: 'driver is None or body.left' without 'driver is None'": NARROWING,
+    "door._judged: 'read.value or {}' without '{}'": NARROWING,
+    "door._judged: 'read.value or {}' without '{}' (2)": NARROWING,
+    "door._judged: 'read.value or {}' without '{}' (3)": NARROWING,
+    "door._judged: 'type(decision) is not Approve or read.problem is not None' without 'read.problem is not None'": (
+        UNOFFERED
+    ),
+    "door._judged: 'type(decision) is Reject' always": UNOFFERED,
 }

@@ -171,7 +171,16 @@ JUDGES: dict[str, dict[str, Callable[[], None]]] = {
             "unit/test_size.py",
         ),
         "store": tests("store/test_stored_runs.py", "store/test_interference.py"),
-        "threads": tests("threads/test_policy.py", "threads/test_middleware.py", "threads/test_given_up.py"),
+        "threads": tests(
+            "threads/test_instead.py",
+            "threads/test_policy.py",
+            "threads/test_middleware.py",
+            "threads/test_given_up.py",
+            "threads/test_once.py",
+            "threads/test_faults.py",
+            "threads/test_tool_messages.py",
+            "threads/test_inner.py",
+        ),
     },
 }
 BY_PROPERTY = ("salvo", PROPERTY)

@@ -125,6 +125,14 @@ def canonical(value: Any) -> bytes:
     return text if text.isascii() else _encode(_ordered(value))  # in ASCII all orders of text are one
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; 1 and True are not, nor are values that are no JSON."""
+    try:
+        return canonical(one) == canonical(other)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def digest(value: dict[str, Any]) -> str:
     """SHA-256 of the canonical text, in hex."""
     made: str = _sha256()(canonical(value)).hexdigest()

@@ -64,6 +64,7 @@ class Body:
         "_steps",
         "args",
         "deadline",
+        "left",
         "mismatch",
         "path",
         "pending",
@@ -88,6 +89,8 @@ class Body:
         self.pending: f.Asked | None = None
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
+        self.left = False
+        """Whether it was left, however that came: nothing is entered in it any more."""
         self.ran = False
         """Whether the code around it has what it gave,"""
         self.raised: Exception | None = None

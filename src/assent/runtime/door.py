@@ -21,7 +21,6 @@ from ..approval.question import action_digest, effective
 from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, plain, worded
-from ..core.rules import RUNNING
 from ..core.run import CallState
 from ..core.transcript import INSTEAD
 from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
@@ -93,7 +92,7 @@ async def _tell_end(driver: Driver, state: CallState, tool: Tool, agent: Agent[A
     if isinstance(tool, Handoff):
         if type(state.outcome) is f.HandedOff:
             await driver.audience.tell(driver.ctx, "handoff", agent, tool.agent)
-    elif given is not None and driver.audience.wants(agent):
+    elif given is not None:
         await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given[0])
 
 
@@ -134,6 +133,8 @@ async def _entered(
         if body.mismatch is None and body.pending is None:
             return (await _failed(driver, path, state, tool, ctx, error),)
         value = None  # it left with `Paused`, as itself or inside whatever the body made of it
+    finally:
+        body.left = True
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
@@ -210,8 +211,7 @@ class NotRun(Exception):
 async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     """Enter the body of the call that is under way, for the code around it: what runs is what the door let in."""
     driver, body = _under_way(ctx)
-    outer = driver.tool_for(body._state)
-    if outer is None or getattr(outer, "inner", None) is not tool:
+    if getattr(driver.tool_for(body._state), "inner", None) is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
     return await tool.invoke(ctx, bound)
 
@@ -221,7 +221,7 @@ def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
     body: Body = ctx._asking  # type: ignore[assignment]
     control: RunControl = ctx._bound()  # type: ignore[assignment]
     driver = control.driver()
-    if driver is None or body._state.phase is not RUNNING:
+    if driver is None or body.left:
         raise Conflict(f"This call of {ctx.tool_name!r} is over; nothing can run in it any more.")
     return driver, body
 

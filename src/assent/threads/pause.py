@@ -19,7 +19,7 @@ from ..approval.decide import edited
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
 from ..approval.question import effective
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, described, digest, holds
+from ..core.digest import BadJSON, described, digest, holds, same
 from ..core.facts import decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
@@ -449,18 +449,10 @@ def _edit(given: dict[str, Any], shown: Shown) -> Edit:
 
 def _changed(given: Sequence[Any], shown: Shown) -> Any:
     """The arguments of an edit, by whichever of their names: what differs from what was shown is what was meant."""
-    if len(given) > 1 and not _same(*given):
-        given = [args for args in given if not _same(args, shown.args())]
+    if len(given) > 1 and not same(*given):
+        given = [args for args in given if not same(args, shown.args())]
         if len(given) > 1:
             raise InvalidDecision(
                 f'The "args" and the "arguments" of an edit of {shown.tool} are not the same; give one of them.'
             )
     return given[0] if given else None
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON; 1 and True are not."""
-    try:
-        return one is other or canonical(one) == canonical(other)
-    except (TypeError, ValueError, RecursionError):
-        return False

@@ -16,7 +16,7 @@ from typing import Any
 from ..approval.decision import Decision
 from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
-from ..core.digest import BadJSON, described, digest, parse_object, plain, worded
+from ..core.digest import BadJSON, described, digest, parse_object, plain, same, worded
 from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
@@ -160,7 +160,7 @@ class Entry:
             return self._message(name, f"There is no tool named {name!r}. The call did not run.", "error")
         try:
             step = RAN + digest({"tool": name, "arguments": plain(args)})
-            same = name == self.tool.name and tool.canonical(args) == self.body.args
+            as_approved = name == self.tool.name and same(tool.canonical(args), self.body.args)
         except (InvalidArguments, BadJSON) as error:
             return self._message(name, str(error), "error")
         number, done = self.body._replayed(step)
@@ -169,7 +169,7 @@ class Entry:
             return self._again(name, decode(done.value))
         self._see_that_it_did_not_run(tool)
         try:
-            value = await self._entered(tool, args, same)
+            value = await self._entered(tool, args, as_approved)
         except NotRun as error:
             self.ran.discard(name)
             return self._message(name, str(error), "error")
@@ -183,15 +183,15 @@ class Entry:
         self._keep(step, number, {"tool": name, "value": value, "status": given.status})
         return given
 
-    async def _entered(self, tool: Tool, args: dict[str, Any], same: bool) -> Any:
+    async def _entered(self, tool: Tool, args: dict[str, Any], as_approved: bool) -> Any:
         """What a body gives, or a person in its place; `NotRun` if it was not entered."""
         steps = len(self.body._state.steps)
         try:
-            if same:
+            if as_approved:
                 return await run_inside(self.ctx, tool, self.bound)
             return await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool))
         except (InvalidArguments, BadJSON) as error:
-            if same or len(self.body._state.steps) > steps:
+            if as_approved or len(self.body._state.steps) > steps:
                 raise
             raise NotRun(str(error)) from None
         except Answered as answer:

@@ -1,0 +1,268 @@
+"""A call that middleware makes of another goes through the same door: what holds for any call holds for it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from assent import (
+    Agent,
+    Runner,
+    ToolContext,
+    ToolGuardrailFunctionOutput,
+    function_tool,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from assent.core import facts as f
+from assent.errors import Conflict, DefinitionChanged, ToolInputGuardrailTripwireTriggered
+from assent.runtime.door import run_inside
+from assent.store import Change
+from assent.testing import call
+from assent.threads import AgentMiddleware, InMemorySaver, ThreadAgent, create_agent
+from assent.threads.wrapping import WrappedTool
+from tests.store.test_stored_runs import Watched
+from tests.threads.support import Paired, Ran, say, thread
+
+OTHER = {"name": "other", "args": {}}
+
+
+class Rerouting(AgentMiddleware):
+    """Makes of every call of `read_data` one of `other`."""
+
+    async def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        if request.tool_call["name"] != "read_data":
+            return await handler(request)
+        return await handler(request.override(tool_call={**request.tool_call, **OTHER}))
+
+
+class Scene:
+    """Two calls at once: one is re-routed, and waits somewhere for the other, which stops the run."""
+
+    def __init__(self) -> None:
+        self.waits, self.stopped = asyncio.Event(), asyncio.Event()
+        self.ran: list[str] = []
+
+        @tool_input_guardrail
+        async def trips(data: Any) -> Any:
+            await asyncio.wait_for(self.waits.wait(), 20)
+            asyncio.get_running_loop().call_later(0, self._go_on)
+            return ToolGuardrailFunctionOutput.raise_exception("bad")
+
+        @function_tool(tool_input_guardrails=[trips])
+        def stops() -> str:
+            """Never runs."""
+            self.ran.append("stops")
+            return "done"
+
+        self.stops = stops
+
+    def _go_on(self) -> None:
+        self.stopped.set()
+
+    async def meanwhile(self) -> None:
+        """Return when the run was stopped."""
+        self.waits.set()
+        await asyncio.wait_for(self.stopped.wait(), 20)
+        await asyncio.sleep(0)
+
+    async def play(self, other: Any, store: Any) -> None:
+        agent = create_agent(
+            Paired([[call("read_data"), call("stops")], "ok"]),
+            [*Ran().tools(), other, self.stops],
+            middleware=[Rerouting()],
+            checkpointer=store or True,
+        )
+        with pytest.raises(ToolInputGuardrailTripwireTriggered):
+            await (agent.ainvoke(say("go"), thread()) if store else Runner.run(agent.agent, "go"))
+
+
+@pytest.mark.parametrize("store", [Watched(), None], ids=["in a store", "without one"])
+async def test_it_is_not_entered_if_the_run_is_stopped_while_its_guardrails_look_at_it(store: Any) -> None:
+    scene = Scene()
+
+    @tool_input_guardrail
+    async def slow(data: Any) -> Any:
+        await scene.meanwhile()
+        return ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(tool_input_guardrails=[slow])
+    def other() -> str:
+        """Runs instead."""
+        scene.ran.append("other")
+        return "done"
+
+    await scene.play(other, store)
+    assert scene.ran == []
+
+
+async def test_it_is_not_entered_if_the_run_is_stopped_while_it_is_written() -> None:
+    scene = Scene()
+
+    @function_tool
+    def other() -> str:
+        """Runs instead."""
+        scene.ran.append("other")
+        return "done"
+
+    async def slowly(change: Change) -> None:
+        if any(type(fact) is f.Stepped for fact in change.facts):
+            await scene.meanwhile()
+
+    store = Watched()
+    store.before = slowly
+    await scene.play(other, store)
+    assert scene.ran == []
+
+
+async def test_it_is_in_the_store_before_it_is_entered() -> None:
+    store, seen = Watched(), []
+
+    @function_tool
+    async def other() -> str:
+        """Runs instead."""
+        seen.extend(type(fact).__name__ for fact in (await store.read("t:1")).facts)
+        return "done"
+
+    agent = create_agent(
+        Paired([call("read_data"), "ok"]), [*Ran().tools(), other], middleware=[Rerouting()], checkpointer=store
+    )
+    await agent.ainvoke(say("go"), thread())
+    assert seen[-1] == "Stepped"
+
+
+async def test_other_arguments_are_other_json() -> None:
+    levels: list[Any] = []
+
+    @function_tool
+    def set_level(level: Any) -> str:
+        """Set it."""
+        levels.append(level)
+        return "done"
+
+    class Raising(AgentMiddleware):
+        async def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return await handler(request.override(tool_call={**request.tool_call, "args": {"level": True}}))
+
+    model = Paired([call("set_level", {"level": 1}), "ok"])
+    agent = create_agent(model, [set_level], middleware=[Raising()], checkpointer=InMemorySaver())
+    await agent.ainvoke(say("go"), thread())
+    assert levels[0] is True
+
+
+async def test_it_is_entered_in_a_run_without_a_store() -> None:
+    @function_tool
+    def other() -> str:
+        """Runs instead."""
+        return "done"
+
+    agent = create_agent(
+        Paired([call("read_data"), "ok"]), [*Ran().tools(), other], middleware=[Rerouting()], checkpointer=True
+    )
+    result = await Runner.run(agent.agent, "go")
+    assert [item.output for item in result.new_items if item.type == "tool_call_output_item"] == ["done"]
+
+
+async def test_the_guardrails_of_its_own_look_at_what_it_gives() -> None:
+    @tool_output_guardrail
+    def secret(data: Any) -> Any:
+        return ToolGuardrailFunctionOutput.reject_content(f"Guarded: {data.output}")
+
+    @function_tool(tool_output_guardrails=[secret])
+    def other() -> str:
+        """Runs instead."""
+        return "done"
+
+    agent = create_agent(
+        Paired([call("read_data"), "ok"]),
+        [*Ran().tools(), other],
+        middleware=[Rerouting()],
+        checkpointer=InMemorySaver(),
+    )
+    assert (await agent.ainvoke(say("go"), thread()))["messages"][2].content == "Guarded: done"
+
+
+@pytest.mark.parametrize("threads", [True, False])
+async def test_no_other_body_is_entered_by_the_short_way(threads: bool) -> None:
+    ran: list[str] = []
+
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        return "paid"
+
+    @function_tool
+    async def sly(ctx: ToolContext[Any]) -> str:
+        """Try to enter another body."""
+        with pytest.raises(DefinitionChanged, match="'pay' is not the one whose call was let in"):
+            await run_inside(ctx, pay, {})
+        ran.append("sly")
+        return "done"
+
+    model = Paired([call("sly"), "ok"])
+    if threads:
+        await create_agent(model, [sly, pay], checkpointer=InMemorySaver()).ainvoke(say("go"), thread())
+    else:
+        await Runner.run(Agent("plain", model=model, tools=[sly, pay]), "go")
+    assert ran == ["sly"]
+
+
+async def test_the_way_into_a_call_is_closed_when_the_call_is_over() -> None:
+    kept: list[ToolContext[Any]] = []
+    ran: list[str] = []
+
+    @function_tool
+    def first(ctx: ToolContext[Any]) -> str:
+        """Keep the context for later."""
+        kept.append(ctx)
+        ran.append("first")
+        return "done"
+
+    async def again() -> None:
+        with pytest.raises(Conflict, match="This call of 'first' is over"):
+            await run_inside(kept[0], inner(agent, "first"), {})
+
+    @function_tool
+    async def second() -> str:
+        """Use it."""
+        await again()
+        ran.append("second")
+        return "done"
+
+    agent = create_agent(Paired([call("first"), call("second"), "ok"]), [first, second], checkpointer=InMemorySaver())
+    await agent.ainvoke(say("go"), thread())
+    await again()
+    assert ran == ["first", "second"]
+
+
+async def test_the_way_into_a_call_is_closed_when_its_drive_is_gone() -> None:
+    kept: list[ToolContext[Any]] = []
+    entered = asyncio.Event()
+
+    @function_tool
+    async def first(ctx: ToolContext[Any]) -> str:
+        """Keep the context for later, and never end."""
+        kept.append(ctx)
+        entered.set()
+        await asyncio.Event().wait()
+        return "done"
+
+    agent = create_agent(Paired([call("first"), "ok"]), [first], checkpointer=InMemorySaver())
+    drive = asyncio.create_task(agent.ainvoke(say("go"), thread()))
+    await asyncio.wait_for(entered.wait(), 20)
+    drive.cancel()
+    await asyncio.wait([drive])
+    del drive
+    gc.collect()
+    with pytest.raises(Conflict, match="This call of 'first' is over"):
+        await run_inside(kept[0], inner(agent, "first"), {})
+    assert len(kept) == 1
+
+
+def inner(agent: ThreadAgent, name: str) -> Any:
+    """A tool of the agent's, without what is around it."""
+    return next(tool.inner for tool in agent.agent.tools if isinstance(tool, WrappedTool) and tool.name == name)
