@@ -370,3 +370,17 @@ def _refused(request: Any) -> Any:
     from assent.threads import ToolMessage
 
     return ToolMessage("Not now.", tool_call_id=request.tool_call["id"], status="error")
+
+
+async def test_what_is_asked_has_its_keys_in_their_order_and_is_the_same_in_another() -> None:
+    order = ["to", "amount", "because"]
+
+    def pay() -> str:
+        """Pay."""
+        return str(interrupt(dict.fromkeys(order, 1)))
+
+    agent = create_agent(Paired([call("pay"), "ok"]), [pay], checkpointer=InMemorySaver())
+    assert list(only(await agent.ainvoke(say("go"), thread())).value) == ["to", "amount", "because"]
+    order.reverse()
+    result = await agent.ainvoke(Command(resume="yes"), thread())
+    assert texts(result)[2] == ("tool", "yes")

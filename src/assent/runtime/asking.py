@@ -114,12 +114,12 @@ class Body:
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """The person's answer, or out of the body until there is one."""
         self._still_goes()
-        prompt, shape = _prompt(question), schema_of(schema)
+        (prompt, text), shape = _prompt(question), schema_of(schema)
         shown = digest(
             {
                 **self._identity(),
                 "ask": self._asks,
-                "prompt": bytes(prompt).decode(),
+                "prompt": text,
                 "schema": bytes(shape).decode() if shape else None,
             }
         )
@@ -290,10 +290,10 @@ class Hook:
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """The person's answer, or out of the hook until there is one."""
         self.still_goes()
-        prompt, shape = _prompt(question), schema_of(schema)
+        (prompt, text), shape = _prompt(question), schema_of(schema)
         run, number = self._journal.run.at(self.path), self._asks
         place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number}
-        shown = digest({**place, "prompt": bytes(prompt).decode(), "schema": bytes(shape).decode() if shape else None})
+        shown = digest({**place, "prompt": text, "schema": bytes(shape).decode() if shape else None})
         self._asks = number + 1
         before: f.Asked | None = None
         if number < len(self._calls):
@@ -356,7 +356,7 @@ def _warn(who: str, before: f.Asked | None) -> None:
     )
 
 
-def _prompt(question: Any) -> Raw:
+def _prompt(question: Any) -> tuple[Raw, str]:
     try:
         return question_json(question)
     except BadJSON as error:

@@ -49,16 +49,18 @@ def _clean(value: Any) -> tuple[Any, int]:
     return value, 0
 
 
-def question_json(value: Any) -> Raw:
-    """What a person is asked, as JSON: text each time the same, for a body that asks it again. `BadJSON` if it is none.
+def question_json(value: Any) -> tuple[Raw, str]:
+    """What a person is asked, as JSON, with its keys in their order; and as text that is the same each time, for a body
+    that asks it again. `BadJSON` if it is none.
 
     Dates, numbers and data classes are what they would be in a tool's output. What has no form of its own is refused:
     the text of an object may be another one in the next process.
     """
     try:
-        return Raw(canonical(plain(value)))
+        asked = plain(value)
     except BadJSON:
-        return Raw(canonical(plain(_built(value))))
+        asked = plain(_built(value))
+    return Raw(_encode(asked)), canonical(asked).decode()
 
 
 def _built(value: Any) -> Any:
