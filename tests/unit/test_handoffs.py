@@ -1,6 +1,7 @@
 """Handoffs: one agent gives the word to another (SPEC A8, B9, C4, D4)."""
 
 import asyncio
+import contextlib
 import dataclasses
 import gc
 import json
@@ -37,6 +38,7 @@ from assent.errors import (
     InvalidDecision,
     InvalidDefinition,
     ModelFailed,
+    ReplayMismatch,
     UsageError,
 )
 from assent.testing import ScriptedModel, call
@@ -269,6 +271,22 @@ async def test_a_question_of_on_handoff_that_is_rejected_gives_the_handoff_up() 
     state.reject(state.get_interruptions()[0])
     result = await Runner.run(a, state)
     assert (result.final_output, asked(b)) == ("stayed", 0)
+
+
+async def test_an_on_handoff_that_asks_something_else_than_before_and_hides_it_hands_nothing_over() -> None:
+    words = ["To whom?", "To whom then?"]
+
+    async def ask(ctx: ToolContext[Any]) -> None:
+        await ctx.step("note", lambda: 1)
+        with contextlib.suppress(BaseException):
+            await ctx.ask(words.pop(0), schema=str)
+
+    a, b = pair(call(TO_B), on_handoff=ask)
+    state = (await Runner.run(a, "go")).to_state()
+    state.respond(state.get_interruptions()[0], "B")
+    with pytest.raises(ReplayMismatch):
+        await Runner.run(a, state)
+    assert (words, asked(b)) == ([], 0)
 
 
 async def test_a_hook_that_raises_after_a_handoff_does_not_undo_it() -> None:
