@@ -103,6 +103,11 @@ class ToolContext(RunContextWrapper[T]):
         return self._asking.arguments()
 
     @property
+    def tool_arguments(self) -> str:
+        """The arguments that run, as canonical JSON text."""
+        return self.arguments
+
+    @property
     def idempotency_key(self) -> str:
         """A key for the outside world: of run, call and arguments, the same for every attempt."""
         return self._asking.key()

@@ -7,9 +7,10 @@ A guardrail looks and says; it decides nothing about approval and can only make 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, Literal, overload
 
 from msgspec import Struct
+from typing_extensions import TypeVar
 
 from .context import RunContextWrapper, ToolContext
 from .core.digest import described, holds
@@ -17,6 +18,8 @@ from .core.transcript import Item
 from .errors import InvalidDefinition
 
 G = TypeVar("G")
+T = TypeVar("T", default=Any)
+"""The type of the context, for annotations such as `InputGuardrail[Shop]`."""
 
 
 class GuardrailFunctionOutput(Struct, frozen=True):
@@ -53,7 +56,7 @@ class _Guardrail(Struct, Generic[G], frozen=True):
         return self.name or str(getattr(self.guardrail_function, "__name__", type(self.guardrail_function).__name__))
 
 
-class InputGuardrail(_Guardrail[InputCheck], frozen=True):
+class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
     """Looks at a run's input: a function of context, agent and input. No tool runs before it is in."""
 
     run_in_parallel: bool = True
@@ -67,7 +70,7 @@ class InputGuardrail(_Guardrail[InputCheck], frozen=True):
             )
 
 
-class OutputGuardrail(_Guardrail[OutputCheck], frozen=True):
+class OutputGuardrail(_Guardrail[OutputCheck], Generic[T], frozen=True):
     """Looks at a run's final output: a function of context, agent and output."""
 
 
@@ -145,11 +148,11 @@ ToolOutputCheck = Callable[
 ]
 
 
-class ToolInputGuardrail(_Guardrail[ToolInputCheck], frozen=True):
+class ToolInputGuardrail(_Guardrail[ToolInputCheck], Generic[T], frozen=True):
     """Looks at a call's arguments before its body is entered, edited ones too."""
 
 
-class ToolOutputGuardrail(_Guardrail[ToolOutputCheck], frozen=True):
+class ToolOutputGuardrail(_Guardrail[ToolOutputCheck], Generic[T], frozen=True):
     """Looks at what a tool's body gave before anyone else does."""
 
 

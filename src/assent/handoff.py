@@ -6,10 +6,11 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from msgspec import Struct
 from msgspec.structs import replace
+from typing_extensions import TypeVar
 
 from .context import RunContextWrapper, ToolContext
 from .core.digest import digest
@@ -22,6 +23,10 @@ from .tools.typed import NONE, Parameters, parameters
 
 if TYPE_CHECKING:
     from .agent import Agent
+
+T = TypeVar("T", default=Any)
+A = TypeVar("A", default=Any)
+"""The types of the context and of the agent, for annotations."""
 
 
 class HandoffInputData(Struct, frozen=True):
@@ -45,7 +50,7 @@ OnHandoff = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Handoff(Tool):
+class Handoff(Tool, Generic[T, A]):
     """Another agent as something the model can call; make it with `handoff`."""
 
     agent: Agent[Any]

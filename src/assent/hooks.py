@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from .context import RunContextWrapper
+from .context import RunContextWrapper, ToolContext
 from .core.facts import Verdict
 from .core.transcript import Item
 from .item import ToolApprovalItem
@@ -33,10 +33,10 @@ class RunHooks(Generic[T]):
     async def on_handoff(self, context: RunContextWrapper[T], from_agent: Any, to_agent: Any) -> None:
         """An agent has handed over to another."""
 
-    async def on_tool_start(self, context: RunContextWrapper[T], agent: Any, tool: Tool) -> None:
+    async def on_tool_start(self, context: ToolContext[T], agent: Any, tool: Tool) -> None:
         """A tool's body is about to be entered, or an agent that is a tool to be asked. A handoff is no tool here."""
 
-    async def on_tool_end(self, context: RunContextWrapper[T], agent: Any, tool: Tool, result: Any) -> None:
+    async def on_tool_end(self, context: ToolContext[T], agent: Any, tool: Tool, result: Any) -> None:
         """A tool has ended; `result` is what it gave, or what the model is told instead."""
 
     async def on_llm_start(
@@ -71,10 +71,10 @@ class AgentHooks(Generic[T]):
     async def on_handoff(self, context: RunContextWrapper[T], agent: Any, source: Any) -> None:
         """The agent has taken over from another, `source`."""
 
-    async def on_tool_start(self, context: RunContextWrapper[T], agent: Any, tool: Tool) -> None:
+    async def on_tool_start(self, context: ToolContext[T], agent: Any, tool: Tool) -> None:
         """The body of one of the agent's tools is about to be entered."""
 
-    async def on_tool_end(self, context: RunContextWrapper[T], agent: Any, tool: Tool, result: Any) -> None:
+    async def on_tool_end(self, context: ToolContext[T], agent: Any, tool: Tool, result: Any) -> None:
         """The body of one of the agent's tools has ended."""
 
     async def on_llm_start(

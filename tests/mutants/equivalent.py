@@ -77,8 +77,8 @@ EQUIVALENT: dict[str, str] = {
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
-    "door.enter: 'told' always": SHORT_CUT,
-    "door.enter: 'told' always (2)": SHORT_CUT,
+    "door.enter: 'driver.audience.wants(agent)' always": SHORT_CUT,
+    "door.enter: 'hooked is not None' always": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"

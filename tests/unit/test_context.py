@@ -44,7 +44,7 @@ async def test_a_body_gets_its_context_if_its_first_parameter_asks_for_it() -> N
     assert all(ctx.context is mine for ctx in got)
     [ctx] = [ctx for ctx in got if ctx.tool_name == "tool"]
     assert ctx.call_id == ctx.tool_call_id == "abc"
-    assert ctx.arguments == '{"m":2,"n":1}'
+    assert ctx.arguments == ctx.tool_arguments == '{"m":2,"n":1}'
     assert ctx.agent is agent
     assert ctx.idempotency_key
     assert "ctx" not in tool.params_json_schema["properties"]

@@ -237,8 +237,17 @@ async def test_a_body_that_takes_too_long_is_stopped_and_the_model_is_told() -> 
     result = await soon(Runner.run(agent, "go"))
     assert stopped_.is_set()
     assert [outcome.status for outcome in outcomes(result)] == ["failed"] * 3
-    assert "Timeout" in told(result)[0]
+    assert told(result)[0] == "The tool failed with TimeoutError: it took longer than 0.001 seconds"
     assert result.final_output == "sorry"
+
+
+async def test_a_timeout_of_the_bodys_own_keeps_its_words() -> None:
+    @function_tool(timeout=50)
+    async def ring() -> str:
+        raise TimeoutError("Nobody answers.")
+
+    result = await Runner.run(scripted(call("ring"), "done", tools=[ring]), "go")
+    assert told(result) == ["The tool failed with TimeoutError: Nobody answers."]
 
 
 async def test_the_time_for_an_answer_does_not_count() -> None:

@@ -159,6 +159,45 @@ async def test_hooks_get_what_it_is_about() -> None:
     assert by["llm_end"][1].output[0]["type"] == "message"
 
 
+async def test_hooks_know_which_of_two_calls_of_a_tool_they_are_told_of() -> None:
+    send, _ = sending()
+    log = Log()
+    calls = [call("send", {"to": "ann"}, "a"), call("send", {"to": "bob"}, "b")]
+    await Runner.run(scripted(calls, "done", tools=[send]), "go", hooks=log, context={"user": "ann"})
+    for name in ("tool_start", "tool_end"):
+        about = [context for what, context, *_ in log.details if what == name]
+        assert {ctx.call_id: ctx.tool_arguments for ctx in about} == {
+            "a": '{"copies":1,"to":"ann"}',
+            "b": '{"copies":1,"to":"bob"}',
+        }
+        assert all(ctx.tool_name == "send" and ctx.context == {"user": "ann"} for ctx in about)
+
+
+async def test_hooks_know_which_call_an_agent_was_asked_by() -> None:
+    log = Log()
+    inner = scripted("done", name="inner")
+    agent = scripted(call("inner", {"input": "hello"}, "a"), "done", tools=[inner.as_tool()])
+    await Runner.run(agent, "go", hooks=log)
+    about = [context for name, context, *_ in log.details if name.startswith("tool_")]
+    assert [(ctx.call_id, ctx.arguments) for ctx in about] == [("a", '{"input":"hello"}')] * 2
+
+
+@pytest.mark.parametrize("how", ["ask", "ask_sync", "step", "step_sync"])
+async def test_a_hook_can_neither_ask_nor_step(how: str) -> None:
+    class Curious(RunHooks[Any]):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            given = ["Really?"] if how.startswith("ask") else ["once", dict]
+            done = getattr(context, how)(*given)
+            if not how.endswith("sync"):
+                await done
+
+    send, sent = sending()
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
+    with pytest.raises(UsageError, match="A hook is told, and can neither ask nor step"):
+        await Runner.run(agent, "go", hooks=Curious())
+    assert sent == []
+
+
 async def test_a_hook_that_changes_what_it_is_given_changes_nothing() -> None:
     class Vandal(RunHooks[Any]):
         async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:

@@ -54,6 +54,29 @@ def test_every_public_method_is_documented(name: str) -> None:
         assert inspect.getdoc(value), f"{name}.{member}"
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("Agent", 1),
+        ("AgentHooks", 1),
+        ("Handoff", 2),
+        ("InputGuardrail", 1),
+        ("OutputGuardrail", 1),
+        ("RunContextWrapper", 1),
+        ("RunHooks", 1),
+        ("RunState", 2),
+        ("ToolContext", 1),
+        ("ToolErrorFormatterArgs", 1),
+        ("ToolInputGuardrail", 1),
+        ("ToolOutputGuardrail", 1),
+    ],
+)
+def test_what_has_a_context_can_be_annotated_with_its_type(name: str, parameters: int) -> None:
+    thing: Any = getattr(assent, name)
+    for given in range(1, parameters + 1):
+        assert thing[(Any,) * given].__origin__ is thing
+
+
 @pytest.mark.parametrize("name", assent.testing.__all__)
 def test_every_name_of_the_testing_kit_is_documented(name: str) -> None:
     assert inspect.getdoc(getattr(assent.testing, name))

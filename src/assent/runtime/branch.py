@@ -13,7 +13,7 @@ from ..core.digest import canonical, worded
 from ..core.run import CallState, Run
 from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
 from ..tools.delegation import AgentTool, Extractor, InputBuilder
-from .calling import context_of, record_failure
+from .calling import Told, context_of, record_failure
 from .config import DEFAULT_MAX_TURNS
 from .guarding import input_guardrails
 from .value import input_json, output_json
@@ -113,7 +113,8 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
         value = await record_failure(driver, path, state, tool, ctx, error)
     agent = driver.cast.of(state).agent
     if driver.audience.wants(agent):
-        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, value)
+        _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)), Told)
+        await driver.audience.tell(ctx, "tool_end", agent, tool, value)
 
 
 async def _extracted(driver: Driver, inside: Path, extract: Extractor) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..approval.gate import deadline_of
 from ..context import ToolContext
@@ -19,10 +20,36 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
+class Looking(Body):
+    """A call as the code around it sees it: there is nothing to ask, and nothing to do."""
+
+    __slots__ = ()
+    who: ClassVar[str] = "A guardrail looks"
+
+    def ask_sync(self, question: Any, schema: Any) -> NoReturn:
+        """Nobody can be asked from here."""
+        raise UsageError(f"{self.who}, and can neither ask nor step.")
+
+    async def step(self, name: str, fn: Callable[[], Any]) -> NoReturn:
+        """Nothing can be done from here."""
+        self.ask_sync(name, None)
+
+    def step_sync(self, name: str, fn: Callable[[], Any]) -> NoReturn:
+        """Nothing can be done from here."""
+        self.ask_sync(name, None)
+
+
+class Told(Looking):
+    """A call as hooks see it."""
+
+    __slots__ = ()
+    who = "A hook is told"
+
+
 def context_of(
     driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any], kind: type[Body] = Body
 ) -> tuple[Body, ToolContext[Any]]:
-    """What a body, and the guardrails around it, get to know of the call."""
+    """What a body, and the guardrails and hooks around it, get to know of the call."""
     body = kind(driver.journal, path, state, args, driver.home)
     body.deadline = deadline_of(tool, driver.config.question_deadline)
     agent = driver.cast.of(state).agent

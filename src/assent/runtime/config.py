@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
+from typing_extensions import TypeVar
 
 from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper
@@ -20,6 +21,8 @@ from ..handoff import InputFilter
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
 from .tracing import Tracing, room
+
+T = TypeVar("T", default=Any)
 
 DEFAULT_MAX_TURNS = 10
 OnChange = Literal["refuse", "ask", "accept"]
@@ -42,7 +45,7 @@ CALLABLES = (
 )
 
 
-class ToolErrorFormatterArgs(Struct, frozen=True):
+class ToolErrorFormatterArgs(Struct, Generic[T], frozen=True):
     """What a `tool_error_formatter` is told of a call that was refused."""
 
     kind: Literal["approval_rejected", "tool_not_found", "invalid_arguments"]
@@ -50,7 +53,7 @@ class ToolErrorFormatterArgs(Struct, frozen=True):
     call_id: str
     default_message: str
     by: str
-    run_context: RunContextWrapper[Any]
+    run_context: RunContextWrapper[T]
 
 
 ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]

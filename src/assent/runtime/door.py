@@ -18,7 +18,7 @@ from ..approval.decide import edited
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.gate import Case, judge, read_arguments
 from ..approval.question import action_digest, effective
-from ..context import ToolContext
+from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, plain, worded
 from ..core.run import CallState
@@ -29,7 +29,7 @@ from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
 from .asking import HERE, Body
 from .branch import open_branch
-from .calling import context_of, record_failure
+from .calling import Told, context_of, record_failure
 from .definition import resolve
 from .guarding import guard_call, guard_result
 from .handover import check_filter, filtered, hand_over
@@ -67,11 +67,13 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         if refused is not None:
             journal.add(refused)
             return
-    told = isinstance(tool, Handoff) or driver.audience.wants(agent)
+    hooked: RunContextWrapper[Any] | None = None
     if isinstance(tool, Handoff):
         check_filter(driver, path, tool)
-    elif told:
-        await driver.audience.tell(driver.ctx, "tool_start", agent, tool)
+        hooked = driver.ctx
+    elif driver.audience.wants(agent):
+        _, hooked = context_of(driver, path, state, tool, args, Told)
+        await driver.audience.tell(hooked, "tool_start", agent, tool)
     if driver.stopped(path):  # meanwhile
         return
     if isinstance(tool, AgentTool):
@@ -84,16 +86,23 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    if told:
-        await _tell_end(driver, state, tool, agent, given)
+    if hooked is not None:
+        await _tell_end(driver, hooked, state, tool, agent, given)
 
 
-async def _tell_end(driver: Driver, state: CallState, tool: Tool, agent: Agent[Any], given: tuple[Any] | None) -> None:
+async def _tell_end(
+    driver: Driver,
+    ctx: RunContextWrapper[Any],
+    state: CallState,
+    tool: Tool,
+    agent: Agent[Any],
+    given: tuple[Any] | None,
+) -> None:
     if isinstance(tool, Handoff):
         if type(state.outcome) is f.HandedOff:
-            await driver.audience.tell(driver.ctx, "handoff", agent, tool.agent)
+            await driver.audience.tell(ctx, "handoff", agent, tool.agent)
     elif given is not None:
-        await driver.audience.tell(driver.ctx, "tool_end", agent, tool, given[0])
+        await driver.audience.tell(ctx, "tool_end", agent, tool, given[0])
 
 
 async def _written(driver: Driver, path: Path, state: CallState, flush: Callable[[], Awaitable[None]]) -> bool:

@@ -10,19 +10,18 @@ import asyncio
 import inspect
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ..approval.question import effective, new_id
 from ..core import facts as f
 from ..core.digest import described, digest, worded
 from ..core.rules import RUNNING
 from ..core.run import CallState
-from ..errors import DefinitionChanged, UsageError
+from ..errors import DefinitionChanged
 from ..tools.function import in_thread, is_async
 from ..tools.probe import Found, Happened, NotHappened
 from ..tools.tool import Tool, qualified
-from .calling import context_of
-from .guarding import Looking
+from .calling import Looking, context_of
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -112,10 +111,7 @@ class Probing(Looking):
     """A call as its probe sees it."""
 
     __slots__ = ()
-
-    def ask_sync(self, question: Any, schema: Any) -> NoReturn:
-        """Nobody can be asked from here."""
-        raise UsageError("A probe finds out, and can neither ask nor step.")
+    who = "A probe finds out"
 
 
 async def _probe(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool) -> Any:

@@ -6,8 +6,7 @@ A guardrail that raises stops the run with its exception, before anything that i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -40,8 +39,7 @@ from ..guardrail import (
     named,
 )
 from ..tools.tool import Tool
-from .asking import Body
-from .calling import context_of
+from .calling import Looking, context_of
 from .cast import Seat
 from .value import output_json
 from .view import all_said, said_value
@@ -92,24 +90,6 @@ async def guard_output(driver: Driver, path: Path, seat: Seat, output: Any) -> N
         if found.tripwire_triggered:
             result = OutputGuardrailResult(guardrail, seat.agent, output, found)
             raise OutputGuardrailTripwireTriggered(f"The output guardrail {name!r} stopped the run for good.", result)
-
-
-class Looking(Body):
-    """A call as its guardrails see it: there is nothing to ask, and nothing to do."""
-
-    __slots__ = ()
-
-    def ask_sync(self, question: Any, schema: Any) -> NoReturn:
-        """Nobody can be asked from here."""
-        raise UsageError("A guardrail looks, and can neither ask nor step.")
-
-    async def step(self, name: str, fn: Callable[[], Any]) -> NoReturn:
-        """Nothing can be done from here."""
-        self.ask_sync(name, None)
-
-    def step_sync(self, name: str, fn: Callable[[], Any]) -> NoReturn:
-        """Nothing can be done from here."""
-        self.ask_sync(name, None)
 
 
 async def guard_call(

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 T = TypeVar("T", default=Any)
+A = TypeVar("A", default=Any)
+"""The types of the context and of the agent, for annotations."""
 
 
 class Grant(Struct, frozen=True):
@@ -97,7 +99,7 @@ class Kept(NamedTuple):
 NOT_KEPT = Kept()
 
 
-class RunState(Generic[T]):
+class RunState(Generic[T, A]):
     """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
 
     _borrows = False

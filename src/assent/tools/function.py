@@ -86,8 +86,14 @@ class FunctionTool(Tool):
             return await _awaited(value)
         if self.timeout is None:
             return await _awaited(await self.function(*args, **kwargs))
-        async with asyncio.timeout(self.timeout):
-            return await _awaited(await self.function(*args, **kwargs))
+        limit = asyncio.timeout(self.timeout)
+        try:
+            async with limit:
+                return await _awaited(await self.function(*args, **kwargs))
+        except TimeoutError as error:
+            if limit.expired():  # and it is not the body's own
+                raise TimeoutError(f"it took longer than {self.timeout:g} seconds") from error
+            raise
 
 
 async def _awaited(value: Any) -> Any:
