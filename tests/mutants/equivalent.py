@@ -86,7 +86,7 @@ EQUIVALENT: dict[str, str] = {
     "door._entered: 'tool.tool_output_guardrails' always": SHORT_CUT,
     "door.run_instead: 'tool.tool_input_guardrails' always": SHORT_CUT,
     "door.run_instead: 'tool.tool_output_guardrails' always": SHORT_CUT,
-    "door._under_way: 'driver is None or body.left' without 'driver is None'": NARROWING,
+    "door._under_way: 'driver is None or not body.entered' without 'driver is None'": NARROWING,
     "door._judged: 'read.value or {}' without '{}'": NARROWING,
     "door._judged: 'read.value or {}' without '{}' (2)": NARROWING,
     "door._judged: 'read.value or {}' without '{}' (3)": NARROWING,

@@ -10,6 +10,7 @@ import pytest
 
 from assent import (
     Agent,
+    RunHooks,
     Runner,
     ToolContext,
     ToolGuardrailFunctionOutput,
@@ -223,7 +224,7 @@ async def test_the_way_into_a_call_is_closed_when_the_call_is_over() -> None:
         return "done"
 
     async def again() -> None:
-        with pytest.raises(Conflict, match="This call of 'first' is over"):
+        with pytest.raises(Conflict, match="Nothing can run in this call of 'first'"):
             await run_inside(kept[0], inner(agent, "first"), {})
 
     @function_tool
@@ -237,6 +238,26 @@ async def test_the_way_into_a_call_is_closed_when_the_call_is_over() -> None:
     await agent.ainvoke(say("go"), thread())
     await again()
     assert ran == ["first", "second"]
+
+
+async def test_the_way_into_a_call_is_closed_to_those_who_are_told_of_it() -> None:
+    tried: list[str] = []
+
+    @function_tool
+    def first() -> str:
+        """Be called."""
+        tried.append("first")
+        return "done"
+
+    class Hooks(RunHooks[Any]):
+        async def on_tool_start(self, context: ToolContext[Any], agent: Any, tool: Any) -> None:
+            with pytest.raises(Conflict, match="Nothing can run in this call of 'first'"):
+                await run_inside(context, tool.inner, {})
+            tried.append("hook")
+
+    agent = create_agent(Paired([call("first"), "ok"]), [first], checkpointer=True)
+    await Runner.run(agent.agent, "go", hooks=Hooks())
+    assert tried == ["hook", "first"]
 
 
 async def test_the_way_into_a_call_is_closed_when_its_drive_is_gone() -> None:
@@ -258,7 +279,7 @@ async def test_the_way_into_a_call_is_closed_when_its_drive_is_gone() -> None:
     await asyncio.wait([drive])
     del drive
     gc.collect()
-    with pytest.raises(Conflict, match="This call of 'first' is over"):
+    with pytest.raises(Conflict, match="Nothing can run in this call of 'first'"):
         await run_inside(kept[0], inner(agent, "first"), {})
     assert len(kept) == 1
 

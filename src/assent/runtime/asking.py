@@ -64,7 +64,7 @@ class Body:
         "_steps",
         "args",
         "deadline",
-        "left",
+        "entered",
         "mismatch",
         "path",
         "pending",
@@ -89,8 +89,8 @@ class Body:
         self.pending: f.Asked | None = None
         """The question that the body left with."""
         self.mismatch: ReplayMismatch | None = None
-        self.left = False
-        """Whether it was left, however that came: nothing is entered in it any more."""
+        self.entered = False
+        """Whether somebody is in it: before, and after it was left, however that came, nothing is entered in it."""
         self.ran = False
         """Whether the code around it has what it gave,"""
         self.raised: Exception | None = None

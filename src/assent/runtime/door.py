@@ -134,6 +134,7 @@ async def _entered(
     """Enter the body and record how it ended; what it gave, unless it asks."""
     journal, call = driver.journal, state.call.id
     HERE.set(body)  # a body has a task of its own, and so have the variables of its context
+    body.entered = True
     try:
         value = await tool.invoke(ctx, bound)
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
@@ -143,7 +144,7 @@ async def _entered(
             return (await _failed(driver, path, state, tool, ctx, error),)
         value = None  # it left with `Paused`, as itself or inside whatever the body made of it
     finally:
-        body.left = True
+        body.entered = False
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
@@ -226,12 +227,12 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
 
 
 def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
-    """The drive and the body that a context is of; `Conflict` if the call is over."""
+    """The drive and the body that a context is of; `Conflict` if nobody is in it."""
     body: Body = ctx._asking  # type: ignore[assignment]
     control: RunControl = ctx._bound()  # type: ignore[assignment]
     driver = control.driver()
-    if driver is None or body.left:
-        raise Conflict(f"This call of {ctx.tool_name!r} is over; nothing can run in it any more.")
+    if driver is None or not body.entered:
+        raise Conflict(f"Nothing can run in this call of {ctx.tool_name!r}: it has not begun, or is over.")
     return driver, body
 
 
