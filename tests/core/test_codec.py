@@ -358,7 +358,7 @@ NO_VERSION += ['{"schema": true}', '[{"schema": 1}]', '{"journal": []}', "[" * 1
 
 @pytest.mark.parametrize("other", NO_VERSION, ids=lambda text: text[:20])
 def test_other_json_is_refused_as_what_it_is(other: str) -> None:
-    with pytest.raises(UnreadableState, match="not a saved run: it has no schema version"):
+    with pytest.raises(UnreadableState, match="not a run that Assent has saved: it has no schema version"):
         decode(other)
 
 

@@ -100,7 +100,7 @@ def _version(data: bytes | str, error: Exception) -> int:
     try:
         return _head.decode(data).schema
     except msgspec.ValidationError:
-        raise UnreadableState("This is JSON, but not a saved run: it has no schema version.") from None
+        raise UnreadableState("This is JSON, but not a run that Assent has saved: it has no schema version.") from None
     except (msgspec.DecodeError, UnicodeEncodeError, UnicodeDecodeError, RecursionError):
         raise UnreadableState(f"This is not the whole text of a saved run: {error}.") from None
 

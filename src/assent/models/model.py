@@ -66,7 +66,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
             except ValidationError:
                 fits = False
             if not fits:
-                raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}.")
+                kind = type(self).__annotations__[name].removesuffix(" | None")
+                raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}; it is of type {kind}.")
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
         """These settings, with what the others say put over them; of `extra_args`, each by itself."""
