@@ -171,7 +171,7 @@ class Asking:
 
     @functools.cached_property
     def _looked(self) -> list[Any]:
-        """What was heard looks like this, before any hook has it."""
+        """What was heard looked like this, before any hook had it."""
         return _looks(self.heard)
 
     async def _run(self, name: str) -> str | None:
@@ -179,11 +179,15 @@ class Asking:
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
         looked = self._looked if hooks else []
+        if hooks and self.model.hooks["wrap_model_call"]:  # which may have changed it, for the model
+            looked = _looks(self.heard)
         for hook in hooks:
             state, shown = self._state(), [*self.heard, *self.made]
             update = await called(hook, state, runtime)
             self.hook.still_goes()
-            if list(map(id, state.get("messages", ()))) != list(map(id, shown)) or _looks(self.heard) != looked:
+            left: Any = state.get("messages")
+            kept = isinstance(left, list) and list(map(id, left)) == list(map(id, shown))
+            if not kept or _looks(self.heard) != looked:
                 raise UsageError(
                     f"{name} changed in place what was said, and what was said is said. Give new messages as an "
                     "update; change what the model hears in wrap_model_call."
@@ -206,7 +210,7 @@ class Asking:
     def _add(self, given: Any) -> None:
         """Add messages; one with the id of a message of this asking takes its place."""
         added = [replace(message(each)) for each in listed(given)]  # whoever gave them may give them again
-        taken = {each.id for each in added}
+        taken = {each.id for each in [*self.made, *added]}
         for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
@@ -222,6 +226,7 @@ class Asking:
                 )
             free = (numbered(self.id, number) for number in count(len(self.made)))
             new.id = new.id or next(id for id in free if id not in taken)
+            taken.add(new.id)
             self.made.append(new)
 
     # -- the model ---------------------------------------------------------------------------------
@@ -237,7 +242,7 @@ class Asking:
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]
-        given = _looks(shown.messages) if hooks else None
+        given = [*self._looked, *_looks(self.made)] if hooks else None
 
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
@@ -257,14 +262,19 @@ class Asking:
         self.hook.still_goes()
         kept = self.hook.replied()
         id = numbered(self.id, len(self.made))
+        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
         if kept is not None:
             reply = convert(kept, Response)
         else:
-            reply = await self._streamed(asked.model, self._request(request, asked, same), id)
+            self.raw[id] = []  # or it would be another's that is asked meanwhile
+            try:
+                reply = await self._streamed(asked.model, self._request(request, asked, same), id)
+            except BaseException:
+                del self.raw[id]
+                raise
             self.hook.keep(to_builtins(reply))
         self.usage.add(reply.usage)
         self.response_id = reply.response_id
-        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
         self.raw[id] = reply.output
         return ModelResponse([ai_message(reply.output, id)])
 
