@@ -187,6 +187,20 @@ async def test_replies_that_a_middleware_asks_for_are_streamed_as_the_messages_t
     assert list(written.values()) == ["One.", "Two."] and written[last.id] == last.content == "Two."
 
 
+async def test_a_message_in_the_place_of_the_models_is_streamed_as_another() -> None:
+    @wrap_model_call
+    def censor(request: Any, handler: Any) -> Any:
+        handler(request)
+        return AIMessage("...")
+
+    agent, _ = office("One.", middleware=[censor])
+    written: dict[str, str] = {}
+    async for token, _ in agent.astream(say("a"), thread(), stream_mode="messages"):
+        written[token.id] = written.get(token.id, "") + token.content
+    last = last_of((await agent.aget_state(thread())).values)
+    assert list(written.values()) == ["One.", "..."] and written[last.id] == last.content == "..."
+
+
 async def test_the_update_of_the_gate_has_the_message_with_the_calls() -> None:
     @before_model
     def comment(state: Any, runtime: Any) -> Any:

@@ -210,7 +210,7 @@ class Asking:
     def _add(self, given: Any) -> None:
         """Add messages; one with the id of a message of this asking takes its place."""
         added = [replace(message(each)) for each in listed(given)]  # whoever gave them may give them again
-        taken = {each.id for each in [*self.made, *added]}
+        taken = {*self.raw, *(each.id for each in [*self.made, *added])}
         for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
