@@ -631,6 +631,22 @@ async def test_what_a_hook_says_after_a_call_comes_before_it(kind: Any) -> None:
     assert heard == ["message", "message", "function_call", "function_call_output"]
 
 
+async def test_what_a_hook_says_between_a_call_and_its_output_comes_before_the_call() -> None:
+    @after_model
+    def answer(state: Any, runtime: Any) -> Any:
+        said = [ToolMessage("empty", tool_call_id=each["id"]) for each in last_of(state).tool_calls]
+        return {"messages": [HumanMessage("I know it."), *said, HumanMessage("Go on.")]} if said else None
+
+    agent, ran = office(call("read_data", {"table": "t"}), "One.", "Two.", middleware=[answer])
+    await agent.ainvoke(say("a"), thread())
+    result = await agent.ainvoke(say("b"), thread())
+    assert ran == []
+    assert [kind for kind, _ in texts(result)][:6] == ["human", "human", "ai", "tool", "human", "ai"]
+    for request in requests(agent)[1:]:
+        heard = [item.get("type", "message") for item in request.input][:5]
+        assert heard == ["message", "message", "function_call", "function_call_output", "message"]
+
+
 # -- jumping ------------------------------------------------------------------------------------------
 
 

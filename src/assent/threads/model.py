@@ -157,7 +157,7 @@ class Asking:
                 self._drop_calls()
             elif jump != "model" and self._settled():
                 jump = "model"  # hooks have answered all its calls, and it has not heard the answers
-            if jump != "model" and not self._open_calls():
+            if jump != "model" and not self._waits():
                 jump = await self._run("after_agent")
             if jump != "model":
                 return Response(self._items(), self.usage, self.response_id)
@@ -320,7 +320,8 @@ class Asking:
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Messages as items for the model; a call without its output is left out, and so is the thinking before it."""
-        return accepted(unmarked([item for each in messages for item in self._of(message(each))]))
+        said = _in_order([message(each) for each in messages])
+        return accepted(unmarked([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
         """A message as items: the model's own as they came, as far as they were not changed."""
@@ -342,20 +343,15 @@ class Asking:
     def _answered(self) -> set[str]:
         return {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
 
-    def _open_calls(self) -> list[int]:
-        """Which messages have calls without an output."""
+    def _waits(self) -> bool:
+        """Whether a call has no output."""
         answered = self._answered()
-        return [
-            number
-            for number, each in enumerate(self.made)
-            if isinstance(each, AIMessage)
-            and any(call.get("id") not in answered for call in [*each.tool_calls, *each.invalid_tool_calls])
-        ]
+        return any(id not in answered for each in self.made for id in _calls(each))
 
     def _settled(self) -> bool:
         """Whether the model's last message has calls, and all have their outputs."""
         last = next((each for each in reversed(self.made) if isinstance(each, AIMessage)), None)
-        return last is not None and bool(last.tool_calls or last.invalid_tool_calls) and not self._open_calls()
+        return bool(_calls(last)) and not self._waits()
 
     def _drop_calls(self) -> None:
         """Let go of the calls that have no output."""
@@ -367,13 +363,8 @@ class Asking:
                 self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=invalid)
 
     def _items(self) -> list[Item]:
-        """The reply: everything that was said. What was put between a call and its output comes before the call."""
-        made = self.made
-        if waiting := self._open_calls():
-            first = waiting[0]
-            late = [each for each in made[first:] if not _is_of_calls(each)]
-            made = [*made[:first], *late, *filter(_is_of_calls, made[first:])]
-        items = self._apart(made)
+        """The reply: everything that was said."""
+        items = self._apart(_in_order(self.made))
         calls: set[Any] = set()
         for item in items:
             if item.get("type") == "function_call":
@@ -401,11 +392,30 @@ class Asking:
         return items
 
 
-def _is_of_calls(message: Message) -> bool:
-    """Whether a message makes calls, or answers one."""
-    return isinstance(message, ToolMessage) or (
-        isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
-    )
+def _in_order(messages: Sequence[Message]) -> list[Message]:
+    """Messages as a provider takes them: what was put between a call and its output comes before the call."""
+    out: list[Message] = []
+    open_: set[Any] = set()
+    place = 0
+    for each in messages:
+        calls = _calls(each)
+        if not open_:
+            place = len(out)
+        if not open_ or calls or isinstance(each, ToolMessage):
+            out.append(each)
+        else:
+            out.insert(place, each)
+            place += 1
+        open_.update(calls)
+        if isinstance(each, ToolMessage):
+            open_.discard(each.tool_call_id)
+    return out
+
+
+def _calls(message: Message | None) -> list[Any]:
+    """The ids of a message's calls."""
+    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
+    return [call.get("id") for call in calls if isinstance(call, dict)]
 
 
 def _looks(messages: Sequence[Any]) -> list[Any]:
