@@ -1,5 +1,6 @@
 """Answers: whatever does not fit is refused with a reason, records nothing, and a correct answer afterwards works."""
 
+import functools
 import json
 from typing import Any
 
@@ -105,6 +106,23 @@ async def test_of_an_action_request_that_came_as_json_either_name_of_its_argumen
     assert ran == [("write_file", "b", "")]
 
 
+@pytest.mark.parametrize("key", ["args", "arguments"])
+async def test_a_browser_may_send_back_whole_numbers_as_integers(key: str) -> None:
+    @function_tool(needs_approval=True)
+    def pay(parts: list[float], to: str) -> str:
+        ran.append((parts, to))
+        return "paid"
+
+    ran: list[Any] = []
+    model = ScriptedModel([call("pay", {"parts": [1.0], "to": "a"}), "done"])
+    agent = create_agent(model, [pay], checkpointer=InMemorySaver())
+    shown = only(await agent.ainvoke(say("go"), thread())).value["action_requests"][0]
+    sent = {"parts": [1], "to": "a"}
+    edited = {**shown, "args": sent, "arguments": sent, key: {"parts": [1], "to": "b"}}
+    await agent.ainvoke(decide({"type": "edit", "edited_action": edited}), thread())
+    assert ran == [([1], "b")]
+
+
 async def test_arguments_are_the_same_if_they_are_the_same_json() -> None:
     @function_tool(needs_approval=True)
     def set_level(level: Any) -> str:
@@ -130,7 +148,12 @@ async def test_the_message_of_an_edit_is_kept_with_it() -> None:
     assert [fact["why"] for fact in facts if fact["fact"] == "approved" and fact.get("asked")] == ["b is free"]
 
 
+DEEP: Any = functools.reduce(lambda inner, _: [inner], range(5000), 1)
 WRONG: list[tuple[Any, str]] = [
+    (
+        {"type": "edit", "edited_action": {"name": "write_file", "args": {"a": DEEP}, "arguments": {"a": 1}}},
+        'The "args" and the "arguments" of an edit of write_file are not the same; give one of them.',
+    ),
     (
         {"type": "edit", "edited_action": {"name": "write_file", "args": {"path": "b"}, "arguments": {"path": "a"}}},
         'The "args" and the "arguments" of an edit of write_file are not the same; give one of them.',

@@ -152,18 +152,53 @@ async def test_what_a_hook_says_for_the_model_is_a_message_of_its_own(hook: Any)
     assert [item["role"] for item in requests(agent)[-1].input][:4] == ["user", "assistant", "assistant", "user"]
 
 
-async def test_a_reply_may_have_a_message_put_before_it() -> None:
+async def test_a_reply_may_have_messages_put_before_it() -> None:
     @wrap_model_call
     def comment(request: Any, handler: Any) -> Any:
-        return ModelResponse([AIMessage("Look."), *handler(request).result])
+        return ModelResponse([AIMessage("See."), AIMessage("Look."), *handler(request).result])
 
     agent, _ = office(["I read.", call("read_data", {"table": "t"})], "Two.", middleware=[comment])
     written: dict[str, str] = {}
     async for token, _ in agent.astream(say("a"), thread(), stream_mode="messages"):
         written[token.id] = written.get(token.id, "") + token.content
     result = (await agent.aget_state(thread())).values
-    assert [text for kind, text in texts(result) if kind == "ai"] == ["Look.", "I read.", "Look.", "Two."]
+    assert [text for kind, text in texts(result) if kind == "ai"] == [
+        *("See.", "Look.", "I read."),
+        *("See.", "Look.", "Two."),
+    ]
     assert written == {message.id: message.content for message in result["messages"][1:]}
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["in turn", "at once"])
+async def test_replies_that_a_middleware_asks_for_are_streamed_as_the_messages_that_they_are(both: bool) -> None:
+    @wrap_model_call
+    async def choose(request: Any, handler: Any) -> Any:
+        if both:
+            [_, second] = await asyncio.gather(handler(request), handler(request))
+            return second
+        await handler(request)
+        return await handler(request)
+
+    agent, _ = office("One.", "Two.", middleware=[choose])
+    written: dict[str, str] = {}
+    async for token, _ in agent.astream(say("a"), thread(), stream_mode="messages"):
+        written[token.id] = written.get(token.id, "") + token.content
+    last = last_of((await agent.aget_state(thread())).values)
+    assert list(written.values()) == ["One.", "Two."] and written[last.id] == last.content == "Two."
+
+
+async def test_a_message_in_the_place_of_the_models_is_streamed_as_another() -> None:
+    @wrap_model_call
+    def censor(request: Any, handler: Any) -> Any:
+        handler(request)
+        return AIMessage("...")
+
+    agent, _ = office("One.", middleware=[censor])
+    written: dict[str, str] = {}
+    async for token, _ in agent.astream(say("a"), thread(), stream_mode="messages"):
+        written[token.id] = written.get(token.id, "") + token.content
+    last = last_of((await agent.aget_state(thread())).values)
+    assert list(written.values()) == ["One.", "..."] and written[last.id] == last.content == "..."
 
 
 async def test_the_update_of_the_gate_has_the_message_with_the_calls() -> None:
@@ -393,7 +428,15 @@ def redact(state: Any) -> None:
 
 
 @pytest.mark.parametrize("hook", [before_agent, before_model, after_model], ids=lambda hook: hook.__name__)
-@pytest.mark.parametrize("change", [redact, lambda state: state["messages"].pop(), lambda state: state.clear()])
+@pytest.mark.parametrize(
+    "change",
+    [
+        redact,
+        lambda state: state["messages"].pop(),
+        lambda state: state.update(messages=None),
+        lambda state: state.clear(),
+    ],
+)
 async def test_what_was_said_is_not_changed_in_silence(hook: Any, change: Any) -> None:
     @hook
     def edit(state: Any, runtime: Any) -> None:
@@ -403,6 +446,26 @@ async def test_what_was_said_is_not_changed_in_silence(hook: Any, change: Any) -
     with pytest.raises(UsageError, match="changed in place what was said"):
         await agent.ainvoke(say("My number is 7."), thread())
     assert [text for _, text in texts(agent.get_state(thread()).values)] == ["My number is 7."]
+
+
+async def test_what_the_model_hears_may_be_changed_in_place_each_time_it_is_asked() -> None:
+    @before_model
+    def look(state: Any, runtime: Any) -> None:
+        pass
+
+    @after_model
+    def again(state: Any, runtime: Any) -> Any:
+        return {"jump_to": "model"} if last_of(state).content == "One." else None
+
+    @wrap_model_call
+    def edit(request: Any, handler: Any) -> Any:
+        redact(request.state)
+        return handler(request)
+
+    agent, _ = office("One.", "Two.", middleware=[look, again, edit])
+    result = await agent.ainvoke(say("My number is 7."), thread())
+    assert [request.input[0]["content"] for request in requests(agent)] == ["...", "..."]
+    assert texts(result)[0] == ("human", "My number is 7.")
 
 
 async def test_hooks_know_the_context_the_thread_and_the_store() -> None:
@@ -566,6 +629,22 @@ async def test_what_a_hook_says_after_a_call_comes_before_it(kind: Any) -> None:
     assert [each for each, _ in texts(result)] == ["human", said, "ai", "tool", "ai", said]
     heard = [item.get("type", "message") for item in requests(agent)[-1].input]
     assert heard == ["message", "message", "function_call", "function_call_output"]
+
+
+async def test_what_a_hook_says_between_a_call_and_its_output_comes_before_the_call() -> None:
+    @after_model
+    def answer(state: Any, runtime: Any) -> Any:
+        said = [ToolMessage("empty", tool_call_id=each["id"]) for each in last_of(state).tool_calls]
+        return {"messages": [HumanMessage("I know it."), *said, HumanMessage("Go on.")]} if said else None
+
+    agent, ran = office(call("read_data", {"table": "t"}), "One.", "Two.", middleware=[answer])
+    await agent.ainvoke(say("a"), thread())
+    result = await agent.ainvoke(say("b"), thread())
+    assert ran == []
+    assert [kind for kind, _ in texts(result)][:6] == ["human", "human", "ai", "tool", "human", "ai"]
+    for request in requests(agent)[1:]:
+        heard = [item.get("type", "message") for item in request.input][:5]
+        assert heard == ["message", "message", "function_call", "function_call_output", "message"]
 
 
 # -- jumping ------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ class Asking:
                 self._drop_calls()
             elif jump != "model" and self._settled():
                 jump = "model"  # hooks have answered all its calls, and it has not heard the answers
-            if jump != "model" and not self._open_calls():
+            if jump != "model" and not self._waits():
                 jump = await self._run("after_agent")
             if jump != "model":
                 return Response(self._items(), self.usage, self.response_id)
@@ -171,7 +171,7 @@ class Asking:
 
     @functools.cached_property
     def _looked(self) -> list[Any]:
-        """What was heard looks like this, before any hook has it."""
+        """What was heard looked like this, before any hook had it."""
         return _looks(self.heard)
 
     async def _run(self, name: str) -> str | None:
@@ -179,11 +179,15 @@ class Asking:
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
         looked = self._looked if hooks else []
+        if hooks and self.model.hooks["wrap_model_call"]:  # which may have changed it, for the model
+            looked = _looks(self.heard)
         for hook in hooks:
             state, shown = self._state(), [*self.heard, *self.made]
             update = await called(hook, state, runtime)
             self.hook.still_goes()
-            if list(map(id, state.get("messages", ()))) != list(map(id, shown)) or _looks(self.heard) != looked:
+            left: Any = state.get("messages")
+            kept = isinstance(left, list) and list(map(id, left)) == list(map(id, shown))
+            if not kept or _looks(self.heard) != looked:
                 raise UsageError(
                     f"{name} changed in place what was said, and what was said is said. Give new messages as an "
                     "update; change what the model hears in wrap_model_call."
@@ -206,7 +210,7 @@ class Asking:
     def _add(self, given: Any) -> None:
         """Add messages; one with the id of a message of this asking takes its place."""
         added = [replace(message(each)) for each in listed(given)]  # whoever gave them may give them again
-        taken = {each.id for each in added}
+        taken = {*self.raw, *(each.id for each in [*self.made, *added])}
         for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
@@ -222,6 +226,7 @@ class Asking:
                 )
             free = (numbered(self.id, number) for number in count(len(self.made)))
             new.id = new.id or next(id for id in free if id not in taken)
+            taken.add(new.id)
             self.made.append(new)
 
     # -- the model ---------------------------------------------------------------------------------
@@ -237,7 +242,7 @@ class Asking:
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]
-        given = _looks(shown.messages) if hooks else None
+        given = [*self._looked, *_looks(self.made)] if hooks else None
 
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
@@ -257,14 +262,19 @@ class Asking:
         self.hook.still_goes()
         kept = self.hook.replied()
         id = numbered(self.id, len(self.made))
+        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
         if kept is not None:
             reply = convert(kept, Response)
         else:
-            reply = await self._streamed(asked.model, self._request(request, asked, same), id)
+            self.raw[id] = []  # or it would be another's that is asked meanwhile
+            try:
+                reply = await self._streamed(asked.model, self._request(request, asked, same), id)
+            except BaseException:
+                del self.raw[id]
+                raise
             self.hook.keep(to_builtins(reply))
         self.usage.add(reply.usage)
         self.response_id = reply.response_id
-        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
         self.raw[id] = reply.output
         return ModelResponse([ai_message(reply.output, id)])
 
@@ -310,7 +320,8 @@ class Asking:
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Messages as items for the model; a call without its output is left out, and so is the thinking before it."""
-        return accepted(unmarked([item for each in messages for item in self._of(message(each))]))
+        said = _in_order([message(each) for each in messages])
+        return accepted(unmarked([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
         """A message as items: the model's own as they came, as far as they were not changed."""
@@ -332,20 +343,15 @@ class Asking:
     def _answered(self) -> set[str]:
         return {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
 
-    def _open_calls(self) -> list[int]:
-        """Which messages have calls without an output."""
+    def _waits(self) -> bool:
+        """Whether a call has no output."""
         answered = self._answered()
-        return [
-            number
-            for number, each in enumerate(self.made)
-            if isinstance(each, AIMessage)
-            and any(call.get("id") not in answered for call in [*each.tool_calls, *each.invalid_tool_calls])
-        ]
+        return any(id not in answered for each in self.made for id in _calls(each))
 
     def _settled(self) -> bool:
         """Whether the model's last message has calls, and all have their outputs."""
         last = next((each for each in reversed(self.made) if isinstance(each, AIMessage)), None)
-        return last is not None and bool(last.tool_calls or last.invalid_tool_calls) and not self._open_calls()
+        return bool(_calls(last)) and not self._waits()
 
     def _drop_calls(self) -> None:
         """Let go of the calls that have no output."""
@@ -357,13 +363,8 @@ class Asking:
                 self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=invalid)
 
     def _items(self) -> list[Item]:
-        """The reply: everything that was said. What was put between a call and its output comes before the call."""
-        made = self.made
-        if waiting := self._open_calls():
-            first = waiting[0]
-            late = [each for each in made[first:] if not _is_of_calls(each)]
-            made = [*made[:first], *late, *filter(_is_of_calls, made[first:])]
-        items = self._apart(made)
+        """The reply: everything that was said."""
+        items = self._apart(_in_order(self.made))
         calls: set[Any] = set()
         for item in items:
             if item.get("type") == "function_call":
@@ -391,11 +392,30 @@ class Asking:
         return items
 
 
-def _is_of_calls(message: Message) -> bool:
-    """Whether a message makes calls, or answers one."""
-    return isinstance(message, ToolMessage) or (
-        isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
-    )
+def _in_order(messages: Sequence[Message]) -> list[Message]:
+    """Messages as a provider takes them: what was put between a call and its output comes before the call."""
+    out: list[Message] = []
+    open_: set[Any] = set()
+    place = 0
+    for each in messages:
+        calls = _calls(each)
+        if not open_:
+            place = len(out)
+        if not open_ or calls or isinstance(each, ToolMessage):
+            out.append(each)
+        else:
+            out.insert(place, each)
+            place += 1
+        open_.update(calls)
+        if isinstance(each, ToolMessage):
+            open_.discard(each.tool_call_id)
+    return out
+
+
+def _calls(message: Message | None) -> list[Any]:
+    """The ids of a message's calls."""
+    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
+    return [call.get("id") for call in calls if isinstance(call, dict)]
 
 
 def _looks(messages: Sequence[Any]) -> list[Any]:

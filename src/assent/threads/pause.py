@@ -450,9 +450,29 @@ def _edit(given: dict[str, Any], shown: Shown) -> Edit:
 def _changed(given: Sequence[Any], shown: Shown) -> Any:
     """The arguments of an edit, by whichever of their names: what differs from what was shown is what was meant."""
     if len(given) > 1 and not same(*given):
-        given = [args for args in given if not same(args, shown.args())]
+        was = shown.args()
+        given = [args for args in given if not same(args, was)]
         if len(given) > 1:
+            given = [args for args in given if not _alike(args, was)]
+        if len(given) != 1:
             raise InvalidDecision(
                 f'The "args" and the "arguments" of an edit of {shown.tool} are not the same; give one of them.'
             )
     return given[0] if given else None
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON but for `1` and `1.0`: browsers make one of the other."""
+    try:
+        return same(_whole(one), _whole(other))
+    except RecursionError:
+        return False
+
+
+def _whole(value: Any) -> Any:
+    """A value with whole numbers as integers."""
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
