@@ -1134,3 +1134,16 @@ async def test_a_handler_that_was_kept_runs_nothing_when_its_call_is_over() -> N
         with pytest.raises(Conflict, match="is over"):
             await handler(late)
     assert ran == []
+
+
+async def test_a_call_whose_output_a_middleware_leaves_out_moves_nothing_that_was_said_later() -> None:
+    @wrap_model_call
+    async def forget(request: Any, handler: Any) -> Any:
+        return await handler(request.override(messages=[m for m in request.messages if m.content != "rows of a"]))
+
+    steps = [call("read_data", {"table": "a"}, "first"), call("read_data", {"table": "b"}, "second"), "one", "two"]
+    agent, _ = office(*steps, middleware=[forget])
+    await agent.ainvoke(say("go"), thread())
+    await agent.ainvoke(say("go on"), thread())
+    heard = requests(agent)[-1].input
+    assert [item.get("call_id") or item["role"] for item in heard] == ["user", "second", "second", "assistant", "user"]

@@ -174,20 +174,26 @@ class Asking:
         """What was heard looked like this, before any hook had it."""
         return _looks(self.heard)
 
+    def _look(self) -> list[Any]:
+        """What was heard looks like this now: `wrap_model_call` may have changed it, for the model."""
+        return _looks(self.heard) if self.model.hooks["wrap_model_call"] else self._looked
+
+    def _stays(self, state: State, looked: list[Any]) -> bool:
+        """Whether a hook that had this state has left in it what was there, as it was."""
+        left: Any = state.get("messages")
+        same = isinstance(left, list) and list(map(id, left)) == list(map(id, [*self.heard, *self.made]))
+        return same and _looks(self.heard) == looked
+
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name; where one of them jumps, the rest are not run."""
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
-        looked = self._looked if hooks else []
-        if hooks and self.model.hooks["wrap_model_call"]:  # which may have changed it, for the model
-            looked = _looks(self.heard)
+        looked = self._look() if hooks else []
         for hook in hooks:
-            state, shown = self._state(), [*self.heard, *self.made]
+            state = self._state()
             update = await called(hook, state, runtime)
             self.hook.still_goes()
-            left: Any = state.get("messages")
-            kept = isinstance(left, list) and list(map(id, left)) == list(map(id, shown))
-            if not kept or _looks(self.heard) != looked:
+            if not self._stays(state, looked):
                 raise UsageError(
                     f"{name} changed in place what was said, and what was said is said. Give new messages as an "
                     "update; change what the model hears in wrap_model_call."
@@ -320,7 +326,8 @@ class Asking:
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Messages as items for the model; a call without its output is left out, and so is the thinking before it."""
-        said = _in_order([message(each) for each in messages])
+        given = [message(each) for each in messages]
+        said = _in_order(given, {each.tool_call_id for each in given if isinstance(each, ToolMessage)})
         return accepted(unmarked([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
@@ -364,7 +371,7 @@ class Asking:
 
     def _items(self) -> list[Item]:
         """The reply: everything that was said."""
-        items = self._apart(_in_order(self.made))
+        items = self._apart(_in_order(self.made, {id for each in self.made for id in _calls(each)}))
         calls: set[Any] = set()
         for item in items:
             if item.get("type") == "function_call":
@@ -392,13 +399,16 @@ class Asking:
         return items
 
 
-def _in_order(messages: Sequence[Message]) -> list[Message]:
-    """Messages as a provider takes them: what was put between a call and its output comes before the call."""
+def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
+    """Messages as a provider takes them: what was put between a call and its output comes before the call.
+
+    `answered` are the calls whose outputs are among the messages, or will be.
+    """
     out: list[Message] = []
     open_: set[Any] = set()
     place = 0
     for each in messages:
-        calls = _calls(each)
+        calls = answered.intersection(_calls(each))
         if not open_:
             place = len(out)
         if not open_ or calls or isinstance(each, ToolMessage):
