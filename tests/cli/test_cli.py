@@ -144,7 +144,7 @@ def test_a_run_is_listed_decided_gone_on_with_shown_erased_and_purged(shop: Path
     assert cli("db", "verify", "runs.db")[:2] == (0, "1 run is as written.\n")
     assert cli("runs", "purge", "runs.db", "--older-than", "1d", "--yes")[:2] == (0, "Deleted 0 runs.\n")
     assert cli("runs", "purge", "runs.db", "--older-than", "0", "--yes")[:2] == (0, "Deleted 1 run.\n")
-    assert found(cli, "runs", "list", "runs.db") == {"items": [], "next": None}
+    assert found(cli, "runs", "list", "runs.db") == {"items": [], "next": None, "damaged": []}
 
 
 @pytest.mark.parametrize("name", ["agent", "agents", "listed"])

@@ -26,6 +26,7 @@ from assent.store import SavedContext, SQLiteStore
 from assent.store.packing import LARGE
 from assent.store.sql import file, migrating
 from assent.store.sql.lane import Lane
+from assent.store.sql.schema import VERSION
 from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.store.support import Script, asked, ended, js, replied, waiting
@@ -126,14 +127,14 @@ async def test_an_older_file_is_brought_up_to_date(path: Path, monkeypatch: pyte
     async with SQLiteStore(path) as store:
         await Script(store).begin()
     told: list[Any] = []
-    monkeypatch.setattr(file, "VERSION", 2)
+    monkeypatch.setattr(file, "VERSION", VERSION + 1)
     monkeypatch.setattr(
         migrating, "upgrade", lambda opened: told.extend(opened.exec_driver_sql("SELECT * FROM assent_version"))
     )
     async with SQLiteStore(path) as store:
         assert len((await store.read("r1")).facts) == 2
-        assert store._reader.execute("PRAGMA user_version") == [(2,)]
-    assert told == [("0001",)]
+        assert store._reader.execute("PRAGMA user_version") == [(VERSION + 1,)]
+    assert told == [(f"{VERSION:04}",)]
 
 
 async def test_a_file_that_is_as_it_should_be_needs_no_alembic(path: Path) -> None:
