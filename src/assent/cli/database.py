@@ -45,7 +45,7 @@ async def vacuum(options: Namespace) -> int:
 async def verify(options: Namespace) -> int:
     """Compare all that is kept with the journals; what differs is named, run by run."""
     heads = Heads(options.against)
-    whole, damaged = 0, set[str]()
+    whole = damaged = 0
     with _writing(options.write) as write:
         async with open_store(options.url, create=False) as store:
             strays = [] if options.run is not None else await store.strays()
@@ -55,15 +55,16 @@ async def verify(options: Namespace) -> int:
                 found += heads.compared(run, entries) if not found else []
                 for sentence in found:
                     put(sentence)
-                    damaged.add(run)
+                damaged += bool(found)
                 whole += not found
                 if write is not None and entries:
                     write.write(encode(head_of(run, entries)).decode() + "\n")
-    for sentence in (*strays, *(heads.missing() if options.run is None else ())):
+    others = [*strays, *(heads.missing() if options.run is None else ())]
+    for sentence in others:
         put(sentence)
-        damaged.add(sentence)
-    if damaged:
-        say(f"assent: {whole} {'run is' if whole == 1 else 'runs are'} as written, and {len(damaged)} not")
+    if damaged or others:
+        besides = f"; {len(others)} more things are not as they should be" if others else ""
+        say(f"assent: {damaged} of {whole + damaged} runs are damaged{besides}")
         return 1
     put(f"{whole} {'run is' if whole == 1 else 'runs are'} as written.")
     return 0

@@ -92,8 +92,8 @@ class File:
         """Tell that something was deleted, and that the log still has it."""
         why = "another connection reads it" if error is None else str(error)
         failed = StoreFailed(
-            f"{done}, but {self.path}-wal still has what was in it: {why}. Do it again, or run `assent db vacuum`, when "
-            "nobody reads the file."
+            f"{done}, but {self.path}-wal still has what was in it: {why}. When nobody reads the file, do it again, or "
+            "run `assent db vacuum`."
         )
         failed.unknown = True
         return failed
