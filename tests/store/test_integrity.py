@@ -209,7 +209,7 @@ async def test_an_edit_is_not_checked_against_a_tool_that_was_changed(place: Pla
         other = "(SELECT body FROM assent_definitions WHERE fingerprint = :other)"
         place.execute(f"UPDATE assent_definitions SET body = {other} WHERE fingerprint = :one", **marks)
         edit = {"type": "edit", "arguments": {"to": "bob"}}
-        with pytest.raises(UnreadableState, match="definition of tool 'shred' that is kept as .* has changed"):
+        with pytest.raises(UnreadableState, match=r"definition of tool 'shred' that is kept as .* has changed"):
             await store.decide(question.id, edit, by="ann", digest=question.digest)
         assert (await store.question(question.id)).verdict is None
         for found in (await store.verify(question.run), await store.strays()):
