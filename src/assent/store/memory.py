@@ -350,8 +350,8 @@ class MemoryStore(Store):
                 and not _is_driven(kept.record, now)
                 and (agents is None or kept.record.agent in agents)
             )
-            first, until = heapq.nsmallest(limit, due, key=_due_at), self._until(hold)
-            return [self._lease(kept, worker, until) for kept in first]
+            first = heapq.nsmallest(limit, due, key=_due_at)
+            return [self._lease(kept, worker, hold) for kept in first]
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
         """The right to drive this run."""
@@ -361,9 +361,10 @@ class MemoryStore(Store):
                 raise RunBusy(f"Run {run_id!r} is driven by {kept.record.worker!r}; wait until that is done.")
             if kept.seq != seq:
                 raise Overtaken(f"Run {run_id!r} has {kept.seq} facts, not {seq}; load it again.")
-            return self._lease(kept, worker, self._until(hold))
+            return self._lease(kept, worker, hold)
 
-    def _lease(self, kept: _Kept, worker: str, until: int) -> Lease:
+    def _lease(self, kept: _Kept, worker: str, hold: float) -> Lease:
+        until = self._until(hold)  # before anything is changed: it may fail
         kept.fence += 1
         kept.record.worker, kept.record.until = worker, until
         return Lease(kept.record.id, worker, kept.fence)
