@@ -186,8 +186,8 @@ class Body:
                     value = await value
                 done = self._stepped(name, number, value)
                 self._journal.add(done)
-                if self._journal.flush is not None:
-                    await self._journal.flush()
+                if self._journal.writer is not None:
+                    await self._journal.writer.flush()
             finally:
                 self._begun.remove(ended)
                 ended.set_result(None)
@@ -204,8 +204,8 @@ class Body:
         if done is None:
             made = done = self._stepped(name, number, fn())
             self._home.do(lambda: self._journal.add(made))
-            if self._journal.flush is not None:
-                self._home.wait_for(self._journal.flush)
+            if self._journal.writer is not None:
+                self._home.wait_for(self._journal.writer.flush)
         return decode(done.value)
 
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
