@@ -101,7 +101,8 @@ class LosesTheLeaseAfterWriting(MemoryStore):
     async def append(self, change: Change) -> None:
         kept, lease = self._runs.get(change.record.id), change.lease
         if kept is not None and lease is not None and lease.fence != kept.fence:
-            await super().append(replace(change, lease=replace(lease, fence=kept.fence, worker=kept.record.worker or "")))
+            newest = replace(lease, fence=kept.fence, worker=kept.record.worker or "")
+            await super().append(replace(change, lease=newest))
             change = replace(change, seq=len(kept.rows))
         await super().append(change)
 

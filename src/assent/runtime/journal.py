@@ -23,6 +23,9 @@ class Writer(Protocol):
     async def flush(self) -> None:
         """Return when what is in the journal now is stored, and the lease held."""
 
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is known that this drive does not have the run any more."""
+
     async def holds(self) -> bool:
         """Ask the store whether this drive still has the run."""
 

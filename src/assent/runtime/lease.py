@@ -167,13 +167,8 @@ class Heartbeat:
 
     def __init__(self, run: str, hold: float, look: Look, stop: Callable[[Exception], None]) -> None:
         self.run, self.hold, self.look, self.stop = run, hold, look, stop
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = asyncio.get_running_loop().call_later(hold / 3, self.beat)
         self._beating: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin, unless it has begun."""
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.hold / 3, self.beat)
 
     def beat(self) -> None:
         """Look now, and again and again."""
@@ -181,8 +176,7 @@ class Heartbeat:
 
     async def end(self) -> None:
         """Stop, and wait for a look that is under way."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if self._beating is not None:
             self._beating.cancel()
             with suppress(asyncio.CancelledError):

@@ -88,7 +88,7 @@ class StoreWriter:
         """The write under way; there is one at a time."""
         self.soon: asyncio.TimerHandle | None = None
         """The timer of the next write in the background."""
-        self.heartbeat = Heartbeat(lease.run, lease.hold, self.look, self._stop)
+        self.heartbeat: Heartbeat | None = None
         self.closing: asyncio.Task[None] | None = None
         self.news: asyncio.Future[None] | None = None
         """Done when others have written something; for a drive that waits."""
@@ -157,8 +157,8 @@ class StoreWriter:
 
     def start(self) -> None:
         """Renew the lease from now on, for as long as the drive takes."""
-        if self.lease.held is not None:
-            self.heartbeat.start()
+        if self.lease.held is not None and self.heartbeat is None:
+            self.heartbeat = Heartbeat(self.lease.run, self.lease.hold, self.look, self._stop)
 
     async def _acquire(self) -> bool:
         """Acquire the lease by itself. If it is not known whether it was given, ask again: a worker may be given its
@@ -195,6 +195,10 @@ class StoreWriter:
             return True
         kept = await self.store.renew([held], hold=self.lease.hold)
         return bool(kept) or self.lease.held is not held or not self.lease.may("renew")
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is known that this drive does not have the run any more."""
+        self.lease.check("begin")
 
     async def holds(self) -> bool:
         """Ask the store whether this drive still has the run. `StoreFailed` if it cannot be asked."""
@@ -277,8 +281,10 @@ class StoreWriter:
         await self.settle()  # it may have acquired the lease, and so have begun to renew it
         if self.soon is not None:
             self.soon.cancel()
-        await self.heartbeat.end()
-        await self.settle()
+        if self.heartbeat is not None:
+            await self.heartbeat.end()
+            self.heartbeat = None
+            await self.settle()
         if self._has_more(release):
             try:
                 await self._write_last(release)
