@@ -13,7 +13,7 @@ SUITABLE := import sys; assert sys.version_info >= (3, 11)$(if $(UV),,; import e
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { command -v $$p; break; }; done)
 
-.PHONY: demo test check format docs mutants bench bench-smoke clean
+.PHONY: demo test check format docs mutants soak bench bench-smoke clean
 
 demo: $(STAMP)
 	@$(BIN)/python examples/shop.py
@@ -42,6 +42,10 @@ docs: $(DOCS_STAMP)
 # ARGS=--property-only the property tests are the only judge; ARGS=--help says what else there is.
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+# Thousands of runs with two workers and people at once; minutes. ARGS="--store postgres --runs 10000".
+soak: $(STAMP)
+	$(BIN)/python -m tests.soak $(ARGS)
 
 # One environment a peer, made by the command itself; ARGS=--list says what there is.
 bench: $(STAMP)

@@ -33,6 +33,8 @@ class Asking(Protocol):
     async def step(self, name: str, fn: Callable[[], Any]) -> Any: ...
     def ask_sync(self, question: Any, schema: Any) -> Any: ...
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any: ...
+    async def holds_lease(self) -> bool: ...
+    def holds_lease_sync(self) -> bool: ...
 
 
 class RunContextWrapper(Generic[T]):
@@ -127,6 +129,19 @@ class ToolContext(RunContextWrapper[T]):
         The value is what JSON makes of what `fn` returned, the first time too.
         """
         return await self._asking.step(name, fn)
+
+    async def holds_lease(self) -> bool:
+        """Ask the store whether the run is still this process's; False if the body should not go on.
+
+        Ask right before an effect that cannot be undone: a process that stood still for longer than its lease may find
+        that another has gone on with the run. True in a run without a store; `StoreFailed` if the store cannot be
+        asked.
+        """
+        return await self._asking.holds_lease()
+
+    def holds_lease_sync(self) -> bool:
+        """`holds_lease`, in a body that is not async."""
+        return self._asking.holds_lease_sync()
 
     def ask_sync(self, question: Any, *, schema: Any = None) -> Any:
         """`ask`, in a body that is not async."""

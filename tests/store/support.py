@@ -14,8 +14,9 @@ from assent.core import facts as f
 from assent.core.facts import AnyFact
 from assent.core.fold import fold
 from assent.core.run import Run
-from assent.store import Change, Store
+from assent.store import Change, Lease, Store
 from assent.store.projection import Projection
+from assent.store.rules import needs_lease
 
 T = TypeVar("T")
 
@@ -62,16 +63,22 @@ def change_for(run: Run, facts: Sequence[AnyFact], *, seq: int = 0, at: float = 
 
 
 class Script:
-    """A run that is written fact by fact: keeps count, so that a test need not."""
+    """A run that is written fact by fact: keeps count, so that a test need not.
+
+    What only a driver may write is written by one that has the run for just that, unless the test names a lease.
+    """
 
     def __init__(self, store: Store, run_id: str = "r1", agent: str = "helper") -> None:
         self.store, self.id, self.agent = store, run_id, agent
-        self.run, self.seq = Run(), 0
+        self.run, self.seq, self.fence = Run(), 0, 0
 
     def change(self, *facts: AnyFact, **more: Any) -> Change:
         """The change that adds these."""
         made = change_for(self.run, facts, at=self.store.clock(), seq=self.seq, **more)
         self.seq += len(facts)
+        if made.lease is None and needs_lease(made):
+            made.lease, made.take, made.release = Lease(self.id, "script", self.fence + 1), True, True
+        self.fence = made.lease.fence if made.lease is not None else self.fence
         return made
 
     async def write(self, *facts: AnyFact, **more: Any) -> None:

@@ -339,7 +339,9 @@ ELSEWISE: dict[str, Callable[[Script], Coroutine[Any, Any, Any]]] = {
     "evidence": _evidence,
     "a grant": lambda script: script.write(f.Granted("g", "helper", "send", "approve", "ann")),
     "a new definition": lambda script: script.write(f.Cancelled("ann"), definitions={"d" * 32: b"{}"}),
-    "a zero in a worker's name": lambda script: script.write(lease=Lease("r1", "w\0", 1), take=True, hold=9),
+    "a zero in a worker's name": lambda script: script.write(
+        lease=Lease("r1", "w\0", script.fence + 1), take=True, hold=9
+    ),
     "a zero in what is shown": lambda script: script.write(
         f.Asked("c1", "q2", "a\0b", "0" * 64, replaces="q_r1"), f.Cancelled("ann")
     ),
@@ -417,15 +419,16 @@ async def test_what_must_be_refused_is_refused_for_its_reason_and_nothing_is_wri
         await waiting(store, "other")
         script = await Script(store).begin(lease=Lease("r1", "w1", 1), hold=60)
         facts, context = [replied("c1"), asked("c1", "q1")], SavedContext(b"{}", "dict")
+        held = Lease("r1", "w1", 1)
 
         def change(**more: Any) -> Change:
             run = replay([began(), said()])
-            made = change_for(run, facts, seq=2, at=store.clock(), context=context)
+            made = change_for(run, facts, seq=2, at=store.clock(), context=context, lease=held)
             for name, value in more.items():
                 setattr(made, name, value)
             return made
 
-        taken = change_for(replay([began(), said()]), [replied("c1"), asked("c1", "q_other")], seq=2)
+        taken = change_for(replay([began(), said()]), [replied("c1"), asked("c1", "q_other")], seq=2, lease=held)
         twice = change()
         twice.asked = [*twice.asked, *twice.asked]
         for wrong in (taken, twice):
@@ -437,6 +440,7 @@ async def test_what_must_be_refused_is_refused_for_its_reason_and_nothing_is_wri
         await _refused(store, url, change(lease=Lease("r1", "w2", 1)), LeaseLost, "not 'w2''s any more")
         await _refused(store, url, change(lease=Lease("r1", "w2", 2), take=True), RunBusy, "driven by 'w1'")
         await _refused(store, url, change(lease=Lease("r1", "w1", 3), take=True), Overtaken, "taken by others")
+        await _refused(store, url, change(lease=None), LeaseLost, "Replied is recorded by whoever drives run 'r1'")
         missing = change_for(replay([began("no"), said()]), facts, seq=2)
         await _refused(store, url, missing, RunNotFound, "no run 'no'")
         script = await ended(store, "old")

@@ -33,6 +33,7 @@ from assent.store import (
 from assent.store import memory as inside
 from assent.store.packing import is_erased, link, pack, payloads
 from assent.store.record import cursor
+from assent.store.rules import is_driven
 from assent.testing import check_store
 from assent.testing import store as checks
 from assent.testing.store_checks import lease as lease_checks
@@ -100,7 +101,8 @@ class LosesTheLeaseAfterWriting(MemoryStore):
     async def append(self, change: Change) -> None:
         kept, lease = self._runs.get(change.record.id), change.lease
         if kept is not None and lease is not None and lease.fence != kept.fence:
-            await super().append(replace(change, lease=None))
+            newest = replace(lease, fence=kept.fence, worker=kept.record.worker or "")
+            await super().append(replace(change, lease=newest))
             change = replace(change, seq=len(kept.rows))
         await super().append(change)
 
@@ -234,7 +236,8 @@ class WritesInParts(MemoryStore):
             await asyncio.sleep(0)
             self._questions = {k: v for k, v in self._questions.items() if v.run != change.record.id}
             self._grants = {k: v for k, v in self._grants.items() if v.run != change.record.id}
-            change = replace(change, seq=1, facts=rest)
+            change = replace(change, seq=1, facts=rest, take=True, release=True)
+            change.lease = Lease(change.record.id, "parts", 1)
         await super().append(change)
 
 
@@ -469,7 +472,7 @@ class Claims(MemoryStore):
         return (
             record.wake is not None
             and record.wake <= now
-            and not inside._is_driven(record, now)
+            and not is_driven(record.worker, record.until, now)
             and (agents is None or record.agent in agents)
         )
 
@@ -566,15 +569,25 @@ class TakesWithoutComparing(MemoryStore):
 
 @fault("A run is not taken with a change while it is driven.")
 class TakesWithAChangeWhatIsDriven(MemoryStore):
-    def _see_that_it_is_free(self, kept: inside._Kept, lease: Lease) -> None:
-        kept.record.worker = None
-        super()._see_that_it_is_free(kept, lease)
+    def _expected(self, change: Change) -> inside._Kept:
+        if change.take:
+            self._kept(change.record.id).record.worker = None
+        return super()._expected(change)
 
 
 @fault("A run is not taken by somebody who does not know who had it.")
 class TakesWithAnyFence(MemoryStore):
-    def _see_that_it_is_free(self, kept: inside._Kept, lease: Lease) -> None:
-        super()._see_that_it_is_free(kept, replace(lease, fence=kept.fence + 1))
+    def _expected(self, change: Change) -> inside._Kept:
+        if change.take and change.lease is not None:
+            next = replace(change.lease, fence=self._kept(change.record.id).fence + 1)
+            return super()._expected(replace(change, lease=next))
+        return super()._expected(change)
+
+
+@fault("A driver's fact is refused without a lease.")
+class TakesAnythingForADecision(MemoryStore):
+    def _expected(self, change: Change) -> inside._Kept:
+        return super()._expected(change if change.lease is not None else replace(change, facts=[]))
 
 
 @fault("Whoever takes a run with a change has the next fence.")
@@ -955,7 +968,7 @@ class OpensQuestionsAgain(MemoryStore):
         return count
 
 
-@fault("After rebuilding, whoever takes a run has a higher fence.")
+@fault("Rebuilding leaves facts and context as they are.")
 class RebuildsFences(MemoryStore):
     async def rebuild(self) -> int:
         count = await super().rebuild()

@@ -69,10 +69,10 @@ async def kinds(store: Store, run_id: str) -> list[str]:
     return [type(fact).__name__ for fact in (await store.load(run_id)).facts]
 
 
-def keeper_in(ctx: ToolContext[Any]) -> Any:
+def writer_in(ctx: ToolContext[Any]) -> Any:
     """Who writes the run that a body is in."""
     control: Any = ctx._bound()
-    return control.driver().keeper
+    return control.driver().writer
 
 
 def has(change: Change, kind: type[Any]) -> bool:
@@ -167,9 +167,9 @@ async def test_what_a_body_came_to_is_written_while_a_slow_hook_is_told_of_it() 
 
     @function_tool
     async def take_time(ctx: ToolContext[Any]) -> str:
-        keeper = keeper_in(ctx)
-        keeper.soon.cancel()
-        keeper._write_soon()  # as it would be while this goes on
+        writer = writer_in(ctx)
+        writer.soon.cancel()
+        writer._write_soon()  # as it would be while this goes on
         return "done"
 
     store.after = written
@@ -860,7 +860,7 @@ async def test_a_look_at_the_store_takes_no_write_of_our_own_for_one_of_others()
 
     @function_tool
     async def ship(ctx: ToolContext[Any]) -> str:
-        keeper = keeper_in(ctx)
+        writer = writer_in(ctx)
         whole = store.read
 
         async def read(run_id: str, after: int = 0) -> Stored:
@@ -875,11 +875,11 @@ async def test_a_look_at_the_store_takes_no_write_of_our_own_for_one_of_others()
             store.after = None
 
         store.read = read  # type: ignore[method-assign]
-        looking = asyncio.create_task(keeper.look())
+        looking = asyncio.create_task(writer.look())
         await looked.wait()
         store.after = linger
         await ctx.step("label", lambda: 1)
-        merges.append(keeper.merges)
+        merges.append(writer.merges)
         return "ok"
 
     result = await Runner.run(scripted(call("ship"), "done", tools=[ship]), "go", store=store)
@@ -892,7 +892,7 @@ async def test_a_lease_is_kept_for_a_drive_that_begins_again() -> None:
 
     @function_tool
     async def ship(ctx: ToolContext[Any]) -> str:
-        keeper, twice = keeper_in(ctx), asyncio.Event()
+        writer, twice = writer_in(ctx), asyncio.Event()
 
         async def look() -> None:
             nonlocal looks
@@ -901,10 +901,9 @@ async def test_a_lease_is_kept_for_a_drive_that_begins_again() -> None:
                 raise Overtaken("Others were first.")
             twice.set()
 
-        keeper.look, hold, keeper.hold = look, keeper.hold, 0
-        keeper._wake()
+        writer.heartbeat.look, writer.heartbeat.hold = look, 0
+        writer.heartbeat.beat()
         await twice.wait()
-        keeper.hold = hold
         return "ok"
 
     agent = scripted(call("ship"), "done", tools=[ship])
@@ -917,12 +916,12 @@ async def test_what_happened_is_saved_where_what_was_to_come_cannot_follow_other
 
     @function_tool
     async def ship(ctx: ToolContext[Any]) -> str:
-        keeper = keeper_in(ctx)
-        run = keeper.journal.run
+        writer = writer_in(ctx)
+        run = writer.journal.run
         await store.cancel(run.id, by="ann")
         ours, other = run.open
-        keeper.journal.append([f.Started(other, 1), f.Stepped(ours, "label", Raw(b"1"))])
-        await keeper.save()
+        writer.journal.append([f.Started(other, 1), f.Stepped(ours, "label", Raw(b"1"))])
+        await writer._write_last(release=False)
         return "ok"
 
     agent = scripted([call("ship"), call("send", {"to": "bob"})], tools=[ship, send])

@@ -77,6 +77,8 @@ class Line(sqlite3.Connection):
 def faults(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     """Faults in the database of the place."""
     if place.engine.dialect.name == "sqlite":
+        quick = tuple(setting.replace("=FULL", "=OFF") for setting in file.SETTINGS)  # no power is cut here
+        monkeypatch.setattr(file, "SETTINGS", quick)
         connect = sqlite3.connect
         monkeypatch.setattr(file.sqlite3, "connect", lambda *given, **more: connect(*given, **more, factory=Line))
     else:

@@ -330,6 +330,8 @@ class Started(Fact, frozen=True):
 
     call: str
     attempt: int = 1
+    fence: int = 0
+    """The fence of the lease under which it was begun; 0 without a store."""
 
 
 class Left(Fact, frozen=True):
@@ -339,6 +341,8 @@ class Left(Fact, frozen=True):
     call: str
     attempt: int
     by: str = "runtime"
+    fence: int = 0
+    """The fence of that attempt's `Started`: an attempt that was begun under another lease is another attempt."""
 
 
 class Stepped(Fact, frozen=True):

@@ -202,7 +202,7 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
     if fact.path or run.guards or run.batch or root.cancelled is not None or kind == "handoff":
         _released(root, run, state, fact)
     if commit:
-        state.attempt = fact.attempt
+        state.attempt, state.fence = fact.attempt, fact.fence
 
 
 NOTHING_DONE = ("runtime", "probe")
@@ -212,6 +212,8 @@ NOTHING_DONE = ("runtime", "probe")
 def _left(root: Run, run: Run, state: CallState, fact: f.Left, commit: bool) -> None:
     if fact.attempt != state.attempt:
         raise _illegal(root, fact, f"attempt {state.attempt} is under way, not {fact.attempt}")
+    if fact.fence != state.fence:
+        raise _illegal(root, fact, f"the attempt under way was begun under lease {state.fence}, not {fact.fence}")
     if commit:
         state.retries += 1
         if fact.by in NOTHING_DONE:

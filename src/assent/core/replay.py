@@ -28,7 +28,7 @@ def fold_all(run: Run, facts: list[Any]) -> None:
         if type(fact) is f.Replied and number + 3 < count:
             approved, started, finished = facts[number + 1 : number + 4]
             if _plain(fact, approved, started, finished) and _in_order(run, fact):
-                _fold_turn(run, fact, approved, finished)
+                _fold_turn(run, fact, approved, started, finished)
                 number += 4
                 continue
         fold(run, fact)
@@ -66,7 +66,7 @@ def _in_order(run: Run, reply: f.Replied) -> bool:
     return id != "" and id not in run.calls
 
 
-def _fold_turn(run: Run, reply: f.Replied, approved: f.Approved, finished: f.Finished) -> None:
+def _fold_turn(run: Run, reply: f.Replied, approved: f.Approved, started: f.Started, finished: f.Finished) -> None:
     """Set what the four facts set, one after another."""
     if run.unheard:
         news = (run.said if reply.saw is None else reply.saw) - (run.said - len(run.unheard))
@@ -78,7 +78,7 @@ def _fold_turn(run: Run, reply: f.Replied, approved: f.Approved, finished: f.Fin
     call = reply.calls[0]
     turn = Turn(reply, run.agent, [], 0, run.definition)
     state = CallState(call, turn, approved.args, approved.fills, DONE, digest=approved.digest, approval=approved)
-    state.attempt, state.outcome = 1, finished
+    state.attempt, state.fence, state.outcome = 1, started.fence, finished
     turn.calls.append(state)
     run.entries.append(turn)
     run.calls[call.id] = state

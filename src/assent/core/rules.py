@@ -99,3 +99,12 @@ def verdict_of(fact: Any) -> f.Verdict | None:
     if verdict is None or fact.asked is None:
         return None
     return "edit" if verdict == "approve" and (fact.args or fact.tool is not None) else verdict
+
+
+ANYBODYS = (f.Said, f.Granted, f.Revoked, f.Cancelled, f.Resumed, f.Witnessed)
+"""The facts, besides verdicts on questions, that whoever does not drive the run may record too."""
+
+
+def is_drivers(fact: f.AnyFact) -> bool:
+    """True if only the holder of the run's lease may record this fact."""
+    return bool(fact.path and type(fact) is f.Said) or (not isinstance(fact, ANYBODYS) and verdict_of(fact) is None)

@@ -58,6 +58,8 @@ class CallState(Struct, eq=False):
     edited: bool = False
     """Whether a person changed what runs."""
     attempt: int = 0
+    fence: int = 0
+    """The fence of the lease under which the attempt was begun."""
     retries: int = 0
     """How many attempts in a row came to nothing, since a person last had a say in it."""
     void: int = 0

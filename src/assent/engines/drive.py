@@ -14,11 +14,11 @@ from ..errors import MaxTurnsExceeded, RunFinished
 from ..hooks import RunHooks
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
-from ..runtime.keeper import Keeper
 from ..runtime.registry import AgentRegistry
 from ..runtime.runner import Order, drive_through, resume
 from ..runtime.saved_context import LEFT_OUT
 from ..runtime.state import state_of
+from ..runtime.store_writer import StoreWriter
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord, SavedContext, Stored
 from ..store.store import Store
@@ -59,7 +59,7 @@ class Plan:
         state = state_of(agent, stored, context, self.config)
         order = Order(await self._session(stored), None, self.store)
         driver = resume(agent, state, context, None, self.config, self.hooks, order, lease)
-        keeper_of(driver).saved = NOT_SAVED if context is not None else stored.context
+        writer_of(driver).saved = NOT_SAVED if context is not None else stored.context
         driver.gentle = True
         return driver
 
@@ -113,36 +113,27 @@ class Drive:
         await (work if driver.observer is None else driver.observer.drive(work))
 
     async def _through(self, driver: Driver) -> None:
-        keeper = keeper_of(driver)
+        writer = writer_of(driver)
 
         def heard(fact: AnyFact) -> None:
-            self.joined = self.joined or keeper.merging
+            self.joined = self.joined or writer.merging
 
         driver.journal.listen(heard)
         try:
-            await keeper.begin()
+            await writer.begin()
             await drive_through(driver)
         except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
             raise
         except BaseException:
-            await self._put_down(keeper)
+            await writer.close(release=False)  # the worker does, and says when the run is looked at again
             raise
         finally:
-            self.known = keeper.seq
+            self.known = writer.seq
         run = driver.journal.run
         if status(run) == "exhausted":
             raise MaxTurnsExceeded(
                 f"The run used up its {run.max_turns} turns; go on with Runner.run(..., max_turns=...) and the store."
             )
-
-    async def _put_down(self, keeper: Keeper) -> None:
-        """Write what was done. The lease is left to the worker: it says when the run is looked at again."""
-        try:
-            await keeper.save()
-        except Exception as error:
-            log.warning("What run %s did last could not be written: %s", self.lease.run, error)
-        keeper.lease = None
-        await keeper.close()
 
     def halt(self) -> None:
         """Begin nothing more. What bodies have begun they may end; the model is not waited for."""
@@ -155,7 +146,7 @@ class Drive:
         return self._driver is not None and status(self._driver.journal.run) not in UNDER_WAY
 
 
-def keeper_of(driver: Driver) -> Keeper:
-    """Who writes the run: there always is one for a run of a store."""
-    assert driver.keeper is not None
-    return driver.keeper
+def writer_of(driver: Driver) -> StoreWriter:
+    """Return what writes the run: there always is one for a run of a store."""
+    assert driver.writer is not None
+    return driver.writer

@@ -23,7 +23,7 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, holds
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
-from ..errors import ReplayMismatch, UsageError
+from ..errors import Conflict, ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async
 from .blocking import Home
 from .journal import Journal
@@ -161,9 +161,27 @@ class Body:
         return number == len(self._state.answers) - 1 and not steps
 
     def _still_goes(self) -> None:
-        """A body that caught `Paused` and went on gets no further than its next ask or step."""
+        """Stop a body that caught `Paused`, that was left, or whose run is another's, at its next ask or step."""
         if self.pending is not None or self.mismatch is not None:
             raise Paused
+        self._see_that_it_is_entered()
+        if self._journal.writer is not None:
+            self._journal.writer.check()
+
+    def _see_that_it_is_entered(self) -> None:
+        """Raise `Conflict` in a body that the run does not wait for any more, such as a thread after its grace."""
+        if not self.entered:
+            raise Conflict(f"Nothing can be done in this call of {self._state.tool!r}: it has not begun, or is over.")
+
+    async def holds_lease(self) -> bool:
+        """Ask the store whether the run is still this drive's."""
+        if not self.entered:
+            return False
+        return self._journal.writer is None or await self._journal.writer.holds()
+
+    def holds_lease_sync(self) -> bool:
+        """Ask the store, from a body that runs in a thread."""
+        return self.entered and self._home.wait_for(self.holds_lease)
 
     def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
         if type(name) is not str or not name or not holds(name):
@@ -185,9 +203,9 @@ class Body:
                 if inspect.isawaitable(value):
                     value = await value
                 done = self._stepped(name, number, value)
-                self._journal.add(done)
-                if self._journal.flush is not None:
-                    await self._journal.flush()
+                self._add(done)
+                if self._journal.writer is not None:
+                    await self._journal.writer.flush()
             finally:
                 self._begun.remove(ended)
                 ended.set_result(None)
@@ -203,10 +221,14 @@ class Body:
         number, done = self._replayed(_own(name))
         if done is None:
             made = done = self._stepped(name, number, fn())
-            self._home.do(lambda: self._journal.add(made))
-            if self._journal.flush is not None:
-                self._home.wait_for(self._journal.flush)
+            self._home.do(lambda: self._add(made))
+            if self._journal.writer is not None:
+                self._home.wait_for(self._journal.writer.flush)
         return decode(done.value)
+
+    def _add(self, step: f.Stepped) -> None:
+        self._see_that_it_is_entered()
+        self._journal.add(step)
 
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
         now, output = self._journal.now(), output_json(value)[0]
@@ -244,6 +266,12 @@ class _Other(Body):
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         return self._body.step_sync(name, fn)
+
+    async def holds_lease(self) -> bool:
+        return await self._body.holds_lease()
+
+    def holds_lease_sync(self) -> bool:
+        return self._body.holds_lease_sync()
 
 
 class Hook:

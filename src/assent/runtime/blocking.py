@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from traceback import walk_tb
 from typing import Any, Self, TypeVar
 
-from ..errors import Conflict
+from ..errors import Conflict, UsageError
 from ..loop import ALONE
 
 R = TypeVar("R")
@@ -237,14 +237,15 @@ class Home:
 
         self.wait_for(work)
 
-    def wait_for(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have this done on the loop and wait for it, from another thread; `Conflict` if the loop runs no more."""
+    def wait_for(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run this on the loop and wait for it, from another thread; `Conflict` if the loop runs no more."""
+        if threading.get_ident() == self._thread:
+            raise UsageError("This would wait for the event loop that it is on; in an async body await the other form.")
         if self.loop.is_running():
             done = asyncio.run_coroutine_threadsafe(work(), self.loop)
             while not wait([done], STOPPED).done and self.loop.is_running():
                 pass
             if done.done():
-                done.result()
-                return
+                return done.result()
             done.cancel()
         raise Conflict("The run has stopped, and nothing can be recorded in it any more; resume its state.")

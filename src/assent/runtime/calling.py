@@ -38,6 +38,14 @@ class Looking(Body):
         """Nothing can be done from here."""
         self.ask_sync(name, None)
 
+    async def holds_lease(self) -> NoReturn:
+        """The one who needs to know is the body."""
+        raise UsageError(f"{self.who}, and has no effect to guard with the lease.")
+
+    def holds_lease_sync(self) -> NoReturn:
+        """The one who needs to know is the body."""
+        raise UsageError(f"{self.who}, and has no effect to guard with the lease.")
+
 
 class Told(Looking):
     """A call as hooks see it."""

@@ -8,7 +8,7 @@ Nothing else in Assent calls `Tool.invoke`. An agent call has no body: its door 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +33,7 @@ from .calling import Told, context_of, record_failure
 from .definition import resolve
 from .guarding import guard_call, guard_result
 from .handover import check_filter, filtered, hand_over
+from .journal import Writer
 from .model_call import enabled
 from .value import output_json
 
@@ -80,8 +81,8 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         await open_branch(driver, path, state, tool, args)
         return
     body, ctx = context_of(driver, path, state, tool, args)
-    journal.add(f.Started(call, state.attempt + 1, at=journal.now(), path=path))
-    if journal.flush is not None and not await _written(driver, path, state, journal.flush):
+    journal.add(f.Started(call, state.attempt + 1, driver.fence, at=journal.now(), path=path))
+    if journal.writer is not None and not await _written(driver, path, state, journal.writer):
         return
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
@@ -105,17 +106,17 @@ async def _tell_end(
         await driver.audience.tell(ctx, "tool_end", agent, tool, given[0])
 
 
-async def _written(driver: Driver, path: Path, state: CallState, flush: Callable[[], Awaitable[None]]) -> bool:
-    """Have the intent in the store; whether the body may be entered then. If not, the run knows that it was not."""
-    journal, attempt, enters = driver.journal, state.attempt, False
+async def _written(driver: Driver, path: Path, state: CallState, writer: Writer) -> bool:
+    """Store the intent to enter the body; True if it may be entered then. If not, the run knows that it was not."""
+    journal, attempt, fence, enters = driver.journal, state.attempt, state.fence, False
     try:
-        await flush()
+        await writer.flush()
         enters = not driver.stopped(path)  # meanwhile
         return enters
     finally:
         if not enters:
-            with suppress(IllegalFact):  # what others wrote may have closed the branch
-                journal.add(f.Left(state.call.id, attempt, at=journal.now(), path=path))
+            with suppress(IllegalFact):  # others may have closed the branch, or begun the call under another lease
+                journal.add(f.Left(state.call.id, attempt, fence=fence, at=journal.now(), path=path))
 
 
 def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], dict[str, Any], Any]:
@@ -259,8 +260,8 @@ async def run_instead(
     what = {"tool": tool.name, "arguments": args, **({"edited": True} if by_person else {})}
     journal, ran = driver.journal, Raw(canonical(what))
     journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
-    if journal.flush is not None:
-        await journal.flush()
+    if journal.writer is not None:
+        await journal.writer.flush()
         if driver.stopped(path):
             raise Conflict("The run was stopped before the tool could be entered.")
     inside = ToolContext(ctx.context, driver.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)

@@ -67,7 +67,7 @@ def _outcome(
         return f.Finished(call, output, "probe", note=replaced, at=now, path=path)
     again = "probe" if found is not None else "idempotent" if tool is not None and tool.idempotent else None
     if again is not None and state.retries < ATTEMPTS - 1:
-        return f.Left(call, attempt, again, at=now, path=path)
+        return f.Left(call, attempt, again, state.fence, at=now, path=path)
     if again is not None:
         note = f"{note} It was tried {state.retries + 1} times, and none came to an end.".strip()
     shown = {"run": driver.journal.run.id, "path": list(path), "call": call, "doubt": attempt}

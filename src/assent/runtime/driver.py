@@ -49,9 +49,9 @@ from .model_call import ask_model
 from .view import Outputs, View
 
 if TYPE_CHECKING:
-    from .keeper import Keeper
     from .observe import Observer
     from .state import RunState
+    from .store_writer import StoreWriter
 
 log = logging.getLogger("assent")
 
@@ -62,7 +62,7 @@ Key = tuple[Path, str | None]
 class Driver:
     """One drive of one run."""
 
-    keeper: Keeper | None = None
+    writer: StoreWriter | None = None
     """Writes the run to its store, if it lives in one."""
     past: Sequence[Item] = ()
     """What was said in the runs that this one follows."""
@@ -143,7 +143,7 @@ class Driver:
                 await self._drive(self.task)
                 if self.session is not None:
                     await keep(self, self.session)
-                if self.keeper is None or await self.keeper.finish():
+                if self.writer is None or await self.writer.finish():
                     break
         except asyncio.CancelledError:
             if self.stop != "immediate" or self.task is None:
@@ -160,9 +160,15 @@ class Driver:
                 self._close_tripped()
 
     async def own(self, *, new: bool = False) -> None:
-        """Have the run before code of the user's hears of it: it may be another's. With `new` one that is new, too."""
-        if self.keeper is not None and not self.keeper.taken and (new or self.keeper.seq):
-            await self.keeper.take()
+        """Acquire the lease before running user code; with `new` that of a new run too."""
+        writer = self.writer
+        if writer is not None and not writer.lease.acquired and (new or writer.seq):
+            await writer.own()
+
+    @property
+    def fence(self) -> int:
+        """The fence of the lease that this drive has, or acquires with its first write; 0 without a store."""
+        return self.writer.lease.next_fence if self.writer is not None else 0
 
     def _listen(self) -> None:
         audience, run = self.audience, self.journal.run
@@ -209,6 +215,8 @@ class Driver:
                 raise asyncio.CancelledError
             if audience.noted or audience.waiting:
                 await self._attempt((), audience.deliver(self))
+            if self.writer is not None and not broken:
+                self.writer.lease.check("begin")
             todo = owed(journal.run, busy)
             if busy or broken or self.stop is not None:
                 todo = self._allowed(todo)
@@ -221,8 +229,8 @@ class Driver:
             elif len(todo) == 1 and not busy and not self.gentle:
                 effect = todo[0]
                 kind = type(effect)
-                if kind is f.AskModel and self.keeper is not None:
-                    self.keeper.kick()  # meanwhile
+                if kind is f.AskModel and self.writer is not None:
+                    self.writer.kick()  # meanwhile
                 work = PERFORM[kind](self, effect)
                 try:
                     # A body has a task of its own: what it does to its task is not done to the run's.
@@ -285,9 +293,9 @@ class Driver:
 
     async def _wait(self) -> None:
         events: list[asyncio.Future[None]] = list(self.busy.values())
-        if self.keeper is not None:
-            self.keeper.kick()
-            events.append(self.keeper.hear())
+        if self.writer is not None:
+            self.writer.kick()
+            events.append(self.writer.hear())
         done, _ = await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         for key in [key for key, task in self.busy.items() if task in done]:
             task = self.busy.pop(key)
@@ -303,7 +311,7 @@ class Driver:
 
         What fails in a branch is the outcome of its call, unless it is a fault of the program, or of its use.
         """
-        if isinstance(error, IllegalFact) and self.keeper is not None and self.keeper.joined:
+        if isinstance(error, IllegalFact) and self.writer is not None and self.writer.joined:
             error = Overtaken(f"Others have changed run {self.journal.run.id!r} meanwhile: {error}")
         fault = isinstance(error, UsageError | Conflict | NotFound | StoreFailed) or any(
             error is each for each in self.audience.faults
@@ -420,9 +428,9 @@ class Driver:
             kept.clear()
 
     def let_go(self) -> None:
-        """Part from the keeper, once nobody takes the run up from here: each holds the other, and all that they know
+        """Part from the writer, once nobody takes the run up from here: each holds the other, and all that they know
         would be left to the garbage collector."""
-        self.keeper = self.journal.flush = None
+        self.writer = self.journal.writer = None
         self.journal.listeners = ()
 
     # -- what others need to know ----------------------------------------------------------------

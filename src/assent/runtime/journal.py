@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ..core import facts as f
 from ..core.codec import replay
@@ -17,18 +17,31 @@ OUTSIDE = (f.Granted, f.Revoked, f.Redefined, f.Said)
 """What is recorded while nobody drives a run, besides verdicts and new questions."""
 
 
+class Writer(Protocol):
+    """Stores what a journal holds, for the one drive that has the run."""
+
+    async def flush(self) -> None:
+        """Return when what is in the journal now is stored, and the lease held."""
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if it is known that this drive does not have the run any more."""
+
+    async def holds(self) -> bool:
+        """Ask the store whether this drive still has the run."""
+
+
 class Journal:
     """Facts, and the run they are. `append` adds all of what it is given, or nothing."""
 
-    __slots__ = ("clock", "facts", "flush", "listeners", "run")
+    __slots__ = ("clock", "facts", "listeners", "run", "writer")
 
     def __init__(self, facts: list[AnyFact], run: Run, clock: Callable[[], float]) -> None:
         self.facts = facts
         self.run = run
         self.clock = clock
         self.listeners: tuple[Callable[[AnyFact], None], ...] = ()
-        self.flush: Callable[[], Coroutine[Any, Any, None]] | None = None
-        """Makes what is in the journal durable, where the run lives in a store."""
+        self.writer: Writer | None = None
+        """Writes the journal, where the run lives in a store."""
 
     def now(self) -> int:
         """The time for a fact: milliseconds since the run began, or since 1970 for the fact that begins it."""

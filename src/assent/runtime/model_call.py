@@ -37,8 +37,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     path = effect.path
     run = driver.run_at(path)
     agent = driver.cast.seat(run.agent).agent
-    if driver.keeper is not None and not driver.keeper.taken:
-        await driver.own()
+    await driver.own()
     if driver.session is not None and not path:
         await keep(driver, driver.session)
     hooked = driver.audience.wants(agent)
@@ -194,7 +193,7 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
     items, note = output_json(reply.output)
     return f.Replied(
         items,
-        None if effect.saw == run.said and driver.keeper is None else effect.saw,
+        None if effect.saw == run.said and driver.writer is None else effect.saw,
         calls,
         reply.usage.numbers(),
         clean_text(reply.response_id)[0] if reply.response_id else None,

@@ -38,7 +38,7 @@ from .history import checked_session, heard, unsaved
 from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
-from .state import NOT_KEPT, RunState, begun_by, left_by, state_of
+from .state import NOT_KEPT, Kept, RunState, begun_by, left_by, state_of
 from .tracing import observed
 from .value import input_json
 
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from ..store.projection import Proposal
     from ..store.record import Lease, Stored
     from ..store.store import Store
-    from .keeper import Keeper
+    from .lease import RunLease
+    from .store_writer import StoreWriter
 
 
 class Runner:
@@ -230,14 +231,15 @@ def prepare(
     said = input_json(input)
     journal = Journal([], Run(), config.clock if order.store is None else order.store.clock)
     driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)
+    run_id = new_id("run") if order.part is None else order.part.run
     if order.store is not None:
-        _keep(driver, order.store)
+        _keep(driver, order.store, run_id)
     guarded = agent.input_guardrails or config.input_guardrails
     guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if guarded else ()
     began = f.Began(
         agent.name,
         max_turns or DEFAULT_MAX_TURNS,
-        new_id("run") if order.part is None else order.part.run,
+        run_id,
         __version__,
         config.release,
         tuple(guards),
@@ -259,41 +261,50 @@ def prepare(
 
 async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -> None:
     driver.journal.append([began, *await heard(session, input, driver.config)])
-    if driver.keeper is not None:
-        await driver.keeper.begin()
+    if driver.writer is not None:
+        await driver.writer.begin()
 
 
 def _beginning(driver: Driver) -> Any:
     """How the run is taken up in its store, if that takes its time."""
-    return driver.keeper.begin if driver.keeper is not None and driver.keeper.waits else None
+    return driver.writer.begin if driver.writer is not None and driver.writer.waits else None
 
 
-def _keep(driver: Driver, store: Store, state: RunState[Any] | None = None, lease: Lease | None = None) -> None:
-    """Have the run written to its store: a new one, or one of which the store has what the state says."""
-    kept = NOT_KEPT if state is None else state._kept
+def _keep(driver: Driver, store: Store, run: str, kept: Kept = NOT_KEPT, lease: Lease | None = None) -> None:
+    """Have the run written to its store: a new one, or one of which the store has what `kept` says."""
     worker = lease.worker if lease is not None else kept.worker or new_id("w")
-    keeper, _, _ = _of_stores()
-    driver.keeper = keeper(driver, store, worker, driver.config.lease, lease, kept)
+    parts = _of_stores()
+    driver.writer = parts.writer(driver, store, parts.lease(run, worker, driver.config.lease, lease, kept.fence), kept)
+
+
+class StoreParts(NamedTuple):
+    """The classes that a run of a store needs."""
+
+    writer: type[StoreWriter]
+    lease: type[RunLease]
+    proposal: type[Proposal]
+    stored: type[Stored]
 
 
 @functools.cache
-def _of_stores() -> tuple[type[Keeper], type[Proposal], type[Stored]]:
-    """Found when they are first needed: a program without a store does not load them."""
+def _of_stores() -> StoreParts:
+    """Import them when they are first needed: a program without a store does not load them."""
     from ..store.projection import Proposal
     from ..store.record import Stored
-    from .keeper import Keeper
+    from .lease import RunLease
+    from .store_writer import StoreWriter
 
-    return Keeper, Proposal, Stored
+    return StoreParts(StoreWriter, RunLease, Proposal, Stored)
 
 
 def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
     """The run to go on with, from somebody's hands or from a store."""
     if isinstance(input, RunState):
         return input
-    _, proposal, stored = _of_stores()
-    if isinstance(input, proposal):
+    parts = _of_stores()
+    if isinstance(input, parts.proposal):
         return state_of(agent, input.stored, context, config, input)
-    if not isinstance(input, stored):
+    if not isinstance(input, parts.stored):
         raise InvalidInput(
             f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
             f"got {input!r:.80}."
@@ -334,7 +345,7 @@ def resume(
     cast = state._cast if state._cast.root is agent else Cast(agent)
     driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
     if order.store is not None:
-        _keep(driver, order.store, state, lease)
+        _keep(driver, order.store, run.id, state._kept, lease)
     driver.observer = observed(driver, began, resumed=True)
     state._spent = True
     driver.unseen = list(made_outside(journal.facts[state._heard :]))
@@ -398,21 +409,21 @@ async def drive(driver: Driver, begin: Any) -> None:
 
 async def drive_through(driver: Driver) -> None:
     """Drive to the end; where others have changed the run's course meanwhile, go on with theirs."""
-    keeper = driver.keeper
-    if keeper is None:
+    writer = driver.writer
+    if writer is None:
         await driver.drive()
         return
-    keeper.start()
+    writer.start()
     for tries in range(RESTARTS + 1):
         try:
             await driver.drive()
             break
         except Overtaken:
-            if keeper.lease is None or driver.stop is not None or tries == RESTARTS:
+            if writer.lease.held is None or driver.stop is not None or tries == RESTARTS:
                 raise
-            await keeper.again()
+            await writer.again()
             driver.restart()
-    await keeper.close()
+    await writer.close()
 
 
 async def _driven(driver: Driver, begin: Any) -> None:
@@ -429,8 +440,8 @@ async def _driven(driver: Driver, begin: Any) -> None:
     except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
         raise
     except BaseException as error:
-        if driver.keeper is not None:
-            await driver.keeper.close()
+        if driver.writer is not None:
+            await driver.writer.close()
         state = left_by(driver) if driver.journal.run.began is not None else None
         try:
             object.__setattr__(error, "state", state)  # a frozen exception gets it too

@@ -437,16 +437,16 @@ def left_by(driver: Driver) -> RunState[Any]:
     if driver.left is None:
         journal, outputs = driver.journal.copy(), dict(driver.outputs)
         forget(journal.run)
-        keeper = driver.keeper
-        if keeper is not None and keeper.unwritten:  # those that are stored come first, as they do in the store
-            waiting = {id(fact) for fact in keeper.unwritten}
-            journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + keeper.unwritten
+        writer = driver.writer
+        if writer is not None and writer.unwritten:  # those that are stored come first, as they do in the store
+            waiting = {id(fact) for fact in writer.unwritten}
+            journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + writer.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
         state._borrows = driver.control.taken = True
         state._heard, state._untold = len(journal.facts), tuple(driver.audience.noted)
-        if keeper is not None:
-            worker = keeper.worker if keeper.lease is not None and not keeper.lost else None
-            state._kept = Kept(keeper.seq, worker, keeper.fence, keeper.saved)
+        if writer is not None:
+            lease = writer.lease
+            state._kept = Kept(writer.seq, lease.worker if lease.kept else None, lease.fence, writer.saved)
     return driver.left
 
 

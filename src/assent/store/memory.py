@@ -24,11 +24,7 @@ from ..core.facts import AnyFact, Began, Defined
 from ..core.run import ENDED, UNDER_WAY
 from ..errors import (
     Conflict,
-    LeaseLost,
-    Overtaken,
     QuestionNotFound,
-    RunBusy,
-    RunFinished,
     RunNotFound,
     StoreFailed,
     UnreadableState,
@@ -49,6 +45,7 @@ from .record import (
     cursor,
     page_start,
 )
+from .rules import RunRow, check_append, check_take, is_driven
 from .store import Store
 
 T = TypeVar("T")
@@ -76,6 +73,12 @@ class _Kept(Struct, eq=False):
     def seq(self) -> int:
         """How many facts there are."""
         return len(self.packed) + len(self.fresh)
+
+    @property
+    def row(self) -> RunRow:
+        """What the rules of appending and of leases look at."""
+        record = self.record
+        return RunRow(self.seq, self.fence, record.worker, record.until, record.erased)
 
     @property
     def rows(self) -> list[_Row]:
@@ -166,7 +169,7 @@ class MemoryStore(Store):
             kept.context = kept.context if change.context is None else change.context
             self._note(change, asked, granted)
             self._definitions |= definitions
-            if record.wake is not None and not _is_driven(record, now):
+            if record.wake is not None and not is_driven(record.worker, record.until, now):
                 self._wake()
 
     def _expected(self, change: Change) -> _Kept:
@@ -178,23 +181,8 @@ class MemoryStore(Store):
                 kept.fence, kept.record.worker, kept.record.until = lease.fence, lease.worker, self._now()
             return kept
         kept = self._kept(id)
-        if change.take and lease is not None:
-            self._see_that_it_is_free(kept, lease)
-        elif lease is not None and not _holds(kept, lease):
-            raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
-        if kept.seq != change.seq:
-            raise Overtaken(f"Run {id!r} has {kept.seq} facts, not {change.seq}; load it again.")
-        if kept.record.erased is not None:
-            raise RunFinished(f"Run {id!r} was erased; nothing was written.")
+        check_append(kept.row, change, self._now())
         return kept
-
-    def _see_that_it_is_free(self, kept: _Kept, lease: Lease) -> None:
-        """The run can be taken, and by whoever knows who had it last."""
-        id = lease.run
-        if kept.record.worker != lease.worker and _is_driven(kept.record, self._now()):
-            raise RunBusy(f"Run {id!r} is driven by {kept.record.worker!r}; wait until that is done.")
-        if lease.fence != kept.fence + 1:
-            raise Overtaken(f"Run {id!r} was taken by others meanwhile; load it again.")
 
     def _see_that_ids_are_new(self, asked: list[Question]) -> None:
         ids = [question.id for question in asked]
@@ -347,7 +335,7 @@ class MemoryStore(Store):
                 for kept in self._runs.values()
                 if kept.record.wake is not None
                 and kept.record.wake <= now
-                and not _is_driven(kept.record, now)
+                and not is_driven(kept.record.worker, kept.record.until, now)
                 and (agents is None or kept.record.agent in agents)
             )
             first = heapq.nsmallest(limit, due, key=_due_at)
@@ -357,10 +345,7 @@ class MemoryStore(Store):
         """The right to drive this run."""
         with self._locked():
             kept = self._kept(run_id)
-            if kept.record.worker != worker and _is_driven(kept.record, self._now()):
-                raise RunBusy(f"Run {run_id!r} is driven by {kept.record.worker!r}; wait until that is done.")
-            if kept.seq != seq:
-                raise Overtaken(f"Run {run_id!r} has {kept.seq} facts, not {seq}; load it again.")
+            check_take(kept.row, run_id, worker, seq, self._now())
             return self._lease(kept, worker, hold)
 
     def _lease(self, kept: _Kept, worker: str, hold: float) -> Lease:
@@ -475,10 +460,6 @@ def _set(woken: asyncio.Future[None]) -> None:
 def _holds(kept: _Kept | None, lease: Lease) -> bool:
     """Whether nobody has taken the run over since, and the lease was not given back."""
     return kept is not None and (kept.fence, kept.record.worker) == (lease.fence, lease.worker)
-
-
-def _is_driven(record: RunRecord, now: int) -> bool:
-    return record.worker is not None and (record.until is None or record.until > now)
 
 
 def _give_back(record: RunRecord) -> None:

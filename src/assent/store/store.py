@@ -83,8 +83,9 @@ class Store(ABC):
         one, whose fence must be the one after the run's newest; given back at once, it leaves only its fence.
 
         `Overtaken` if the run does not have exactly `change.seq` facts, or was taken by others since; `LeaseLost` if
-        `change.lease` is not the run's newest; `RunBusy` if it is to be taken and somebody else drives it;
-        `RunNotFound` if there is no such run. Then nothing was written.
+        `change.lease` is not the run's newest, or if there is none and a fact is a driver's; `RunBusy` if it is to be
+        taken and somebody else drives it; `RunNotFound` if there is no such run. Then nothing was written.
+        `store.rules.check_append` is all of this.
         """
 
     @abstractmethod

@@ -41,8 +41,9 @@ from ..runtime.blocking import block, iterate
 from ..runtime.cast import Cast
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
-from ..runtime.keeper import past
+from ..runtime.lease import REFUSED
 from ..runtime.runner import Order, Part, drive, prepare
+from ..runtime.store_writer import past
 from ..runtime.value import input_json
 from ..runtime.view import View
 from ..store.memory import MemoryStore
@@ -538,27 +539,27 @@ def _known(thread: str, last: Stored | None) -> Stored:
 
 async def _taken_up(driver: Driver, now: bool) -> None:
     """Have the run in the store, and the right to drive it; or, unless that is to be so now, with the first write."""
-    keeper = driver.keeper
-    assert keeper is not None
-    if not now and not keeper.waits:
+    writer = driver.writer
+    assert writer is not None
+    if not now and not writer.waits:
         return
     try:
-        await keeper.begin(now=now)
+        await writer.begin(now=now)
     except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
         raise
     except BaseException:
-        await keeper.close()
+        await writer.close()
         raise
 
 
 async def _driven(driver: Driver) -> bool:
     """Drive; False if it turned out that others were first, and nothing was written."""
-    keeper = driver.keeper
-    assert keeper is not None
+    writer = driver.writer
+    assert writer is not None
     try:
         await drive(driver, None)
     except AssentError as error:
-        if isinstance(error, Overtaken | RunBusy) and keeper.refused and keeper.seq:
+        if isinstance(error, Overtaken | RunBusy) and writer.lease.state is REFUSED and writer.seq:
             return False
         with _told_on_a_thread(), _told_of_others(driver):
             raise
@@ -571,8 +572,8 @@ def _told_of_others(driver: Driver) -> Iterator[None]:
     try:
         yield
     except (LeaseLost, Overtaken):
-        keeper, began = driver.keeper, driver.journal.run.began
-        if keeper is None or keeper.seq or began is None:
+        writer, began = driver.writer, driver.journal.run.began
+        if writer is None or writer.seq or began is None:
             raise
         raise Overtaken(
             f"Something else was said on thread {began.thread!r} at the same moment, and this was not recorded. Look "

@@ -120,5 +120,5 @@ def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:
     """What is known of the run."""
     driver = driver_of(ctx)
     began = driver.journal.run.began
-    store = driver.keeper.store if driver.keeper is not None else None
+    store = driver.writer.store if driver.writer is not None else None
     return Runtime(driver.ctx.context, store, WRITER.get(), began.thread if began is not None else None)

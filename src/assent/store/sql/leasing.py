@@ -10,11 +10,11 @@ from sqlalchemy import BindParameter, and_, bindparam, func, select, update
 
 from ...core.digest import holds
 from ...core.run import UNDER_WAY
-from ...errors import Overtaken
 from ..record import Lease
+from ..rules import check_take
 from .schema import runs
 from .statement import Statement, Transaction
-from .writing import locked, missing, see_that_it_is_free
+from .writing import locked, missing
 
 _due = and_(runs.c.wake.is_not(None), runs.c.wake <= bindparam("now"))
 _kinds = {
@@ -91,9 +91,7 @@ def take(transaction: Transaction, run_id: str, worker: str, seq: int, now: int,
     if type(run_id) is not str or not holds(run_id):
         raise missing(run_id)
     run = locked(transaction, run_id)
-    see_that_it_is_free(run, run_id, worker, now)
-    if run.seq != seq:
-        raise Overtaken(f"Run {run_id!r} has {run.seq} facts, not {seq}; load it again.")
+    check_take(run.row, run_id, worker, seq, now)
     transaction.do(TAKE, number=run.id, worker=worker, until=until, fence=run.fence + 1)
     return Lease(run_id, worker, run.fence + 1)
 

@@ -16,6 +16,7 @@ from sqlalchemy import Table
 
 from ..packing import FIRST, head_of, payloads
 from ..record import Change, SavedContext
+from ..rules import needs_lease
 from .prepared import Prepared, Steps
 from .reading import FEW
 from .schema import READY, blobs, contexts, journal, questions, runs
@@ -57,7 +58,8 @@ class Heads:
 def is_ordinary(change: Change, known: set[str]) -> bool:
     """Whether there is a statement for all that the change has. `known` are the definitions that are stored already."""
     rare = change.evidence or change.granted or change.used or change.revoked
-    return not rare and known.issuperset(change.definitions)
+    allowed = change.lease is not None or not needs_lease(change)
+    return allowed and not rare and known.issuperset(change.definitions)
 
 
 def is_light(change: Change) -> bool:

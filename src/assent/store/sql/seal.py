@@ -37,9 +37,10 @@ def ended_seal(columns: Mapping[str, Any]) -> str | None:
 
 
 def _seal(values: list[Any]) -> str:
-    # Postgres keeps no character 0 in a text, and has another one in its place.
-    plain = [value.replace("\0", "\ufffd") if type(value) is str else value for value in values]
-    return sha256(_encode(plain)).hexdigest()[:LENGTH]
+    text = _encode(values)
+    if b"\\u0000" in text:  # Postgres keeps no character 0 in a text, and has another one in its place
+        text = _encode([value.replace("\0", "\ufffd") if type(value) is str else value for value in values])
+    return sha256(text).hexdigest()[:LENGTH]
 
 
 def is_sealed(columns: Mapping[str, Any]) -> bool:

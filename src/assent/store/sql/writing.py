@@ -9,9 +9,10 @@ import msgspec
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
-from ...errors import LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
+from ...errors import Overtaken, RunNotFound, StoreFailed
 from ..packing import FIRST, Head, context_mark, head_of, link, pack, tallied
 from ..record import Change, GrantRecord, Question, RunRecord, SavedContext, Settled
+from ..rules import RunRow, check_append, is_driven
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
@@ -100,6 +101,11 @@ class Found(NamedTuple):
     erased: int | None
     status: str
 
+    @property
+    def row(self) -> RunRow:
+        """What the rules of appending and of leases look at."""
+        return RunRow(self.seq, self.fence, self.worker, self.until, self.erased)
+
 
 def append(transaction: Transaction, change: Change, now: int, known: set[str]) -> bool:
     """Write a change; whether the run may be claimed now. `known` are the definitions that are stored already."""
@@ -127,7 +133,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
         head=head.packed(),
     )
     if found is None:
-        _check(locked(transaction, record.id), change, now)  # it is there, so this raises
+        check_append(locked(transaction, record.id).row, change, now)  # it is there, so this raises
         raise Overtaken(f"There is a run {record.id!r} already; load it.")
     _write(transaction, found[0], change, rows, kept)
     return record.wake is not None and not held
@@ -136,7 +142,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
 def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     record = change.record
     run = locked(transaction, record.id)
-    _check(run, change, now)
+    check_append(run.row, change, now)
     rows, kept, head = rows_of(change, head_of(record.id, run.head))
     values: dict[str, Any] = {
         "seq": record.seq,
@@ -170,32 +176,6 @@ def locked(transaction: Transaction, run_id: str) -> Found:
 def missing(run_id: object) -> RunNotFound:
     """What to say of a run that is not there."""
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
-
-
-def see_that_it_is_free(run: Found, id: str, worker: str, now: int) -> None:
-    """See that nobody but this worker drives a run."""
-    if run.worker != worker and is_driven(run.worker, run.until, now):
-        raise RunBusy(f"Run {id!r} is driven by {run.worker!r}; wait until that is done.")
-
-
-def is_driven(worker: str | None, until: int | None, now: int) -> bool:
-    """Whether somebody holds a lease that has not run out."""
-    return worker is not None and (until is None or until > now)
-
-
-def _check(run: Found, change: Change, now: int) -> None:
-    """See that the run is as the change expects it to be."""
-    id, lease = change.record.id, change.lease
-    if lease is not None and change.take:
-        see_that_it_is_free(run, id, lease.worker, now)
-        if run.fence + 1 != lease.fence:
-            raise Overtaken(f"Run {id!r} was taken by others meanwhile; nothing was written. Load it again.")
-    elif lease is not None and (run.fence, run.worker) != (lease.fence, lease.worker):
-        raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
-    if run.seq != change.seq:
-        raise Overtaken(f"Run {id!r} has {run.seq} facts, not {change.seq}; nothing was written. Load it again.")
-    if run.erased is not None:
-        raise RunFinished(f"Run {id!r} was erased; nothing was written.")
 
 
 def rows_of(change: Change, head: Head) -> tuple[list[dict[str, Any]], dict[str, bytes], Head]:

@@ -18,6 +18,7 @@ from ...core.fold import fold
 from ...core.run import Run
 from ...store.projection import Projection
 from ...store.record import Change, Question
+from ...store.rules import needs_lease
 from ...store.store import Store
 
 AGENT = "Clerk"
@@ -110,8 +111,11 @@ class Draft:
         return change
 
     async def write(self, store: Store, **more: Any) -> Change:
-        """Write what is not written yet; the change that was written."""
+        """Write what is not written yet, as a driver who has the run for just that; return the change."""
         change = self.change(**more)
+        if change.lease is None and needs_lease(change):
+            change.lease = await store.take(self.id, "draft", seq=self.seq, hold=60)
+            change.release = True
         await store.append(change)
         self.seq += len(change.facts)
         return change

@@ -96,7 +96,7 @@ async def knows_what_is_not_there(store: Store, clock: FakeClock) -> None:
     await raises(RunNotFound, store.take("no", "w", seq=0, hold=9), "A run that is not there cannot be taken.")
     draft = Draft(clock)
     draft.seq = 1
-    await raises(RunNotFound, draft.write(store), "Only a change with seq=0 makes a run.")
+    await raises(RunNotFound, store.append(draft.change()), "Only a change with seq=0 makes a run.")
     await raises(RunNotFound, store.read(draft.id), "A change that was refused makes no run.")
 
 

@@ -185,6 +185,22 @@ async def remembers_failures(store: Store, clock: FakeClock) -> None:
     )
 
 
+async def refuses_a_driver_without_a_lease(store: Store, clock: FakeClock) -> None:
+    """What only a driver may record is refused from somebody who has no lease, driven or not."""
+    draft = await begun(store)
+    for held in (False, True):
+        lease = await store.take(draft.id, "w1", seq=draft.seq, hold=10) if held else None
+        before = await store.read(draft.id)
+        for later in (f.Limited(5), f.Closed("It failed.")):
+            change = (await Draft.read(store, draft.id)).add(f.Cancelled("ann"), later).change()
+            await raises(LeaseLost, store.append(change), "A driver's fact is refused without a lease.")
+        same(await store.read(draft.id), before, "Of a change with a driver's fact and no lease nothing is written.")
+        if lease is not None:
+            await store.release(lease)
+    await (await Draft.read(store, draft.id)).add(f.Cancelled("ann")).write(store)
+    same((await store.read(draft.id)).record.status, "cancelled", "What anybody may record needs no lease.")
+
+
 async def refuses_who_lost_the_run(store: Store, clock: FakeClock) -> None:
     """Whoever lost a run writes nothing to it."""
     draft = await begun(store)
@@ -334,6 +350,7 @@ CHECKS = (
     renews,
     releases,
     remembers_failures,
+    refuses_a_driver_without_a_lease,
     refuses_who_lost_the_run,
     appends_with_a_lease,
     makes_a_run_with_its_lease,

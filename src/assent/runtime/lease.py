@@ -1,0 +1,196 @@
+"""The lease of one drive: its states as a table, and what may be done in each.
+
+A drive acts on a run of a store only while the run is its own. Every step of that is a row of the table; any other step
+raises `LeaseLost`. What is written to the store, and when, belongs in `store_writer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import Enum
+from typing import Literal, NamedTuple
+
+from ..errors import LeaseLost, Overtaken, StoreFailed
+from ..store.record import Lease
+
+log = logging.getLogger("assent")
+
+Look = Callable[[], Awaitable[None]]
+
+
+class LeaseState(Enum):
+    """Where a drive's lease stands; the value completes "the lease ..."."""
+
+    FREE = "was not acquired yet"
+    HELD = "is held"
+    RELEASING = "is being released"
+    RELEASED = "was released"
+    REFUSED = "was refused"
+    LOST = "was lost to another worker"
+
+
+FREE, HELD, RELEASING, RELEASED, REFUSED, LOST = LeaseState
+
+Step = Literal[
+    "begin", "write", "acquire", "renew", "release", "released", "keep", "withdraw", "reopen", "refuse", "lose"
+]
+
+
+class Row(NamedTuple):
+    """In this state, after this step, that state, for this reason."""
+
+    state: LeaseState
+    step: Step
+    next: LeaseState
+    why: str
+
+
+ROWS = (
+    Row(FREE, "begin", FREE, "what must not run without the lease waits for the write that acquires it"),
+    Row(FREE, "write", FREE, "the first write acquires the lease, once it is stored"),
+    Row(FREE, "acquire", HELD, "the store has given it, with a write or by itself"),
+    Row(FREE, "release", RELEASING, "one write acquires the lease and releases it"),
+    Row(FREE, "refuse", REFUSED, "another drives the run, or has changed it since it was read"),
+    Row(HELD, "begin", HELD, "the run is this drive's"),
+    Row(HELD, "write", HELD, "the run is this drive's"),
+    Row(HELD, "renew", HELD, "a drive that takes long says that it lives"),
+    Row(HELD, "release", RELEASING, "the last write is begun; nothing else may be, until it is known how it ended"),
+    Row(HELD, "lose", LOST, "another has a newer lease"),
+    Row(RELEASING, "release", RELEASING, "the last write is tried again"),
+    Row(RELEASING, "acquire", RELEASING, "it had to be acquired by itself before the last write"),
+    Row(RELEASING, "released", RELEASED, "the last write is stored"),
+    Row(RELEASING, "keep", HELD, "the last write was refused, or failed: the run is still this drive's"),
+    Row(RELEASING, "withdraw", FREE, "the last write would have acquired the lease first, and failed"),
+    Row(RELEASING, "refuse", REFUSED, "another drives the run, or has changed it since it was read"),
+    Row(RELEASING, "lose", LOST, "another has a newer lease"),
+    Row(RELEASED, "reopen", FREE, "something was recorded while the last write was under way: it needs a lease again"),
+)
+
+NEXT = {(row.state, row.step): row.next for row in ROWS}
+
+
+class RunLease:
+    """A drive's lease on its run.
+
+    Args:
+        run: The run's id.
+        worker: The name that the store knows the drive by.
+        hold: Seconds that the lease holds if it is not renewed.
+        lease: The lease, if it was acquired already.
+        fence: The fence of the run's newest lease, if it is known.
+    """
+
+    __slots__ = ("fence", "held", "hold", "run", "state", "worker")
+
+    def __init__(self, run: str, worker: str, hold: float, lease: Lease | None, fence: int | None) -> None:
+        self.run, self.worker, self.hold = run, worker, hold
+        self.held = lease
+        """The lease as the store knows it; None before it is acquired, and after it is released."""
+        self.fence = fence if lease is None else lease.fence
+        self.state = FREE if lease is None else HELD
+
+    def step(self, step: Step) -> None:
+        """Take a step, or raise `LeaseLost` and change nothing."""
+        self.state = self._after(step)
+
+    def check(self, step: Step) -> None:
+        """Raise `LeaseLost` unless this step may be taken now."""
+        self._after(step)
+
+    def _after(self, step: Step) -> LeaseState:
+        found = NEXT.get((self.state, step))
+        if found is None:
+            raise LeaseLost(f"Run {self.run!r} is not driven here any more: its lease {self.state.value}.")
+        return found
+
+    def may(self, step: Step) -> bool:
+        """Return True if this step may be taken now."""
+        return (self.state, step) in NEXT
+
+    @property
+    def active(self) -> bool:
+        """True if the drive may go on: it holds the lease, or acquires it before anything that needs it."""
+        return self.may("begin")
+
+    @property
+    def acquired(self) -> bool:
+        """True once the run was this drive's, and False again if the lease must be acquired anew."""
+        return self.held is not None or self.state in (RELEASED, LOST)
+
+    @property
+    def kept(self) -> bool:
+        """True if the store still has the lease as this drive's, as far as that is known."""
+        return self.held is not None and self.state is not LOST
+
+    @property
+    def next_fence(self) -> int:
+        """The fence that the next write of this drive carries."""
+        return self.held.fence if self.held is not None else (self.fence or 0) + 1
+
+    def offered(self) -> Lease:
+        """Return the lease for the next write: the one that is held, or the next one."""
+        return self.held or Lease(self.run, self.worker, self.next_fence)
+
+    def acquire(self, lease: Lease) -> None:
+        """Note that the store has given this lease."""
+        self.step("acquire")
+        self.held, self.fence = lease, lease.fence
+
+    def released(self) -> None:
+        """Note that the last write is stored, and the lease released with it."""
+        self.step("released")
+        self.held = None
+
+    def give_up_release(self) -> None:
+        """Note that the last write was not stored: the lease is what it was before."""
+        if self.state is RELEASING:
+            self.step("keep" if self.held is not None else "withdraw")
+
+    def lose(self) -> None:
+        """Note that another has the run: it was lost, or could not be acquired."""
+        step: Step = "lose" if self.held is not None else "refuse"
+        if self.may(step):
+            self.step(step)
+
+
+class Heartbeat:
+    """Looks after a lease for a drive that takes its time: three times in each holding time.
+
+    Args:
+        hold: Seconds that the lease holds if it is not renewed.
+        look: Renews the lease; what it raises, but for a store that is away and for `Overtaken`, ends the heartbeat.
+        stop: Called with what ended it.
+    """
+
+    def __init__(self, run: str, hold: float, look: Look, stop: Callable[[Exception], None]) -> None:
+        self.run, self.hold, self.look, self.stop = run, hold, look, stop
+        self._timer = asyncio.get_running_loop().call_later(hold / 3, self.beat)
+        self._beating: asyncio.Task[None] | None = None
+
+    def beat(self) -> None:
+        """Look now, and again and again."""
+        self._beating = asyncio.create_task(self._beat())
+
+    async def end(self) -> None:
+        """Stop, and wait for a look that is under way."""
+        self._timer.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._beating
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except StoreFailed as error:
+                log.warning("The lease of run %s could not be renewed: %s", self.run, error)
+            except Overtaken:
+                pass  # the drive was told, and may begin again: it needs the lease
+            except Exception as error:
+                self.stop(error)
+                return
+            await asyncio.sleep(self.hold / 3)

@@ -1,0 +1,73 @@
+"""The rules of appending and of leases, for every store: what is compared before anything is written.
+
+Pure: a run's own row and a change go in, and an error comes out or nothing. A store calls this in the transaction, or
+under the lock, in which it writes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..core.rules import is_drivers
+from ..errors import LeaseLost, Overtaken, RunBusy, RunFinished
+from .record import Change
+
+
+class RunRow(NamedTuple):
+    """A run's own row, as far as appends and leases look at it."""
+
+    seq: int
+    fence: int
+    worker: str | None
+    until: int | None
+    erased: int | None
+
+
+def check_append(run: RunRow, change: Change, now: int) -> None:
+    """Raise unless the run is as the change expects it to be, and whoever writes may write what it holds."""
+    id, lease = change.record.id, change.lease
+    if lease is None:
+        check_author(change)
+    elif change.take:
+        check_free(run, id, lease.worker, now)
+        if lease.fence != run.fence + 1:
+            raise Overtaken(f"Run {id!r} was taken by others meanwhile; nothing was written. Load it again.")
+    elif (run.fence, run.worker) != (lease.fence, lease.worker):
+        raise LeaseLost(f"Run {id!r} is not {lease.worker!r}'s any more; nothing was written.")
+    if run.seq != change.seq:
+        raise Overtaken(f"Run {id!r} has {run.seq} facts, not {change.seq}; nothing was written. Load it again.")
+    if run.erased is not None:
+        raise RunFinished(f"Run {id!r} was erased; nothing was written.")
+
+
+def check_author(change: Change) -> None:
+    """Raise `LeaseLost` if a change without a lease holds a fact that only a driver may record."""
+    if needs_lease(change):
+        kind = next(type(fact).__name__ for fact in change.facts if is_drivers(fact))
+        raise LeaseLost(
+            f"{kind} is recorded by whoever drives run {change.record.id!r}, and this write has no lease; nothing was "
+            "written."
+        )
+
+
+def needs_lease(change: Change) -> bool:
+    """True if only a driver may write the change. Whoever makes a run needs no lease: nobody else can have it."""
+    return change.seq > 0 and any(map(is_drivers, change.facts))
+
+
+def check_free(run: RunRow, id: str, worker: str, now: int) -> None:
+    """Raise `RunBusy` if somebody but this worker drives the run."""
+    if run.worker != worker and is_driven(run.worker, run.until, now):
+        raise RunBusy(f"Run {id!r} is driven by {run.worker!r}; wait until that is done.")
+
+
+def check_take(run: RunRow, id: str, worker: str, seq: int, now: int) -> None:
+    """Raise unless this worker, who knows so many facts of the run, may have its lease."""
+    check_free(run, id, worker, now)
+    if run.seq != seq:
+        raise Overtaken(f"Run {id!r} has {run.seq} facts, not {seq}; load it again.")
+
+
+def is_driven(worker: str | None, until: int | None, now: int) -> bool:
+    """True while somebody holds a lease that has not run out."""
+    return worker is not None and (until is None or until > now)
