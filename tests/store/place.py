@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, delete, select, text
 from sqlalchemy.pool import NullPool
 
 from assent.store import PostgresStore, SQLiteStore, Store
@@ -35,9 +35,17 @@ class Place:
             return [tuple(row) for row in found] if found.returns_rows else []
 
     def tables(self) -> dict[str, Rows]:
-        return {
-            table.name: sorted(self.execute(f"SELECT * FROM {table.name}"), key=str) for table in metadata.sorted_tables
-        }
+        with self.engine.connect() as connection:
+            return {
+                table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=str)
+                for table in metadata.sorted_tables
+            }
+
+    def clear(self) -> None:
+        """Delete all rows."""
+        with self.engine.begin() as connection:
+            for table in metadata.sorted_tables:
+                connection.execute(delete(table))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
