@@ -21,7 +21,8 @@ from assent.approval.question import action_digest
 from assent.core.codec import replay
 from assent.core.run import Run
 from assent.store import SQLiteStore
-from assent.store.packing import START, link
+from assent.store.packing import START, Head, head_of, link, tallied
+from assent.store.sql.seal import asked_seal
 
 from ..conversation import PROMPT, SYSTEM
 from . import driver
@@ -63,7 +64,7 @@ class Template:
         digest = self.digest(run)
         old = {self.run["run"]: run, self.question["id"]: question, self.question["digest"]: digest}
         old[f'"at":{self.run["began"]}'] = f'"at":{self.run["began"] + later}'
-        head, rows = START, []
+        head, tally, rows = START, START, []
         for row in self.facts:
             text = row["fact"]
             for word, other in old.items():
@@ -72,9 +73,12 @@ class Template:
             made = {**row, "run": number, "fact": text, "at": row["at"] + later, "prev_hash": head}
             rows.append(tuple(made.values()))
             head = link(head, run, row["seq"], text.encode())
-        record = {**self.run, "id": number, "run": run, "head": head}
+            tally = tallied(tally, head, row["seq"], made["at"])
+        whole = Head(head, tally, head_of(self.run["run"], self.run["head"]).context)
+        record = {**self.run, "id": number, "run": run, "head": whole.packed()}
         record |= {"began": self.run["began"] + later, "changed": self.run["changed"] + later}
-        asked = {**self.question, "id": question, "run": number, "digest": digest, "at": self.question["at"] + later}
+        asked = {**self.question, "id": question, "run": run, "digest": digest, "at": self.question["at"] + later}
+        asked |= {"asked_seal": asked_seal(asked), "run": number}
         return tuple(record.values()), rows, tuple(asked.values())
 
 
