@@ -17,11 +17,11 @@ TEXT = """\
 
 A run in a store is driven by one process at a time: the one that holds its lease. A drive may begin something, such as
 asking a model or entering a tool's body, only while its lease is free or held, and it writes with that lease or not at
-all. Which step is legal in which state is one table, `ROWS` in `src/assent/runtime/lease.py`; this page is drawn from it,
-and a test keeps it so. Any other step raises `LeaseLost`, and nothing is begun or written.
+all. Which step is legal in which state is one table, `ROWS` in `src/assent/runtime/lease.py`; this page is drawn from
+it, and a test keeps it so. Any other step raises `LeaseLost`, and nothing is begun or written.
 
-A lease is mostly acquired and released with a write of facts, in one transaction with them. The store compares its fence,
-a number that grows with every lease of a run: who holds an older one writes nothing.
+A lease is mostly acquired and released with a write of facts, in one transaction with them. The store compares its
+fence, a number that grows with every lease of a run: who holds an older one writes nothing.
 """
 
 
