@@ -238,7 +238,9 @@ OF_A_CALL: dict[type[f.Fact], Callable[[Ledger, Place, Line, Any], bool]] = {
     f.Answered: _answered,
     f.Redefined: lambda ledger, place, line, fact: unjudged(line) or open_question(line) or ready(line),
     f.Started: _started,
-    f.Left: lambda ledger, place, line, fact: in_body(line) and fact.attempt == len(line.starts),
+    f.Left: lambda ledger, place, line, fact: (
+        in_body(line) and (fact.attempt, fact.fence) == (len(line.starts), line.fence)
+    ),
     f.Stepped: lambda ledger, place, line, fact: in_body(line),
     f.Finished: _finished,
     f.Witnessed: lambda ledger, place, line, fact: fact.attempt in line.starts,

@@ -33,6 +33,8 @@ class Line:
     running: bool = False
     question: f.Asked | None = None
     starts: list[int] = field(default_factory=list)
+    fence: int = 0
+    """Of the lease that the last attempt was begun under."""
     in_vain: int = 0
     late: list[f.Witnessed] = field(default_factory=list)
     outcome: Any = None
@@ -372,10 +374,12 @@ class Ledger:
         if line.call.kind == "handoff":
             self._alone(place, line)
         line.starts.append(fact.attempt)
+        line.fence = fact.fence
         line.running = True
 
     def _left(self, fact: f.Left, place: Place, line: Line) -> None:
         assert line.running and line.branch is None and line.starts[-1] == fact.attempt
+        assert line.fence == fact.fence, "an attempt of another lease is another's"
         line.running = False
         line.in_vain += 1
 

@@ -341,5 +341,3 @@ async def test_a_look_that_meets_the_release_takes_the_lease_for_released_and_no
     result = await soon(Runner.run(scripted(call("plain"), "done", tools=[plain]), "go", store=store))
     await soon(looking[0])
     assert result.final_output == "done" and writers[0].lease.state is RELEASED
-
-
