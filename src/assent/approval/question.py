@@ -137,6 +137,7 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         until=None if asked.until is None else began + asked.until,
         due=None if asked.due is None else began + asked.due,
         evidence=evidence_of(state, began) if state.witnessed else (),
+        replaces=asked.replaces or asked.voids,
     )
 
 

@@ -271,6 +271,7 @@ class Asked(Fact, frozen=True):
     schema: Raw = NOTHING
     until: Time | None = None
     replaces: str | None = None
+    """The question before about what has changed since: one that was open, or one that was approved."""
     fills: Raw = NOTHING
     due: Time | None = None
     """When it is overdue. It goes on waiting; after `until` it does not."""

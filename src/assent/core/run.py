@@ -55,6 +55,8 @@ class CallState(Struct, eq=False):
     """Of the tool a person chose, or as it was accepted after it changed."""
     question: f.Asked | None = None
     approval: f.Approved | None = None
+    passed: str | None = None
+    """The question that a person approved last; if what was approved changes, a new question replaces it."""
     edited: bool = False
     """Whether a person changed what runs."""
     attempt: int = 0

@@ -100,7 +100,7 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         old.schema if old is not None else f.NOTHING,
         until,
         due=due,
-        replaces=old.id if old is not None else None,
+        replaces=old.id if old is not None else state.passed,
         at=journal.now(),
         path=path,
     )

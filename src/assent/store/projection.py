@@ -64,7 +64,7 @@ class Projection:
             self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
 
     def _asked(self, run: Run, fact: f.Asked) -> None:
-        if fact.replaces is not None:
+        if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was open, and has no verdict
             self.settled.append(Settled(fact.replaces, "replaced", "runtime", _at(run, fact)))
         state = run.at(fact.path).calls[fact.call]
         turn = state.turn
@@ -91,7 +91,7 @@ class Projection:
                 at=began + fact.at,
                 until=None if fact.until is None else began + fact.until,
                 due=None if fact.due is None else began + fact.due,
-                replaces=fact.replaces or fact.voids,
+                replaces=item.replaces,
                 evidence=item.evidence,
             )
         )

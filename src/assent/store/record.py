@@ -91,6 +91,7 @@ class Question(Struct, kw_only=True):
     due: int | None = None
     """When it is overdue; it goes on waiting."""
     replaces: str | None = None
+    """The question before, if this one is asked in its place: what it was about has changed, or is asked otherwise."""
     verdict: Settlement | None = None
     """How it came to its end; None while it is open."""
     by: str | None = None
