@@ -228,7 +228,7 @@ class Home:
 
     def do(self, act: Callable[[], None]) -> None:
         """Do this on the loop and wait for it, from a body's thread too; `Conflict` if the loop runs no more."""
-        if threading.get_ident() == self._thread:
+        if self.here:
             act()
             return
 
@@ -237,14 +237,18 @@ class Home:
 
         self.wait_for(work)
 
-    def wait_for(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    @property
+    def here(self) -> bool:
+        """True on the loop's own thread."""
+        return threading.get_ident() == self._thread
+
+    def wait_for(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Have this done on the loop and wait for it, from another thread; `Conflict` if the loop runs no more."""
         if self.loop.is_running():
             done = asyncio.run_coroutine_threadsafe(work(), self.loop)
             while not wait([done], STOPPED).done and self.loop.is_running():
                 pass
             if done.done():
-                done.result()
-                return
+                return done.result()
             done.cancel()
         raise Conflict("The run has stopped, and nothing can be recorded in it any more; resume its state.")
