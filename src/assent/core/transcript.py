@@ -23,6 +23,13 @@ MARK = "assent:message"
 """Where an item has what the journal keeps of its message, and no provider is told: the id and the name that it was
 given, and whether it says that a call failed."""
 
+REQUESTS = frozenset(
+    ("mcp_approval_request", "computer_call", "local_shell_call", "shell_call", "apply_patch_call", "custom_tool_call")
+)
+"""Items by which a provider asks for something that is not a function's output. Others that have a `call_id` do too."""
+NO_REQUESTS = frozenset(("function_call", "program"))
+"""Items with a `call_id` that are answered as calls of functions are, or by the provider itself."""
+
 _decode_text = Decoder(str).decode
 
 
@@ -31,6 +38,8 @@ class Talk(Struct, eq=False):
 
     items: list[Item]
     upto: int = 0
+    asks: bool = False
+    """True if the provider has asked for something other than a function's output."""
 
 
 def transcript(run: Run, saw: int | None = None) -> list[Item]:
@@ -42,14 +51,49 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
             break
         if type(entry) is f.HandedOff and entry.history:
             talk.items = []
-        talk.items += entry_items(entry)
+        made = entry_items(entry)
+        talk.items += made
+        talk.asks = talk.asks or any(map(asks, made))
         talk.upto += 1
-    if not run.unheard:
+    if not run.unheard and not talk.asks:
         return talk.items
     heard = talk.items.copy()
     for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
-    return heard
+    return answered(heard) if talk.asks else heard
+
+
+def asks(item: Item) -> bool:
+    """True for an item by which a provider asks for something that is not a function's output."""
+    kind = item.get("type")
+    if type(kind) is not str or kind in NO_REQUESTS or kind.endswith("_output"):
+        return False
+    return kind in REQUESTS or bool(item.get("call_id"))
+
+
+def unanswered(items: list[Item]) -> set[int]:
+    """Which of these items ask for something, other than a function's output, that is not among them."""
+    asking = [number for number, item in enumerate(items) if asks(item)]
+    if not asking:
+        return set()
+    answers = [item for item in items if str(item.get("type")).endswith(("_output", "_response"))]
+    given = [item[name] for item in answers for name in ("call_id", "id", "approval_request_id") if item.get(name)]
+    return {number for number in asking if not any(items[number].get(name) in given for name in ("call_id", "id"))}
+
+
+def answered(items: list[Item]) -> list[Item]:
+    """The items but for those that ask for something that is not among them: providers do not take them alone."""
+    out = unanswered(items)
+    return without(items, out) if out else items
+
+
+def pending(run: Run) -> list[Item]:
+    """What the provider asks for in the last reply that no call is for, as long as nothing was said since."""
+    for turn in reversed(run.entries if not run.unheard else ()):
+        if type(turn) is Turn and type(turn.reply) is f.Replied:
+            items, calls = decode(turn.reply.items), {state.call.item for state in turn.calls}
+            return [items[number] for number in sorted(unanswered(items) - calls)]
+    return []
 
 
 def forget(run: Run) -> None:
@@ -132,9 +176,14 @@ def without(items: list[Item], out: set[int]) -> list[Item]:
         if item.get("type") == "reasoning":
             thoughts = [*thoughts, item] if n and items[n - 1].get("type") == "reasoning" else [item]
         elif n not in out:
-            kept += [*thoughts, item]
+            kept += [item] if is_given(item) else [*thoughts, item]
             thoughts = []
     return kept
+
+
+def is_given(item: Item) -> bool:
+    """True for an item that was given to the model, rather than made by it."""
+    return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
 
 
 def output_item(state: CallState, text: str) -> Item:

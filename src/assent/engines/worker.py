@@ -35,6 +35,7 @@ from ..errors import (
     RunFinished,
     SessionMissing,
     StoreFailed,
+    UnansweredRequest,
     UnreadableState,
     UsageError,
 )
@@ -59,6 +60,7 @@ HOPELESS = (
     MaxTurnsExceeded,
     RunFinished,
     SessionMissing,
+    UnansweredRequest,
     UnreadableState,
 )
 """Trying again would come to the same, until somebody does something."""

@@ -17,9 +17,10 @@ from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.run import Entry, Run, Turn
-from ..core.transcript import Item, news, transcript
-from ..errors import ModelFailed, UnreadableState, UsageError
+from ..core.transcript import Item, news, pending, transcript
+from ..errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
+from ..output import TRY_AGAIN
 from ..tools.tool import Tool
 from .asking import HERE, Hook
 from .definition import definition, same_definition
@@ -37,6 +38,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     path = effect.path
     run = driver.run_at(path)
     agent = driver.cast.seat(run.agent).agent
+    see_that_nothing_is_asked(run)
     if driver.keeper is not None and not driver.keeper.taken:
         await driver.own()
     if driver.session is not None and not path:
@@ -72,6 +74,20 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     driver.journal.add(_replied(driver, run, reply, effect, offer))
     if hooked:
         await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
+
+
+def see_that_nothing_is_asked(run: Run) -> None:
+    """Raise `UnansweredRequest` if the last reply asks for what no tool answers: it is neither a call nor an end."""
+    asked = _read(lambda: pending(run))
+    if not asked:
+        return
+    what = ", ".join(sorted({described(item["type"]) for item in asked}))
+    mcp = any(item["type"] == "mcp_approval_request" for item in asked)
+    hosted = " Hosted MCP tools that need approval are not supported yet." if mcp else ""
+    raise UnansweredRequest(
+        f"The model's reply asks for something that no tool here answers: {what}.{hosted} Leave the hosted tool out. "
+        f"The reply is part of the run; {TRY_AGAIN}, or give the answer there as an item."
+    )
 
 
 async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
@@ -121,8 +137,12 @@ def _filtered(entry: Entry) -> bool:
 
 
 def _heard(run: Run, hear: Callable[[Run, int], list[Item]], saw: int) -> list[Item]:
+    return _read(lambda: hear(run, saw))
+
+
+def _read(read: Callable[[], list[Item]]) -> list[Item]:
     try:
-        return hear(run, saw)
+        return read()
     except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 

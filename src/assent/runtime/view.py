@@ -10,7 +10,7 @@ from ..approval.question import effective, item_of
 from ..core import facts as f
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn, questions
-from ..core.transcript import Item, entry_items, output_item, output_text, reply_text, said_items, unmarked
+from ..core.transcript import Item, answered, entry_items, output_item, output_text, reply_text, said_items, unmarked
 from ..item import (
     HandoffCallItem,
     HandoffOutputItem,
@@ -129,7 +129,7 @@ class View:
         """The talk as input for another run; a call without its output is left out."""
         talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)  # what a filter made is no news
         heard = [item for entry in talk for item in entry_items(entry)]
-        return heard + [item for said in self.run.unheard for item in said_items(said)]
+        return answered(heard + [item for said in self.run.unheard for item in said_items(said)])
 
     def output(self) -> Any:
         """The final output; None while there is none."""

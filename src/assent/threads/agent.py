@@ -35,6 +35,7 @@ from ..errors import (
     RunNotFound,
     StoreFailed,
     ThreadWaiting,
+    UnansweredRequest,
     UsageError,
 )
 from ..output import TRY_AGAIN
@@ -519,7 +520,7 @@ def _told_on_a_thread() -> Iterator[None]:
     """Say what to do on a thread about a run that used up its turns, or whose output is not what was asked for."""
     try:
         yield
-    except InvalidOutput as error:
+    except (InvalidOutput, UnansweredRequest) as error:
         error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
         raise
     except MaxTurnsExceeded as error:
