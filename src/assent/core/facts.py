@@ -11,12 +11,13 @@ itself, else the ids of the agent calls it happened under, outermost first.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Raw, Struct
+from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
+from ..errors import UnreadableState
 from .number import Count, Time
 
 NOTHING = Raw()
@@ -27,8 +28,15 @@ QuestionKind = Literal["approval", "input", "doubt"]
 Verdict = Literal["approve", "edit", "reject", "respond"]
 Release = Literal["each", "batch"]
 
-decode = Decoder().decode
-"""The value of some JSON; a decoder that is made once has half the work."""
+_decode = Decoder().decode
+
+
+def decode(json: Raw) -> Any:
+    """The value of a fact's JSON, or `UnreadableState`: it was not looked into when its journal was loaded."""
+    try:
+        return _decode(json)
+    except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise UnreadableState(f"This run is damaged: a value in it cannot be read ({error}).") from None
 
 
 class Usage(Struct):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from msgspec.json import decode
-
 from ..approval.question import evidence_of, item_of
 from ..core import facts as f
 from ..core.facts import AnyFact
@@ -124,7 +122,7 @@ class Projection:
                 definition=grant.definition,
                 max_uses=grant.max_uses,
                 until=None if grant.until is None else began + grant.until,
-                pins=decode(grant.pins) if grant.pins else None,
+                pins=f.decode(grant.pins) if grant.pins else None,
             )
         )
 
