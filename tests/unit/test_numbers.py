@@ -1,15 +1,28 @@
 """Numbers that users give: what is out of range is refused where it is given, and what is in range is kept."""
 
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from assent import Agent, Approve, Deadline, GrantTerms, RunConfig, Runner, RunState, Tracing, function_tool
+from assent import (
+    Agent,
+    Approve,
+    Deadline,
+    GrantTerms,
+    ModelRequest,
+    ModelResponse,
+    RunConfig,
+    Runner,
+    RunState,
+    Tracing,
+    Usage,
+    function_tool,
+)
 from assent.core.number import LARGEST, LONGEST
 from assent.engines import Worker
-from assent.errors import InvalidDecision, InvalidDefinition, UnreadableState, UsageError
+from assent.errors import InvalidDecision, InvalidDefinition, ModelFailed, UnreadableState, UsageError
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
 from assent.threads import InMemorySaver, create_agent
@@ -173,3 +186,29 @@ async def test_a_saved_run_with_a_number_out_of_range_is_unreadable(kind: str, f
     with pytest.raises(UnreadableState):
         await RunState.from_json(agent, data)
     assert len(facts(state, "granted")) == 1
+
+
+class Replies:
+    """A model with one reply, such as no script would give."""
+
+    name = "replies"
+
+    def __init__(self, **parts: Any) -> None:
+        self.parts = {"output": [], "usage": Usage(requests=1), "response_id": "r"} | parts
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
+        yield ModelResponse(**self.parts)
+
+
+@pytest.mark.parametrize("number", [*BAD, 1.5, None], ids=named)
+async def test_a_reply_whose_usage_could_not_be_read_again_is_not_recorded(number: Any) -> None:
+    with pytest.raises(ModelFailed, match="usage") as caught:
+        await Runner.run(Agent("agent", model=Replies(usage=Usage(1, number))), "go")
+    assert facts(caught.value.state, "replied") == []
+
+
+@pytest.mark.parametrize("parts", [{"usage": None}, {"output": None}, {"output": "x"}, {"response_id": 5}], ids=str)
+async def test_a_reply_that_is_none_is_not_recorded(parts: Any) -> None:
+    with pytest.raises(ModelFailed) as caught:
+        await Runner.run(Agent("agent", model=Replies(**parts)), "go")
+    assert facts(caught.value.state, "replied") == []

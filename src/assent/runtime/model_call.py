@@ -16,6 +16,7 @@ from ..agent import Agent, Toolbox, model_of, schema_of, toolbox_of
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
+from ..core.number import is_count
 from ..core.run import Entry, Run, Turn
 from ..core.transcript import Item, news, pending, transcript
 from ..errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
@@ -209,7 +210,18 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
     return reply
 
 
+def _check(reply: Any) -> None:
+    """See that a reply can be recorded, and read again."""
+    if not isinstance(reply.output, list):
+        raise ModelFailed(f"The model's output is a list of items (dicts), got {described(reply.output)}.")
+    if not isinstance(reply.usage, f.Usage) or not all(is_count(number, 0) for number in reply.usage.numbers()):
+        raise ModelFailed(f"The model's usage is a Usage of whole numbers, got {described(reply.usage)}.")
+    if reply.response_id is not None and type(reply.response_id) is not str:
+        raise ModelFailed(f"The id of the model's response is text, got {described(reply.response_id)}.")
+
+
 def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
+    _check(reply)
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
