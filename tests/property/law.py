@@ -156,7 +156,8 @@ def _asked(ledger: Ledger, place: Place, line: Line, fact: f.Asked) -> bool:
     elif in_body(line):
         arises = fact.replaces is None and fact.kind in ("input", "doubt")
     else:
-        arises = fact.replaces is None and fact.kind == "approval" and (unjudged(line) or ready(line))
+        replaces = fact.replaces is None or (ready(line) and fact.replaces == line.passed)
+        arises = replaces and fact.kind == "approval" and (unjudged(line) or ready(line))
     allowed = fact.allowed is None or (fact.allowed != () and set(fact.allowed) <= fits(line, fact.kind))
     return (
         arises

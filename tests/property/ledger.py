@@ -43,6 +43,7 @@ class Line:
     words: str | None = None
     told: str | None = None
     approval: f.Approved | None = None
+    passed: str | None = None
     branch: Path | None = None
     proposal: tuple[str, str] = ("", "")
     fingerprint: str | None = None
@@ -287,9 +288,11 @@ class Ledger:
     def _asked(self, fact: f.Asked, place: Place, line: Line) -> None:
         assert fact.id and fact.id not in self.asked, "a question's id is its own"
         assert line.outcome is None
-        assert fact.replaces == (line.question.id if line.question else None)
-        if fact.replaces is not None:
-            self.decided.add(fact.replaces)
+        if line.question is not None:
+            assert fact.replaces == line.question.id
+            self.decided.add(line.question.id)
+        else:
+            assert fact.replaces in (None, line.passed), "only what is open, or was approved, is replaced"
         if fact.voids is not None:
             assert fact.voids in self.decided, "only what was answered can be asked anew"
             if line.running:
@@ -299,7 +302,7 @@ class Ledger:
         line.judged, line.may_run, line.question = True, False, fact
         if fact.kind == "approval":
             assert not line.running, "what is running is not asked about as if it were not"
-            line.digest, line.approval = fact.digest, None
+            line.digest, line.approval, line.passed = fact.digest, None, None
             line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         else:
             assert line.starts, "only a body can ask, and only what was started can be in doubt"
@@ -328,7 +331,7 @@ class Ledger:
         self._answers(fact, line, "edit" if edit else "approve")
         self._by_grant(fact)
         if question is not None:
-            line.in_vain = 0
+            line.passed, line.in_vain = question.id, 0
         line.judged = line.may_run = True
         line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         if fact.tool is not None:

@@ -292,6 +292,9 @@ class Machine(Journalled):
             old = state.question
             self.put(self.question(chance, path, state.call.id, old.kind, replaces=old.id))
             assert not self.offer(f.Refused(state.call.id, "ana", old.id, at=self.tick(), path=path)), "it is not open"
+        elif passed := [(path, state) for path, state in self.calls("READY") if state.passed is not None]:
+            path, state = chance.choice(passed)
+            self.put(self.question(chance, path, state.call.id, "approval", replaces=state.passed))
 
     def ask_otherwise(self, chance: Random) -> None:
         """Code that asks, entered again, asks something else than was answered."""

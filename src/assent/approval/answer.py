@@ -45,12 +45,12 @@ def problem_with(value: Any, schema: Raw, formats: FormatChecker | None = None) 
     from referencing import Registry
 
     # An empty registry: a schema may point into itself, and never makes us fetch anything.
-    validator = Draft202012Validator(
-        msgspec.json.decode(schema),
-        registry=Registry(),
-        format_checker=formats or Draft202012Validator.FORMAT_CHECKER,
-    )
     try:
+        validator = Draft202012Validator(
+            msgspec.json.decode(schema),
+            registry=Registry(),
+            format_checker=formats or Draft202012Validator.FORMAT_CHECKER,
+        )
         error = best_match(validator.iter_errors(value))
     except Exception as failure:  # a reference that leads nowhere, a pattern that is none
         return f"the question's schema cannot be used ({worded(failure)})"

@@ -10,6 +10,7 @@ from ..core.digest import BadJSON, canonical, digest, parse_object
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import unmarked
+from ..errors import UnreadableState
 from ..item import Evidence, ToolApprovalItem
 
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
@@ -115,6 +116,18 @@ def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
         return state.proposal.arguments
 
 
+def see_that_it_reads(state: CallState) -> None:
+    """Read what Assent itself has written of a call, or raise `UnreadableState`: arguments and schemas are objects."""
+    question = state.question
+    made = [state.turn.reply.args] if isinstance(state.turn.reply, f.Proposed) else []
+    made += [state.args, state.fills]
+    if question is not None:
+        made += [question.args, question.fills, question.schema]
+    for json in made:
+        if json and type(decode(json)) is not dict:
+            raise UnreadableState(f"This run is damaged: what is kept of call {state.call.id!r:.80} is no object.")
+
+
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
     """A question as its user sees it; `began` is when the run began."""
     proposal, items = state.proposal, state.turn.items
@@ -137,6 +150,7 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         until=None if asked.until is None else began + asked.until,
         due=None if asked.due is None else began + asked.due,
         evidence=evidence_of(state, began) if state.witnessed else (),
+        replaces=asked.replaces or asked.voids,
     )
 
 

@@ -20,6 +20,7 @@ from ..item import ToolCallOutputItem
 from .cast import Seat
 from .door import check_digest
 from .guarding import guard_output
+from .model_call import see_that_nothing_is_asked
 from .value import output_json
 from .view import FINAL
 
@@ -39,6 +40,7 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
     if effect.call is not None:
         await _approved(driver, path, run, seat, effect.call)
         return
+    see_that_nothing_is_asked(run)
     turn = run.entries[-1]
     if type(turn) is Turn and not turn.calls and not _looked_at(driver, path, seat):
         driver.journal.add(f.Concluded(at=driver.journal.now(), path=path))

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from ..approval.gate import deadline_of, read_arguments
-from ..approval.question import action_digest, allowed_of, arguments_text, fitting, new_id
+from ..approval.question import action_digest, allowed_of, arguments_text, fitting, new_id, see_that_it_reads
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
@@ -30,6 +30,7 @@ GONE: tuple[f.Verdict, ...] = ("respond", "reject")
 
 def fit(journal: Journal, cast: Cast, on_change: OnChange) -> list[str]:
     """See that these agents are those the run was made with, as far as open calls need it; what else has changed."""
+    _see_that_grants_read(journal.run)
     _fit_calls(journal, cast, journal.run, (), on_change)
     return _changes(journal.run, cast, journal.run)
 
@@ -100,7 +101,7 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         old.schema if old is not None else f.NOTHING,
         until,
         due=due,
-        replaces=old.id if old is not None else None,
+        replaces=old.id if old is not None else state.passed,
         at=journal.now(),
         path=path,
     )
@@ -156,8 +157,15 @@ def _read(state: CallState) -> None:
     """See that a call can be read."""
     try:
         _ = state.proposal
+        see_that_it_reads(state)
     except UNREADABLE as error:
         raise damaged(error) from None
+
+
+def _see_that_grants_read(run: Run) -> None:
+    for grant in run.grants.values():
+        if grant.pins and type(f.decode(grant.pins)) is not dict:
+            raise UnreadableState(f"This run is damaged: the pins of grant {grant.id!r:.80} are no object.")
 
 
 def damaged(error: Exception) -> UnreadableState:

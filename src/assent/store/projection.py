@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from msgspec.json import decode
-
 from ..approval.question import evidence_of, item_of
 from ..core import facts as f
 from ..core.facts import AnyFact
@@ -64,7 +62,7 @@ class Projection:
             self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
 
     def _asked(self, run: Run, fact: f.Asked) -> None:
-        if fact.replaces is not None:
+        if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was open, and has no verdict
             self.settled.append(Settled(fact.replaces, "replaced", "runtime", _at(run, fact)))
         state = run.at(fact.path).calls[fact.call]
         turn = state.turn
@@ -91,7 +89,7 @@ class Projection:
                 at=began + fact.at,
                 until=None if fact.until is None else began + fact.until,
                 due=None if fact.due is None else began + fact.due,
-                replaces=fact.replaces or fact.voids,
+                replaces=item.replaces,
                 evidence=item.evidence,
             )
         )
@@ -124,7 +122,7 @@ class Projection:
                 definition=grant.definition,
                 max_uses=grant.max_uses,
                 until=None if grant.until is None else began + grant.until,
-                pins=decode(grant.pins) if grant.pins else None,
+                pins=f.decode(grant.pins) if grant.pins else None,
             )
         )
 

@@ -7,15 +7,15 @@ door. A tool never changes once it is defined, so what was fingerprinted is what
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper, ToolContext
-from ..core.digest import canonical, digest, holds, worded
+from ..core.digest import canonical, described, digest, holds, worded
 from ..core.facts import CallKind, Verdict
+from ..core.number import is_seconds
 from ..errors import InvalidDefinition
 from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
 from ..item import ToolApprovalItem
@@ -146,9 +146,10 @@ class Tool:
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
-        if self.timeout is not None and not (type(self.timeout) in (int, float) and 0 < self.timeout < math.inf):
+        if self.timeout is not None and not (is_seconds(self.timeout) and self.timeout):
             raise InvalidDefinition(
-                f"Tool {self.name!r}: timeout must be seconds above zero, got {self.timeout!r:.80}."
+                f"Tool {self.name!r}: timeout must be seconds above zero, at most 100 years, "
+                f"got {described(self.timeout)}."
             )
         if type(self.idempotent) is not bool:
             raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {self.idempotent!r:.80}.")
