@@ -310,4 +310,4 @@ class StoreFailed(Upstream):
     """The store could not be read or written."""
 
     unknown: bool = False
-    """Whether it is not known if the change was written; if not, it was not."""
+    """False if nothing was written. True if the change, or a part of it, was or may be; the message says which."""

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -144,7 +145,7 @@ def test_a_run_is_listed_decided_gone_on_with_shown_erased_and_purged(shop: Path
     assert cli("db", "verify", "runs.db")[:2] == (0, "1 run is as written.\n")
     assert cli("runs", "purge", "runs.db", "--older-than", "1d", "--yes")[:2] == (0, "Deleted 0 runs.\n")
     assert cli("runs", "purge", "runs.db", "--older-than", "0", "--yes")[:2] == (0, "Deleted 1 run.\n")
-    assert found(cli, "runs", "list", "runs.db") == {"items": [], "next": None}
+    assert found(cli, "runs", "list", "runs.db") == {"items": [], "next": None, "damaged": []}
 
 
 @pytest.mark.parametrize("name", ["agent", "agents", "listed"])
@@ -399,6 +400,103 @@ def test_a_damaged_journal_is_found_and_named(shop: Path, cli: Cli, monkeypatch:
     code, out, err = cli("db", "verify", "runs.db")
     assert (code, out.count("\n")) == (1, 1)
     assert runs[1] in out and "1 of 2" in err
+
+
+NUMBER = "(SELECT id FROM assent_runs WHERE run = ?)"
+
+
+def changed(statement: str, *values: Any) -> None:
+    """Change a row behind the store's back."""
+    with contextlib.closing(sqlite3.connect("runs.db")) as database, database:
+        database.execute(statement, values)
+
+
+def test_records_that_do_not_fit_their_journal_are_named_by_run(shop: Path, cli: Cli) -> None:
+    runs = begin(shop, "ann", "bea", "cleo")
+    changed("UPDATE assent_runs SET status = 'done' WHERE run = ?", runs[0])
+    changed(
+        "UPDATE assent_questions SET arguments = '{}' WHERE run = (SELECT id FROM assent_runs WHERE run = ?)", runs[1]
+    )
+    code, out, err = cli("db", "verify", "runs.db")
+    assert code == 1
+    first, second = out.splitlines()
+    assert first == f"The record of run {runs[0]!r} differs from its journal: status."
+    assert f"of run {runs[1]!r} differs from the journal: arguments." in second
+    assert err == "assent: 2 of 3 runs are damaged\n"
+    assert cli("db", "verify", "runs.db", runs[2])[:2] == (0, "1 run is as written.\n")
+    assert cli("db", "rebuild", "runs.db")[0] == 0
+    assert cli("db", "verify", "runs.db") == (0, "3 runs are as written.\n", "")
+
+
+def test_a_question_whose_row_was_changed_hides_no_other(shop: Path, cli: Cli) -> None:
+    runs = begin(shop, "ann", "bea")
+    changed(
+        "UPDATE assent_questions SET arguments = '{}' WHERE run = (SELECT id FROM assent_runs WHERE run = ?)", runs[0]
+    )
+    code, out, _ = cli("questions", "list", "runs.db", "--json")
+    page = json.loads(out)
+    assert code == 1
+    assert [item["run"] for item in page["items"]] == [runs[1]]
+    [damaged] = page["damaged"]
+    code, out, err = cli("questions", "show", "runs.db", damaged)
+    assert (code, out) == (1, "") and "is not what was written" in err
+
+
+def test_a_run_whose_record_is_gone_is_named(shop: Path, cli: Cli) -> None:
+    runs = begin(shop, "ann", "bea")
+    changed("DELETE FROM assent_runs WHERE run = ?", runs[0])
+    code, out, err = cli("db", "verify", "runs.db")
+    assert code == 1 and "There is a journal of run number 1, and no record of that run." in out
+    assert "more things are not as they should be" in err
+
+
+def test_runs_are_compared_with_what_was_written_down(shop: Path, cli: Cli) -> None:
+    runs = begin(shop, "ann", "bea", "cleo")
+    assert cli("db", "verify", "runs.db", "--write", "heads") == (0, "3 runs are as written.\n", "")
+    assert [json.loads(line)["run"] for line in (shop / "heads").read_text().splitlines()] == runs
+    for question in found(cli, "questions", "list", "runs.db")["items"]:
+        words = (question["id"], "reject", "--by", "bea", "--digest", question["digest"])
+        assert cli("questions", "decide", "runs.db", *words)[0] == 0
+    assert cli("worker", "shop:agent", "--store", "runs.db", "--once")[0] == 0
+    assert cli("runs", "erase", "runs.db", runs[0])[0] == 0
+    assert cli("db", "verify", "runs.db", "--against", "heads") == (0, "3 runs are as written.\n", "")
+    assert cli("db", "verify", "runs.db", "--write", "heads", "--against", "heads")[0] == 0
+
+    async def begin_anew() -> None:
+        async with open_store("runs.db") as store:
+            await store.purge(unchanged_for=0)
+            await Script(store, runs[0], "Shop").begin()
+            other = await Script(store, runs[1], "Shop").begin()
+            for _ in range(20):
+                await other.write(f.Said(js("something else")))
+
+    asyncio.run(begin_anew())
+    code, out, _ = cli("db", "verify", "runs.db", "--against", "heads")
+    assert code == 1
+    first, second, third = sorted(out.splitlines())
+    assert f"of run {runs[1]!r} are not those that were written down" in second + third + first
+    assert f"Run {runs[0]!r} has 2 facts, and had" in out
+    assert f"Run {runs[2]!r}, of" in out and "is not there" in out
+    assert cli("db", "verify", "runs.db", "--against", "shop.py")[0] == 1
+
+
+def test_the_database_is_written_anew(shop: Path, cli: Cli) -> None:
+    begin(shop, "ann")
+    assert cli("db", "vacuum", "runs.db")[0] == 0
+    assert cli("db", "verify", "runs.db")[0] == 0
+
+
+def test_a_retry_that_fails_half_way_says_that_the_run_is_held(
+    shop: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [run] = begin(shop, "ann")
+
+    async def away(*given: Any, **more: Any) -> None:
+        raise assent.StoreFailed("The store cannot be reached. Nothing was written.")
+
+    monkeypatch.setattr("assent.store.sql.store.SQLStore.release", away)
+    code, _, err = cli("runs", "retry", "runs.db", run)
+    assert code == 1 and f"Run {run} is held for 10 seconds" in err
 
 
 # -- whatever is wrong ---------------------------------------------------------------------------

@@ -457,7 +457,7 @@ async def test_a_run_that_was_made_anew_under_its_old_id_is_not_taken_for_the_on
         again = await ended(other)
         with pytest.raises(Overtaken):
             await store.append(change_for(Run(), [began(), said()], at=clock()))
-        store._heads.keep("r1", script.seq, b"\1" * 32)
+        store._heads.keep("r1", script.seq, b"\1" * 96)
         ways.of()
         script.store = again.store = store
         await again.write(f.Said(js("more")))

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from assent.approval.decision import Approve
+from assent.approval.decision import Approve, decision_from
 from assent.approval.frozen import FrozenTool
 from assent.core.facts import AnyFact
 from assent.errors import AlreadyDecided, Overtaken, StoreFailed, UnreadableState, UsageError
@@ -997,6 +997,34 @@ class StaysInItsLoop(MemoryStore):
         if asyncio.get_running_loop() is not self.loop:
             raise RuntimeError("attached to a different loop")
         await super().append(change)
+
+
+@fault("A question that is shown with another arguments than the journal's is not decided on.")
+class DecidesOnWhateverIsShown(MemoryStore):
+    async def decide(self, question_id: str, decision: Any, *, by: str, digest: str, grant: Any = None) -> Question:
+        if type(digest) is not str:
+            raise UsageError("A digest is text.")
+        shown = await self.question(question_id)
+        await self.decide_all(
+            shown.run, lambda run: [(question_id, decision_from(decision), digest)], by=by, grant=grant
+        )
+        return await MemoryStore.question(self, question_id)
+
+
+@fault("A decision reads nothing after it was written.")
+class LooksAgainAfterDeciding(MemoryStore):
+    async def decide(self, question_id: str, decision: Any, **more: Any) -> Question:
+        await super().decide(question_id, decision, **more)
+        return await self.question(question_id)
+
+
+@fault("What is kept of a run fits its journal.")
+class KeepsEvidenceAsText(MemoryStore):
+    async def questions(self, **more: Any) -> Page[Question]:
+        page = await super().questions(**more)
+        for question in page.items:
+            question.evidence = tuple(replace(each, output=str(each.output)) for each in question.evidence)
+        return page
 
 
 @fault("A store goes by the clock that it was made with.")

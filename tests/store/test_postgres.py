@@ -18,7 +18,7 @@ from assent.store.sql.pool import Pool
 from assent.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server
 from tests.store.postgres import server as start
-from tests.store.support import Script, asked, replied, waiting
+from tests.store.support import Script, asked, js, replied, waiting
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_tables_that_are_older_are_not_touched_unasked(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE assent_version SET version_num = '0000'")
     async with PostgresStore(url) as store:
-        with pytest.raises(StoreFailed, match=r"version 0, and this Assent needs 1. Run `assent db upgrade`"):
+        with pytest.raises(StoreFailed, match=r"version 0, and this Assent needs 2. Run `assent db upgrade`"):
             await store.runs()
 
 
@@ -419,3 +419,31 @@ def test_a_connection_that_cannot_be_made_leaves_its_place_to_others() -> None:
     for _ in range(3):
         with pytest.raises(psycopg.OperationalError):
             pool.take()
+
+
+# -- bytes -------------------------------------------------------------------------------------------
+
+
+def _files(postgres: Server, url: str) -> bytes:
+    """All that the files of the tables hold now."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        paths = connection.execute(
+            "SELECT pg_relation_filepath(c.oid) FROM pg_class c LEFT JOIN pg_class t ON t.reltoastrelid = c.oid"
+            " WHERE coalesce(t.relnamespace, c.relnamespace) = current_schema()::regnamespace"
+            " AND c.relkind IN ('r', 't')"
+        ).fetchall()
+    return b"".join((postgres.folder / "data" / path).read_bytes() for (path,) in paths)
+
+
+async def test_vacuum_takes_what_was_erased_out_of_the_tables(postgres: Server) -> None:
+    url, secret = postgres.database(), "a secret that nobody may keep"
+    async with made(url) as store:
+        script = await Script(store).begin()
+        await script.write(f.Said(js(secret)))
+        await script.end()
+        await store.erase("r1")
+        assert secret.encode() in _files(postgres, url)
+        await store.vacuum()
+        assert secret.encode() not in _files(postgres, url)
+        assert await store.verify("r1") == []

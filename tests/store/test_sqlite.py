@@ -26,6 +26,7 @@ from assent.store import SavedContext, SQLiteStore
 from assent.store.packing import LARGE
 from assent.store.sql import file, migrating
 from assent.store.sql.lane import Lane
+from assent.store.sql.schema import VERSION
 from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.store.support import Script, asked, ended, js, replied, waiting
@@ -126,14 +127,14 @@ async def test_an_older_file_is_brought_up_to_date(path: Path, monkeypatch: pyte
     async with SQLiteStore(path) as store:
         await Script(store).begin()
     told: list[Any] = []
-    monkeypatch.setattr(file, "VERSION", 2)
+    monkeypatch.setattr(file, "VERSION", VERSION + 1)
     monkeypatch.setattr(
         migrating, "upgrade", lambda opened: told.extend(opened.exec_driver_sql("SELECT * FROM assent_version"))
     )
     async with SQLiteStore(path) as store:
         assert len((await store.read("r1")).facts) == 2
-        assert store._reader.execute("PRAGMA user_version") == [(2,)]
-    assert told == [("0001",)]
+        assert store._reader.execute("PRAGMA user_version") == [(VERSION + 1,)]
+    assert told == [(f"{VERSION:04}",)]
 
 
 async def test_a_file_that_is_as_it_should_be_needs_no_alembic(path: Path) -> None:
@@ -569,6 +570,58 @@ async def test_erasing_while_another_process_reads_says_that_the_log_still_has_i
         assert (await store.read("r1")).record.erased is not None
         connection.close()
         await store.erase("r1")
+
+
+async def test_what_is_purged_is_gone_from_the_files(path: Path, tmp_path: Path) -> None:
+    async with SQLiteStore(path, clock=FakeClock()) as store:
+        for number in range(5):
+            await _secret(store, f"r{number}")
+        assert await store.purge(unchanged_for=0) == 5
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file
+
+
+async def test_vacuum_makes_the_file_smaller_and_waits_for_who_writes(path: Path, tmp_path: Path) -> None:
+    async with SQLiteStore(path, clock=FakeClock(), busy_timeout=30) as store:
+        for number in range(20):
+            await _secret(store, f"r{number}")
+        await store.purge(unchanged_for=0)
+        before = path.stat().st_size
+        writer = other(path)
+        writer.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.0, writer.rollback).start()
+        await store.vacuum()
+        writer.close()
+        assert path.stat().st_size < before / 2
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file
+        assert await store.strays() == []
+
+
+# -- who may read it ---------------------------------------------------------------------------------
+
+
+def _modes(folder: Path) -> set[int]:
+    return {file.stat().st_mode & 0o777 for file in folder.iterdir()}
+
+
+async def test_only_its_owner_may_read_a_file_that_the_store_makes(path: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        async with SQLiteStore(path) as store:
+            await waiting(store)
+            assert {file.name for file in tmp_path.iterdir()} == {path.name, f"{path.name}-wal", f"{path.name}-shm"}
+            assert _modes(tmp_path) == {0o600}
+    finally:
+        os.umask(before)
+
+
+async def test_the_mode_of_a_file_that_is_there_is_its_owners_business(path: Path, tmp_path: Path) -> None:
+    path.touch(0o640)
+    path.chmod(0o640)
+    async with SQLiteStore(path) as store:
+        await waiting(store)
+        assert _modes(tmp_path) == {0o640}
 
 
 # -- how it is kept ----------------------------------------------------------------------------------

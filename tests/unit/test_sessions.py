@@ -1064,3 +1064,13 @@ def test_a_busy_timeout_is_a_number_of_seconds(busy_timeout: Any) -> None:
 def test_the_failure_of_a_session_is_the_worlds() -> None:
     assert issubclass(SessionFailed, assent.Upstream)
     assert not issubclass(SessionFailed, UsageError)
+
+
+async def test_only_its_owner_may_read_a_file_that_a_session_makes(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        async with SQLiteSession("s", tmp_path / "sessions.db") as session:
+            await session.add_items([{"role": "user", "content": "hello"}])
+            assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    finally:
+        os.umask(before)

@@ -88,8 +88,13 @@ def _worker(to: Any) -> None:
 def _database(to: Any) -> None:
     _command(to, "upgrade", database.upgrade, "make the tables, or bring them to what this Assent needs")
     _command(to, "rebuild", database.rebuild, "make the lists of runs, questions and grants anew from the journals")
-    verify = _command(to, "verify", database.verify, "see that the journals are what was written")
+    _command(to, "vacuum", database.vacuum, "write the database anew, without what was erased or deleted")
+    verify = _command(
+        to, "verify", database.verify, "see that the journals are what was written, and all else fits them"
+    )
     verify.add_argument("run", metavar="RUN", nargs="?", help="only this run")
+    verify.add_argument("--write", metavar="FILE", help="write down how far each run has come")
+    verify.add_argument("--against", metavar="FILE", help="compare with what was written down before")
 
 
 def _runs(to: Any) -> None:

@@ -31,11 +31,11 @@ async def listed(options: Namespace) -> int:
         )
     if options.json:
         put_json(page)
-        return 0
-    put_table([SETTLED if options.settled else HEAD, *map(_ended if options.settled else _open, page.items)])
-    if page.next is not None:
-        say(f"There are more: --after '{page.next}'")
-    return 0
+    else:
+        put_table([SETTLED if options.settled else HEAD, *map(_ended if options.settled else _open, page.items)])
+        if page.next is not None:
+            say(f"There are more: --after '{page.next}'")
+    return 1 if page.damaged else 0  # the store has logged which are left out, and why
 
 
 def _open(question: Question) -> tuple[str, ...]:

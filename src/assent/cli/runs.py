@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.json import encode
 
 from ..core.run import UNDER_WAY
+from ..errors import StoreFailed
 from ..store.open import open_store
 from ..store.record import Entry, RunRecord
 from .write import confirmed, put, put_json, put_table, say, when
@@ -84,6 +85,8 @@ async def erase(options: Namespace) -> int:
     async with open_store(options.url, create=False) as store:
         await store.erase(options.run)
     put(f"Erased what was said in {options.run}.")
+    if store.keeps_dead_rows:
+        say("The database still has it in dead rows: `assent db vacuum` writes the tables anew without them.")
     return 0
 
 
@@ -95,7 +98,11 @@ async def retry(options: Namespace) -> int:
             say(f"Run {options.run} is {record.status}; there is nothing in it for a worker to do.")
             return 1
         lease = await store.take(options.run, "assent runs retry", seq=record.seq, hold=10)
-        await store.release(lease, again_in=0)
+        try:
+            await store.release(lease, again_in=0)
+        except StoreFailed as error:
+            say(f"assent: {error} Run {options.run} is held for 10 seconds; try again then.")
+            return 1
     put(f"Workers look at {options.run} again.")
     return 0
 

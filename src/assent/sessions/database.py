@@ -198,6 +198,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
     """A connection to a file that is ours, or is now."""
+    if path != MEMORY:
+        with suppress(OSError):  # SQLite says what is wrong with the path
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # for its owner alone
     deadline = time.monotonic() + busy_timeout
     while True:
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)

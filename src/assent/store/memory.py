@@ -30,7 +30,7 @@ from ..errors import (
     UnreadableState,
 )
 from .packing import START, is_erased, link, pack, redacted, unpack
-from .projection import anew
+from .projection import anew, note
 from .record import (
     MARK,
     Change,
@@ -208,21 +208,8 @@ class MemoryStore(Store):
     def _note(self, change: Change, asked: list[Question], granted: list[GrantRecord]) -> None:
         """Bring the questions and the grants up to date."""
         self._questions |= {question.id: question for question in asked}
-        run = change.record.id
-        for settled in change.settled:
-            question = self._questions.get(settled.id)
-            if question is not None and question.run == run:
-                question.verdict, question.by, question.decided = settled.verdict, settled.by, settled.at
-        for id, evidence in change.evidence.items():
-            if (question := self._questions.get(id)) is not None and question.run == run:
-                question.evidence = deepcopy(evidence)
-        self._grants |= {(run, grant.id): grant for grant in granted}
-        for id, count in change.used.items():
-            if (grant := self._grants.get((run, id))) is not None:
-                grant.used = count
-        for taken in change.revoked:
-            if (grant := self._grants.get((run, taken.id))) is not None:
-                grant.revoked, grant.revoked_by = taken.at, taken.by
+        self._grants |= {(change.record.id, grant.id): grant for grant in granted}
+        note(self._questions, self._grants, change)
 
     def _until(self, hold: float) -> int:
         return self._now() + int(hold * 1000)
@@ -372,17 +359,18 @@ class MemoryStore(Store):
             return self._lease(kept, worker, hold)
 
     def _lease(self, kept: _Kept, worker: str, hold: float) -> Lease:
+        until = self._until(hold)  # before anything is changed: it may fail
         kept.fence += 1
-        kept.record.worker, kept.record.until = worker, self._until(hold)
+        kept.record.worker, kept.record.until = worker, until
         return Lease(kept.record.id, worker, kept.fence)
 
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
         """Let the leases hold for `hold` seconds from now; those that still do."""
         check_seconds(hold=hold)
         with self._locked():
-            held = [lease for lease in leases if _holds(self._runs.get(lease.run), lease)]
+            held, until = [lease for lease in leases if _holds(self._runs.get(lease.run), lease)], self._until(hold)
             for lease in held:
-                self._runs[lease.run].record.until = self._until(hold)
+                self._runs[lease.run].record.until = until
             return held
 
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
@@ -393,13 +381,13 @@ class MemoryStore(Store):
             kept = self._runs.get(lease.run)
             if kept is None or not _holds(kept, lease):
                 return
-            failures = kept.record.failures + 1
+            failures, until = kept.record.failures + 1, self._until(again_in or 0)
             _give_back(kept.record)
             if error is not None:
                 kept.record.failures, kept.record.error = failures, error
             if error is not None or again_in is not None:
                 due = again_in is not None and kept.record.status in UNDER_WAY
-                kept.record.wake = self._until(again_in or 0) if due else None
+                kept.record.wake = until if due else None
             if kept.record.wake is not None:
                 self._wake()
 

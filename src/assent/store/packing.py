@@ -2,6 +2,9 @@
 
 A row's text is the fact's JSON. A payload of more than `LARGE` bytes is not in it, only its hash: `{"blobs": {field:
 hash}, "fact": ...}`. So a payload can be erased, and the chain over the rows still holds.
+
+The run's own row ends the chain. Its `head` has three hashes: of the last row; of the number and the times of all
+rows, and of the rows themselves once they are erased; and of the context, which is kept beside the journal.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,6 +20,7 @@ from msgspec.structs import replace
 
 from ..core.facts import AnyFact
 from ..errors import UnreadableState
+from .record import SavedContext
 
 LARGE = 8192
 START = bytes(32)
@@ -104,3 +109,47 @@ def is_erased(text: bytes) -> bool:
 def link(before: bytes, run: str, seq: int, text: bytes) -> bytes:
     """The hash of a row: of its run, its number and its text, and of the row before it."""
     return sha256(b"%s\n%s\n%d\n%s" % (before, run.encode(), seq, text)).digest()
+
+
+class Head(NamedTuple):
+    """The end of a run's chain, kept in the run's own row."""
+
+    hash: bytes
+    """The hash of the last row."""
+    tally: bytes
+    """Binds how many rows there are, and when each was written."""
+    context: bytes
+    """The hash of the context; zeros without one."""
+
+    def packed(self) -> bytes:
+        """Return the head as it is stored."""
+        return b"".join(self)
+
+
+FIRST = Head(START, START, START)
+"""The head of a run without facts."""
+
+
+def head_of(run: str, stored: Any) -> Head:
+    """Read a head from its column, or raise `UnreadableState`."""
+    if not isinstance(stored, bytes | memoryview) or len(stored) != 3 * len(START):
+        raise UnreadableState(f"The head of run {run!r} is damaged.")
+    whole, size = bytes(stored), len(START)
+    return Head(whole[:size], whole[size : 2 * size], whole[2 * size :])
+
+
+def tallied(before: bytes, hash: bytes, seq: int, at: int, text: bytes = b"") -> bytes:
+    """Count one row more: its number, its time and its hash, and its text if it was erased."""
+    return sha256(b"%s%s%d %d\n%s" % (before, hash, seq, at, text)).digest()
+
+
+def erased_tally(tally: bytes, erased: int) -> bytes:
+    """End the tally of an erased run with the time of its erasure."""
+    return sha256(b"%serased %d" % (tally, erased)).digest()
+
+
+def context_mark(context: SavedContext) -> bytes:
+    """Return the hash of a context; zeros without one."""
+    if context == SavedContext():
+        return START
+    return sha256(b"%s\n%s" % (_encode([context.kind, context.json is None]), context.json or b"")).digest()

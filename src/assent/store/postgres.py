@@ -50,6 +50,8 @@ class PostgresStore(SQLStore):
         upgrade: Whether to make the tables, or bring them to what this Assent needs, on first use.
     """
 
+    keeps_dead_rows = True
+
     def __init__(
         self, url: str, *, pool_size: int = 5, clock: Callable[[], float] | None = None, upgrade: bool = False
     ) -> None:
@@ -91,6 +93,14 @@ class PostgresStore(SQLStore):
         """Make the tables, or bring them to what this Assent needs; of several that do it at once, one does."""
         self._check()
         await self._lane.do(self._server.upgrade)
+
+    async def vacuum(self) -> None:
+        """Write the tables anew, without the rows that were changed or deleted. Each is locked meanwhile.
+
+        The server's write-ahead log, its replicas and its backups keep what they have until they go by their own rules.
+        """
+        self._check()
+        await self._lane.do(self._server.vacuum)
 
     async def wait(self, timeout: float) -> None:
         """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""

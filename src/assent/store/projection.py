@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from ..approval.question import evidence_of, item_of
@@ -10,7 +11,7 @@ from ..core import facts as f
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import ASKED, verdict_of
-from ..core.run import Run, deadline, questions, status
+from ..core.run import CallState, Run, deadline, questions, status
 from ..errors import IllegalFact, UnreadableState
 from ..item import Evidence
 from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled, Stored
@@ -64,35 +65,7 @@ class Projection:
     def _asked(self, run: Run, fact: f.Asked) -> None:
         if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was open, and has no verdict
             self.settled.append(Settled(fact.replaces, "replaced", "runtime", _at(run, fact)))
-        state = run.at(fact.path).calls[fact.call]
-        turn = state.turn
-        agent = turn.definition.agent if turn.definition is not None else turn.agent
-        began = _began(run)
-        item = item_of(agent, began, fact.path, state, fact)
-        self.asked.append(
-            Question(
-                id=fact.id,
-                run=run.id,
-                agent=agent,
-                tool=item.tool_name,
-                kind=fact.kind,
-                digest=fact.digest,
-                arguments=item.arguments,
-                reason=item.reason,
-                allowed=item.allowed,
-                call=fact.call,
-                call_id=item.call_id,
-                path=fact.path,
-                definition=state.fingerprint or state.call.definition,
-                prompt=item.question,
-                schema=item.schema,
-                at=began + fact.at,
-                until=None if fact.until is None else began + fact.until,
-                due=None if fact.due is None else began + fact.due,
-                replaces=item.replaces,
-                evidence=item.evidence,
-            )
-        )
+        self.asked.append(_question(run, run.at(fact.path).calls[fact.call], fact))
 
     def _witnessed(self, run: Run, fact: f.Witnessed) -> None:
         state = run.at(fact.path).calls[fact.call]
@@ -153,6 +126,44 @@ class Proposal(NamedTuple):
     """and what the facts change."""
 
 
+def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
+    """The record of a question that is open."""
+    turn, began = state.turn, _began(run)
+    agent = turn.definition.agent if turn.definition is not None else turn.agent
+    item = item_of(agent, began, asked.path, state, asked)
+    return Question(
+        id=asked.id,
+        run=run.id,
+        agent=agent,
+        tool=item.tool_name,
+        kind=asked.kind,
+        digest=asked.digest,
+        arguments=item.arguments,
+        reason=item.reason,
+        allowed=item.allowed,
+        call=asked.call,
+        call_id=item.call_id,
+        path=asked.path,
+        definition=state.fingerprint or state.call.definition,
+        prompt=item.question,
+        schema=item.schema,
+        at=began + asked.at,
+        until=None if asked.until is None else began + asked.until,
+        due=None if asked.due is None else began + asked.due,
+        replaces=item.replaces,
+        evidence=item.evidence,
+    )
+
+
+def open_question(run: Run, id: str) -> Question | None:
+    """The record of a question as the journal has it; None if it is not open."""
+    path, call = run.asked.get(id, ((), ""))
+    state = run.at(path).calls.get(call)
+    if state is None or state.phase is not ASKED or state.question is None or state.question.id != id:
+        return None
+    return _question(run, state, state.question)
+
+
 def _began(run: Run) -> int:
     return run.began.at if run.began is not None else 0
 
@@ -182,6 +193,23 @@ def anew(run_id: str, facts: list[AnyFact], at: int) -> Change:
     change = projection.change(run, 0, facts, 0)
     change.record = record_of(run, len(facts), at)
     return change
+
+
+def note(questions: dict[str, Question], grants: dict[tuple[str, str], GrantRecord], change: Change) -> None:
+    """Bring the questions and the grants of a store up to date with a change, all but what it brings anew."""
+    run = change.record.id
+    for settled in change.settled:
+        if (question := questions.get(settled.id)) is not None and question.run == run:
+            question.verdict, question.by, question.decided = settled.verdict, settled.by, settled.at
+    for id, evidence in change.evidence.items():
+        if (question := questions.get(id)) is not None and question.run == run:
+            question.evidence = deepcopy(evidence)
+    for id, count in change.used.items():
+        if (grant := grants.get((run, id))) is not None:
+            grant.used = count
+    for taken in change.revoked:
+        if (grant := grants.get((run, taken.id))) is not None:
+            grant.revoked, grant.revoked_by = taken.at, taken.by
 
 
 def record_of(run: Run, seq: int, now: int) -> RunRecord:

@@ -201,6 +201,8 @@ class Page(Struct, Generic[T]):
 
     items: list[T]
     next: str | None = None
+    damaged: list[str] = []
+    """The ids of questions that belong on this page and are left out: their rows are not what was written."""
 
 
 class Entry(Struct, frozen=True):

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,12 +88,31 @@ class SQLiteStore(SQLStore):
     async def erase(self, run_id: str) -> None:
         """Erase what was said in a run that is over, from the file and from its log."""
         await super().erase(run_id)
-        [[busy, *_]] = await self._reading.do(lambda: self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        await self._empty_log(f"Run {run_id!r} is erased")
+
+    async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
+        """Delete runs of these statuses that did not change for so many seconds, from the file and from its log."""
+        count = await super().purge(unchanged_for=unchanged_for, statuses=statuses)
+        if count:
+            await self._empty_log(f"{count} runs are deleted")
+        return count
+
+    async def vacuum(self) -> None:
+        """Write the file anew, without the room that deleted rows have left, and empty its log."""
+        self._check()
+        await self._writing.do(self._writer.vacuum)
+        await self._empty_log("The file was written anew")
+
+    async def _empty_log(self, done: str) -> None:
+        """Write the log into the file and cut it to nothing. If that fails, say what was done before."""
+        try:
+            [[busy, *_]] = await self._reading.do(lambda: self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        except StoreFailed as error:
+            raise self._file.traces(
+                done, error.__cause__ if isinstance(error.__cause__, Exception) else error
+            ) from error
         if busy:
-            raise StoreFailed(
-                f"Run {run_id!r} is erased, but {self._file.path}-wal still has what was in it, since another process "
-                "reads it. Erase the run again when that is done."
-            )
+            raise self._file.traces(done)
 
     async def close(self) -> None:
         """Let go of the file, when what was begun is done. Closing twice is once."""

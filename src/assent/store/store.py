@@ -10,8 +10,8 @@ What a store must do itself is abstract here. The rest (deciding, revoking, canc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self, TypeVar
 
 from msgspec import Raw
 from msgspec.json import encode
@@ -26,6 +26,7 @@ from ..core.codec import replay
 from ..core.digest import holds
 from ..core.facts import AnyFact
 from ..core.fold import fold
+from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
 from ..errors import (
     DefinitionChanged,
@@ -35,11 +36,16 @@ from ..errors import (
     NotPending,
     Overtaken,
     RunFinished,
+    UnreadableState,
     UsageError,
 )
-from .projection import Projection, Proposal
-from .record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
+from .comparing import differences, kept_tool, records_of, see_that_it_was_asked
+from .projection import Projection, Proposal, open_question
+from .record import MOST, Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
 
+T = TypeVar("T")
+
+Decided = f.Approved | f.Refused | f.Finished | f.Answered
 ATTEMPTS = 50
 """How often a decision that was overtaken is tried again; each time somebody else got something done."""
 
@@ -250,9 +256,19 @@ class Store(ABC):
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
         given = decision_from(decision)
         checked_name(by)
-        question = await self.question(question_id)
-        await self.decide_all(question.run, lambda run: [(question_id, given, digest)], by=by, grant=grant)
-        return await self.question(question_id)
+        shown = await self.question(question_id)
+        asked: list[Question | None] = []
+
+        def choose(run: Run) -> list[tuple[str, Decision, str]]:
+            found = open_question(run, question_id)
+            if found is not None:
+                see_that_it_was_asked(shown, found)
+            asked.append(found)
+            return [(question_id, given, digest)]
+
+        stored = await self.decide_all(shown.run, choose, by=by, grant=grant)
+        # The decision is written: from here on nothing is read that could fail.
+        return _settled(shown, asked[-1], stored)
 
     async def decide_all(
         self,
@@ -356,6 +372,57 @@ class Store(ABC):
         """Reject what nobody has decided in time."""
         await self._record(run_id, lambda run, at: list(overdue(run, at)))
 
+    async def verify(self, run_id: str) -> list[str]:
+        """Compare all that is kept of a run with its journal, and return what differs, a sentence each.
+
+        The journal's chain is checked; the run's record, its questions and its grants are made anew from it and
+        compared; its context and the tools that were asked about are compared with their hashes. Leases, and what
+        workers note of failures, are not in the journal.
+        """
+        for _ in range(ATTEMPTS):
+            try:
+                stored, lines = await self.read(run_id), await self.lines(run_id)
+            except UnreadableState as error:
+                return [str(error)]
+            questions, damaged = await self._questions_of(run_id)
+            grants: list[GrantRecord] = []
+            async for page in _pages(self.grants, run=run_id, revoked=True):
+                grants += page.items
+                damaged += page.damaged
+            after = (await self.read(run_id, stored.record.seq)).record
+            if (after.seq, after.erased, len(lines)) != (stored.record.seq, stored.record.erased, after.seq):
+                continue  # somebody wrote meanwhile
+            found = differences(stored, lines, questions, grants)
+            found += [
+                f"The row of {id!r}, of run {run_id!r}, is not what was written."
+                for id in damaged
+                if not any(repr(id) in sentence for sentence in found)
+            ]
+            return found + await self._changed_tools(questions)
+        raise Overtaken(f"Run {run_id!r} changes faster than it could be compared; try again.")
+
+    async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
+        """All questions of a run, and the ids of those whose rows are not what was written."""
+        found: list[Question] = []
+        damaged: list[str] = []
+        for settled in (False, True):
+            async for page in _pages(self.questions, run=run_id, settled=settled):
+                found += page.items
+                damaged += page.damaged
+        return found, damaged
+
+    async def _changed_tools(self, questions: list[Question]) -> list[str]:
+        """Name the tools that were asked about and are not kept as they were."""
+        said = []
+        for mark in sorted({question.definition for question in questions if question.definition is not None}):
+            text = await self.definition(mark)
+            try:
+                if text is not None:
+                    kept_tool(mark, text)
+            except UnreadableState as error:
+                said.append(str(error))
+        return said
+
     async def _record(self, run_id: str, make: Make, known: Stored | None = None) -> Stored:
         """Append what somebody outside of the run has to say, as often as it takes to be in time."""
         for _ in range(ATTEMPTS):
@@ -401,8 +468,8 @@ class Store(ABC):
                 continue
             for name, fingerprint in _definitions(run, state, getattr(given, "tool", None)).items():
                 text = await self.definition(fingerprint) if fingerprint is not None else None
-                if text is not None:
-                    found[id(state), name] = FrozenTool.read(text)
+                if text is not None and fingerprint is not None:
+                    found[id(state), name] = kept_tool(fingerprint, text)
 
         def tool_of(state: CallState, name: str) -> FrozenTool:
             tool = found.get((id(state), name))
@@ -415,6 +482,25 @@ class Store(ABC):
             return tool
 
         return tool_of
+
+
+def _settled(shown: Question, asked: Question | None, stored: Stored) -> Question:
+    """The question as it is after a decision was recorded; `asked` is what the journal had of it while it was open."""
+    if asked is None:  # the same was decided before
+        return records_of(shown.run, stored, stored.record.changed)[1][shown.id]
+    fact = next(each for each in reversed(stored.facts) if isinstance(each, Decided) and each.asked == shown.id)
+    at = stored.record.began + fact.at
+    return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at)
+
+
+async def _pages(find: Callable[..., Awaitable[Page[T]]], **filters: Any) -> AsyncIterator[Page[T]]:
+    after: str | None = None
+    while True:
+        page = await find(**filters, limit=MOST, after=after)
+        yield page
+        if page.next is None:
+            return
+        after = page.next
 
 
 def _definitions(run: Run, state: CallState, other: str | None) -> dict[str, str | None]:

@@ -88,6 +88,16 @@ class File:
         failed.unknown = unknown
         return failed
 
+    def traces(self, done: str, error: Exception | None = None) -> StoreFailed:
+        """Tell that something was deleted, and that the log still has it."""
+        why = "another connection reads it" if error is None else str(error)
+        failed = StoreFailed(
+            f"{done}, but {self.path}-wal still has what was in it: {why}. When nobody reads the file, do it again, or "
+            "run `assent db vacuum`."
+        )
+        failed.unknown = True
+        return failed
+
 
 class Handle:
     """One connection to a file, opened when it is needed, and opened anew after trouble. It is used by whoever has the
@@ -113,9 +123,8 @@ class Handle:
             self._begin(connection, waits)
             began = perf_counter()
             done = work(Transaction(connection, SQLITE))
-            committing = True
+            committing = True  # from here on: a file that is gone after its commit may be put back
             connection.execute("COMMIT")
-            committing = False
             self.pace += (perf_counter() - began - self.pace) / 8
             self._see_that_it_is_there()
             return done
@@ -174,6 +183,14 @@ class Handle:
             self._clear(error)
             raise self.file.failure(error) from error
 
+    def vacuum(self) -> None:
+        """Write the file anew, as soon as nobody else writes."""
+        try:
+            self.execute(f"PRAGMA busy_timeout={int(self.file.busy_timeout * 1000)}")
+            self.execute("VACUUM")
+        finally:
+            self.disconnect()  # and with it the timeout
+
     def disconnect(self) -> None:
         """Close the connection. What is in the file is found again by the next one."""
         connection, self._connection = self._connection, None
@@ -215,6 +232,7 @@ class Handle:
 
 def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
     """A connection to a file that is ours, or is now."""
+    make_private(path)
     deadline = time.monotonic() + busy_timeout
     while True:
         connection = sqlite3.connect(
@@ -229,6 +247,12 @@ def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
             if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(0.005)
+
+
+def make_private(path: str) -> None:
+    """Make a file that is not there yet, for its owner alone; SQLite gives its log and its index the same mode."""
+    with suppress(OSError):  # SQLite says what is wrong with the path
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

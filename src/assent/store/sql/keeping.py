@@ -11,13 +11,13 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from ...core.run import ENDED
 from ...errors import Conflict, UnreadableState
-from ..packing import redacted
+from ..packing import Head, context_mark, head_of, redacted
 from ..projection import anew
-from ..record import Change, RunRecord
-from .reading import RECORD, ROWS, chained, checked, facts_of, found, record_from
+from ..record import Change, RunRecord, SavedContext
+from .reading import CONTEXT, RECORD, ROWS, chained, checked, facts_of, found, record_from, tally_of
 from .schema import blobs, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction
-from .writing import FORGET_CONTEXT, locked, project
+from .writing import FORGET_CONTEXT, locked, project, seal_again, sealed_questions
 
 BATCH = 200
 """How many runs are deleted at one go: others write in between."""
@@ -35,7 +35,9 @@ EMPTY_QUESTIONS = Statement(
 )
 EMPTY_GRANTS = Statement(update(grants).where(grants.c.run == bindparam("of_run")).values(message=None, pins=None))
 MARK_ERASED = Statement(
-    update(runs).where(runs.c.id == bindparam("number")).values(erased=bindparam("erased"), error=None)
+    update(runs)
+    .where(runs.c.id == bindparam("number"))
+    .values(erased=bindparam("erased"), head=bindparam("head"), error=None)
 )
 FORGET_QUESTIONS = Statement(delete(questions).where(questions.c.run == bindparam("run")))
 FORGET_GRANTS = Statement(delete(grants).where(grants.c.run == bindparam("run")))
@@ -59,15 +61,16 @@ def erase(transaction: Transaction, run_id: str, now: int) -> None:
         raise Conflict(f"Run {run_id!r} is not over, it is {record.status}. Erase it when it is, or purge it.")
     if record.erased is not None:
         return
-    rows = checked(transaction, record, number, head, 0)
-    transaction.many(
-        REDACT, [{"of_run": number, "of_seq": row.seq, "fact": redacted(row.text).decode()} for row in rows]
-    )
+    rows = [row._replace(text=redacted(row.text)) for row in checked(transaction, record, number, head, 0)]
+    transaction.many(REDACT, [{"of_run": number, "of_seq": row.seq, "fact": row.text.decode()} for row in rows])
     transaction.do(FORGET_BLOBS, run=number)
     transaction.do(FORGET_CONTEXT, run=number)
+    sound = sealed_questions(transaction, number, run_id)
     transaction.do(EMPTY_QUESTIONS, of_run=number)
+    seal_again(transaction, number, run_id, sound)
     transaction.do(EMPTY_GRANTS, of_run=number)
-    transaction.do(MARK_ERASED, number=number, erased=now)
+    left = Head(head.hash, tally_of(rows, now), context_mark(SavedContext()))
+    transaction.do(MARK_ERASED, number=number, erased=now, head=left.packed())
 
 
 @functools.cache
@@ -121,11 +124,11 @@ def rebuild(transaction: Transaction, number: int, now: int) -> None:
     if row is None:
         _make(transaction, number, now)
         return
-    record, head = record_from(row), row[-1]
+    record = record_from(row)
     if record.erased is not None:
         return
     rows = transaction.rows(ROWS, run=number, after=0)
-    checked_rows = chained(record.id, rows, 0, _last(rows), head, erased=False)
+    checked_rows = chained(record.id, rows, 0, _last(rows), head_of(record.id, row[-1]), None)
     change = anew(record.id, facts_of(transaction, record.id, number, checked_rows), checked_rows[-1].at)
     transaction.do(SET_RECORD, number=number, **_columns(change.record))
     _write(transaction, number, change)
@@ -138,9 +141,11 @@ def _make(transaction: Transaction, number: int, now: int) -> None:
         id = msgspec.json.decode(rows[0][2])["run"]
     except (msgspec.DecodeError, TypeError, KeyError):
         raise UnreadableState(f"Journal {number} is damaged: its first fact does not say which run it is.") from None
-    checked_rows = chained(id, rows, 0, _last(rows), None, erased=False)
+    checked_rows = chained(id, rows, 0, _last(rows), None, None)
     change = anew(id, facts_of(transaction, id, number, checked_rows), checked_rows[-1].at)
-    values = _columns(change.record) | {"id": number, "run": id, "head": checked_rows[-1].hash}
+    context = SavedContext(*(transaction.row(CONTEXT, run=number) or (None, None)))
+    head = Head(checked_rows[-1].hash, tally_of(checked_rows, None), context_mark(context))
+    values = _columns(change.record) | {"id": number, "run": id, "head": head.packed()}
     # The fence was lost too, and must be above all that ever were: there are fewer leases than milliseconds.
     values |= {"worker": None, "until": None, "fence": now, "failures": 0, "error": None, "erased": None}
     transaction.do(MAKE_RECORD, **values)

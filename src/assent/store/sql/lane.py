@@ -59,10 +59,12 @@ class Lane:
             future.set_exception(error)
 
     def soon(self, work: Callable[[], Any]) -> None:
-        """Have this done after what was given before, whatever comes of it."""
+        """Have this done after what was given before, whatever comes of it; not at all if there is no thread for it."""
         if len(self._threads) < self._most:
-            self._grow()
-        self._jobs.put((work, None))
+            with suppress(RuntimeError):
+                self._grow()
+        if self._threads:
+            self._jobs.put((work, None))
 
     def end(self, work: Callable[[], Any]) -> None:
         """Have this done last, without waiting for it, and let the threads go."""

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
-from ...errors import QuestionNotFound
+from ...errors import QuestionNotFound, UnreadableState
 from ...item import Evidence
 from ..record import GrantRecord, Page, Question, RunRecord, cursor
 from .reading import RECORD, record_from
 from .schema import grants, questions, runs
+from .seal import is_sealed
 from .statement import Statement, Transaction
 
-T = TypeVar("T", Question, RunRecord, GrantRecord)
+T = TypeVar("T", RunRecord, GrantRecord)
+
+log = logging.getLogger("assent")
 
 
 def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
@@ -25,9 +30,12 @@ def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
     return [runs.c.run if name == "run" else table.c[name] for name in kind.__struct_fields__]
 
 
-_QUESTION = select(*_fields(Question, questions)).join_from(questions, runs, questions.c.run == runs.c.id)
+_QUESTION = select(*_fields(Question, questions), questions.c.asked_seal, questions.c.ended_seal).join_from(
+    questions, runs, questions.c.run == runs.c.id
+)
 _GRANT = select(*_fields(GrantRecord, grants)).join_from(grants, runs, grants.c.run == runs.c.id)
 FIND_QUESTION = Statement(_QUESTION.where(questions.c.id == bindparam("question")))
+QUESTIONS_OF = Statement(_QUESTION.where(runs.c.run == bindparam("run")))
 
 
 @functools.cache
@@ -78,6 +86,21 @@ def _page_of(list_: str, filters: tuple[str, ...], further: bool) -> Statement:
     return Statement(chosen.order_by(at, id).limit(bindparam("limit")))
 
 
+def _rows(
+    transaction: Transaction, list_: str, given: dict[str, Any], limit: int, after: tuple[int, str] | None
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """The rows of a page, and whether there are more; of `given` only those filters that are set."""
+    values = {name: value for name, value in given.items() if value is not None}
+    if not all(type(value) is not str or holds(value) for value in values.values()):
+        return [], False  # no text in a database is like this
+    statement = _page_of(list_, tuple(values), after is not None)
+    values = {name: value for name, value in values.items() if value is not True}
+    if after is not None:
+        values |= {"from_at": after[0], "from_id": after[1]}
+    rows = transaction.rows(statement, **values, limit=limit + 1)
+    return rows[:limit], len(rows) > limit
+
+
 def _page(
     transaction: Transaction,
     list_: str,
@@ -87,17 +110,13 @@ def _page(
     made: Callable[[tuple[Any, ...]], T],
     place: Callable[[T], tuple[int, str]],
 ) -> Page[T]:
-    """A page; of `given` only those filters that are set."""
-    values = {name: value for name, value in given.items() if value is not None}
-    if not all(type(value) is not str or holds(value) for value in values.values()):
-        return Page([])  # no text in a database is like this
-    statement = _page_of(list_, tuple(values), after is not None)
-    values = {name: value for name, value in values.items() if value is not True}
-    if after is not None:
-        values |= {"from_at": after[0], "from_id": after[1]}
-    rows = transaction.rows(statement, **values, limit=limit + 1)
-    items = [made(row) for row in rows[:limit]]
-    return Page(items, cursor(*place(items[-1])) if len(rows) > limit else None)
+    rows, more = _rows(transaction, list_, given, limit, after)
+    page: Page[T] = Page([])
+    for row in rows:
+        item = made(row)
+        page.items.append(item)
+        page.next = _end_of(*place(item)) or page.next if more else None
+    return page
 
 
 def list_questions(
@@ -110,9 +129,27 @@ def list_questions(
     limit: int,
     after: tuple[int, str] | None,
 ) -> Page[Question]:
-    """Questions, the oldest first."""
+    """Questions, the oldest first. One whose row is damaged hides no other: it is named, and left out."""
     given = {"settled" if settled else "open": True, "run": run, "agent": agent, "tool": tool, "until": until}
-    return _page(transaction, "questions", given, limit, after, question_from, lambda made: (made.at, made.id))
+    rows, more = _rows(transaction, "questions", given, limit, after)
+    page: Page[Question] = Page([])
+    for row in rows:
+        columns = _columns(row)
+        at, id = columns["at"], columns["id"]
+        if is_sealed(columns):
+            page.items.append(_question(columns))
+        else:
+            page.damaged.append(str(id))
+            log.warning("%s", damaged(id))
+        page.next = _end_of(at, id) or page.next if more else None
+    return page
+
+
+def _end_of(at: Any, id: Any) -> str | None:
+    """Where a page ends that ends with this row; None if no page can begin after what a damaged row says."""
+    if type(at) is not int or type(id) is not str or not holds(id):
+        return None
+    return cursor(at, id) if at >= 0 else cursor(0, "")
 
 
 def list_runs(
@@ -150,26 +187,49 @@ def find_question(transaction: Transaction, question_id: str) -> Question:
         row = transaction.row(FIND_QUESTION, question=question_id)
     if row is None:
         raise QuestionNotFound(f"The store has no question {question_id!r:.80}.")
-    return question_from(row)
+    columns = _columns(row)
+    if not is_sealed(columns):
+        raise damaged(question_id)
+    return _question(columns)
+
+
+def questions_of(transaction: Transaction, run_id: str) -> tuple[list[Question], list[str]]:
+    """All questions of a run as their rows have them, and the ids of those whose rows are not what was written."""
+    given = {"run": run_id} if holds(run_id) else {}
+    columns = [_columns(row) for row in transaction.rows(QUESTIONS_OF, **given)] if given else []
+    return list(map(_question, columns)), [str(each["id"]) for each in columns if not is_sealed(each)]
+
+
+def damaged(question_id: object) -> UnreadableState:
+    """Tell that a question's row was changed behind the store's back."""
+    return UnreadableState(
+        f"The row of question {question_id!r:.80} is not what was written, and is not shown. `assent db verify` says "
+        "what differs; `assent db rebuild` makes it anew from the journal."
+    )
 
 
 _evidence = msgspec.json.Decoder(tuple[Evidence, ...]).decode
+_names = msgspec.json.Decoder(tuple[Any, ...]).decode
+_any = msgspec.json.decode
 
 
-def question_from(row: tuple[Any, ...]) -> Question:
-    """The question of a row."""
-    values = dict(zip(Question.__struct_fields__, row, strict=True))
-    for name in ("allowed", "path"):
-        values[name] = tuple(msgspec.json.decode(values[name]))
-    for name in ("prompt", "schema"):
-        if values[name] is not None:
-            values[name] = msgspec.json.decode(values[name])
-    values["evidence"] = _evidence(values["evidence"]) if values["evidence"] is not None else ()
+def _columns(row: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip((*Question.__struct_fields__, "asked_seal", "ended_seal"), row, strict=True))
+
+
+def _question(columns: dict[str, Any]) -> Question:
+    """The question of a row. What cannot be read, of a row that is damaged, is left as it stands there."""
+    values = {name: columns[name] for name in Question.__struct_fields__}
+    for name, read in (("allowed", _names), ("path", _names), ("prompt", _any), ("schema", _any)):
+        with suppress(msgspec.DecodeError, UnicodeError, TypeError):
+            values[name] = values[name] if values[name] is None else read(values[name])
+    with suppress(msgspec.DecodeError, UnicodeError, TypeError):
+        values["evidence"] = _evidence(values["evidence"]) if values["evidence"] is not None else ()
     return Question(**values)
 
 
 def _grant_from(row: tuple[Any, ...]) -> GrantRecord:
     values = dict(zip(GrantRecord.__struct_fields__, row, strict=True))
-    if values["pins"] is not None:
-        values["pins"] = msgspec.json.decode(values["pins"])
+    with suppress(msgspec.DecodeError, UnicodeError, TypeError):  # what is damaged is left as it stands there
+        values["pins"] = values["pins"] if values["pins"] is None else _any(values["pins"])
     return GrantRecord(**values)

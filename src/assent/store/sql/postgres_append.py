@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
-from ..packing import START, payloads
+from ..packing import FIRST, head_of, payloads
 from ..record import Change, SavedContext
 from ..rules import needs_lease
 from .prepared import Prepared, Steps
 from .reading import FEW
 from .schema import READY, blobs, contexts, journal, questions, runs
 from .server import NotAtOnce
-from .writing import linked, question_columns, run_columns
+from .writing import end_seal, linked, question_columns, run_columns
 
 MOST = 4096
 """Of how many runs the end of the chain is remembered."""
@@ -42,7 +42,7 @@ class Heads:
         self._known: dict[str, tuple[int, bytes]] = {}
 
     def keep(self, run: str, seq: int, head: bytes) -> None:
-        """The run has so many facts, and this is the hash of the last."""
+        """The run has so many facts, and this is its head."""
         with self._lock:
             self._known.pop(run, None)
             self._known[run] = (seq, head)
@@ -50,7 +50,7 @@ class Heads:
                 del self._known[next(iter(self._known))]
 
     def of(self, run: str, seq: int) -> bytes | None:
-        """The hash of the last of so many facts; None if it is not known."""
+        """The head of a run of so many facts; None if it is not known."""
         known = self._known.get(run)
         return known[1] if known is not None and known[0] == seq else None
 
@@ -70,8 +70,9 @@ def is_light(change: Change) -> bool:
 
 def append_at_once(change: Change, now: int, heads: Heads) -> Steps[bool]:
     """Write an ordinary change; whether the run may be claimed now. `NotAtOnce` if nothing was written."""
-    head = START if change.seq == 0 else (yield from _head(change, heads))
-    texts, hashes, kept, last = linked(change, head)
+    head = FIRST.packed() if change.seq == 0 else (yield from _head(change, heads))
+    texts, hashes, kept, after = linked(change, head_of(change.record.id, head))
+    last = after.packed()
     if sum(map(len, texts)) + sum(map(len, kept.values())) > WIDEST:
         raise NotAtOnce
     values: dict[str, Any] = {"facts": texts, "hashes": hashes, "before": change.seq, "at": change.record.changed}
@@ -142,7 +143,7 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
     settled = {}
     for end in change.settled:
         if end.id in asked:  # a statement does not see what it has itself inserted
-            asked[end.id] |= {"verdict": end.verdict, "by": end.by, "decided": end.at}
+            asked[end.id] |= {"verdict": end.verdict, "by": end.by, "decided": end.at, "ended_seal": end_seal(end)}
         else:
             settled[end.id] = end
     if asked:
@@ -153,6 +154,7 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
         values["verdicts"] = [end.verdict.encode() for end in settled.values()]
         values["authors"] = [end.by.encode() for end in settled.values()]
         values["decided"] = [end.at for end in settled.values()]
+        values["seals"] = [(end_seal(end) or "").encode() for end in settled.values()]
         parts.append("settled")
     return parts
 
@@ -214,8 +216,9 @@ _PARTS = {
     SELECT run.id, {", ".join(f'q."{name}"' for name in _ASKED)}
     FROM run, json_populate_recordset(NULL::{questions}, :asked::json) AS q""",
     "settled": f"""
-    UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at
-    FROM run, unnest(:ends::text[], :verdicts::text[], :authors::text[], :decided::int8[]) AS s (id, verdict, by, at)
+    UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at, ended_seal = s.seal
+    FROM run, unnest(:ends::text[], :verdicts::text[], :authors::text[], :decided::int8[], :seals::text[])
+        AS s (id, verdict, by, at, seal)
     WHERE {questions}.id = ANY (:ends::text[]) AND {questions}.id = s.id
         AND {questions}.run IS NOT DISTINCT FROM run.id""",
 }

@@ -10,6 +10,7 @@ from psycopg.pq.abc import PGresult
 
 from ...core.digest import holds
 from ...errors import UnreadableState
+from ..packing import head_of
 from ..record import Stored
 from .postgres_append import Heads
 from .prepared import LOADS, Prepared, Steps
@@ -70,18 +71,19 @@ def _stored(result: PGresult, after: int, heads: Heads) -> Steps[Stored]:
     if value(0, _SEQ) is not None:  # the order of its parts is the server's habit, and not its promise
         raise NotAtOnce
     *own, body, kind = (load(value(0, place)) for place, load in enumerate(_LOADS))
-    record, fence, number, head = record_from(tuple(own)), *own[-3:]
+    record, fence, number, stored_head = record_from(tuple(own)), *own[-3:]
     rows = [
         (_number(value(row, _SEQ)), _number(value(row, _AT)), _text(value(row, _FACT)), value(row, _PREV_HASH))
         for row in range(1, result.ntuples)
     ]
     try:
+        head = head_of(record.id, stored_head)
         lines, payloads = lines_from(record, head, rows, after), []
         if have_payloads(lines):
             kept = yield BLOBS, {"run": number}
             payloads = [(kept.get_value(row, 0), kept.get_value(row, 1)) for row in range(kept.ntuples)]
-        stored = stored_from(record, fence, lines, payloads, (body, kind))
+        stored = stored_from(record, fence, head, lines, payloads, (body, kind))
     except UnreadableState as error:  # or its payloads were erased after the statement: a transaction tells
         raise NotAtOnce from error
-    heads.keep(record.id, record.seq, head)
+    heads.keep(record.id, record.seq, stored_head)
     return stored

@@ -11,7 +11,18 @@ from sqlalchemy import bindparam, func, select
 from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...errors import UnreadableState
-from ..packing import START, is_erased, link, needed, unpack
+from ..packing import (
+    START,
+    Head,
+    context_mark,
+    erased_tally,
+    head_of,
+    is_erased,
+    link,
+    needed,
+    tallied,
+    unpack,
+)
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored
 from .schema import blobs, contexts, definitions, journal, runs
 from .statement import Statement, Transaction
@@ -87,15 +98,16 @@ def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Store
     record, number = record_from(row), row[-2]
     rows = transaction.rows(ROWS, run=number, after=min(max(after, 0), record.seq))
     context = transaction.row(CONTEXT, run=number) or (None, None)
-    lines = lines_from(record, row[-1], rows, after)
+    head = head_of(record.id, row[-1])
+    lines = lines_from(record, head, rows, after)
     payloads = transaction.rows(BLOBS, run=number) if have_payloads(lines) else []
-    return stored_from(record, row[-3], lines, payloads, context)
+    return stored_from(record, row[-3], head, lines, payloads, context)
 
 
-def lines_from(record: RunRecord, head: bytes, rows: list[tuple[Any, ...]], after: int) -> list[Row]:
+def lines_from(record: RunRecord, head: Head, rows: list[tuple[Any, ...]], after: int) -> list[Row]:
     """The rows of a run's journal but the first `after`, seen to be what was written."""
     first = min(max(after, 0), record.seq)
-    return chained(record.id, rows, first, record.seq, head, erased=record.erased is not None)
+    return chained(record.id, rows, first, record.seq, head, record.erased)
 
 
 def have_payloads(lines: list[Row]) -> bool:
@@ -104,11 +116,26 @@ def have_payloads(lines: list[Row]) -> bool:
 
 
 def stored_from(
-    record: RunRecord, fence: int, lines: list[Row], payloads: Sequence[tuple[Any, ...]], context: tuple[Any, ...]
+    record: RunRecord,
+    fence: int,
+    head: Head,
+    lines: list[Row],
+    payloads: Sequence[tuple[Any, ...]],
+    context: tuple[Any, ...],
 ) -> Stored:
     """A run, from the rows of its journal, its payloads with their hashes, and its context."""
+    saved = _context(record.id, head, *context)
     facts = [] if record.erased is not None else _facts(record.id, lines, payloads)
-    return Stored(record=record, facts=facts, context=SavedContext(_bytes(context[0]), context[1]), fence=fence)
+    return Stored(record=record, facts=facts, context=saved, fence=fence)
+
+
+def _context(run: str, head: Head, body: Any, kind: Any) -> SavedContext:
+    """The context, if it is the one that was written."""
+    text = isinstance(body, bytes | memoryview | None) and isinstance(kind, str | None)
+    saved = SavedContext(_bytes(body), kind) if text else None
+    if saved is None or context_mark(saved) != head.context:
+        raise UnreadableState(f"The context of run {run!r} is not what was written.")
+    return saved
 
 
 def lines(transaction: Transaction, run_id: str) -> list[Entry]:
@@ -129,16 +156,19 @@ def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
     return None
 
 
-def found(transaction: Transaction, run_id: str) -> tuple[RunRecord, int, bytes]:
-    """A run's record, its number, and the hash of its last row."""
+def found(transaction: Transaction, run_id: str) -> tuple[RunRecord, int, Head]:
+    """A run's record, its number, and its head."""
     row = _found(transaction, run_id)
-    return record_from(row), row[-2], row[-1]
+    return record_from(row), row[-2], head_of(run_id, row[-1])
 
 
 def _found(transaction: Transaction, run_id: str) -> tuple[Any, ...]:
     row = transaction.row(READ, run=run_id) if type(run_id) is str and holds(run_id) else None
     if row is None:
         raise missing(run_id)
+    record = record_from(row)
+    if type(record.seq) is not int or not (record.erased is None or type(record.erased) is int):
+        raise UnreadableState(f"The record of run {run_id!r} is damaged.")
     return row
 
 
@@ -147,22 +177,22 @@ def record_from(row: tuple[Any, ...]) -> RunRecord:
     return RunRecord(**dict(zip(RunRecord.__struct_fields__, row, strict=False)))
 
 
-def checked(transaction: Transaction, record: RunRecord, number: int, head: bytes, after: int) -> list[Row]:
+def checked(transaction: Transaction, record: RunRecord, number: int, head: Head, after: int) -> list[Row]:
     """The rows after the first `after`, if each is what was written; `UnreadableState` names the first that is not."""
     rows = transaction.rows(ROWS, run=number, after=after)
-    return chained(record.id, rows, after, record.seq, head, erased=record.erased is not None)
+    return chained(record.id, rows, after, record.seq, head, record.erased)
 
 
 def chained(
-    run: str, rows: list[tuple[Any, ...]], after: int, last: int, head: bytes | None, *, erased: bool
+    run: str, rows: list[tuple[Any, ...]], after: int, last: int, head: Head | None, erased: int | None
 ) -> list[Row]:
     """Rows as (seq, at, fact, prev_hash), seen to be all there, in their order, and what was written.
 
-    The hash of a row stands in the row after it, and that of the last in the run's own row, `head`; with None
-    it is not known.
+    The hash of a row stands in the row after it, and that of the last in the run's head; with None it is not known.
     """
     made: list[Row] = []
-    before = START if after == 0 else (rows[0][3] if rows else head)
+    end = None if head is None else head.hash
+    before = START if after == 0 else (rows[0][3] if rows else end)
     if rows and rows[0][3] != before:
         raise UnreadableState(f"Fact {after + 1} of run {run!r} is damaged: nothing can have come before it.")
     for place, (seq, at, fact, _) in enumerate(rows):
@@ -171,9 +201,9 @@ def chained(
             raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
         if seq > last:
             raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
-        text = _text(run, seq, fact)
-        after_it = rows[place + 1][3] if place + 1 < len(rows) else head
-        if not (erased and is_erased(text)):
+        text = _text(run, seq, at, fact)
+        after_it = rows[place + 1][3] if place + 1 < len(rows) else end
+        if erased is None or not is_erased(text):
             before = link(before or START, run, seq, text)
             if after_it is not None and before != after_it:
                 raise UnreadableState(_broken(run, rows, place, last))
@@ -182,7 +212,27 @@ def chained(
         made.append(Row(seq, at, text, before or START))
     if after + len(rows) != last:
         raise UnreadableState(f"Fact {after + len(rows) + 1} of run {run!r} is missing.")
+    if head is not None and after == 0:
+        _see_that_it_tallies(run, made, head, erased)
     return made
+
+
+def tally_of(rows: Sequence[Row], erased: int | None) -> bytes:
+    """The tally of all rows of a run; of an erased one with what is left of them, and when it was erased."""
+    tally = START
+    for row in rows:
+        tally = tallied(tally, row.hash, row.seq, row.at, b"" if erased is None else row.text)
+    return tally if erased is None else erased_tally(tally, erased)
+
+
+def _see_that_it_tallies(run: str, rows: list[Row], head: Head, erased: int | None) -> None:
+    if tally_of(rows, erased) == head.tally:
+        return
+    if erased is None:
+        raise UnreadableState(f"The times of the facts of run {run!r} are not what was written.")
+    if tally_of(rows, None) == head.tally:
+        raise UnreadableState(f"Run {run!r} is marked as erased, and was not erased.")
+    raise UnreadableState(f"What is left of erased run {run!r} is not what erasing left, or its time is not.")
 
 
 def _broken(run: str, rows: list[tuple[Any, ...]], place: int, last: int) -> str:
@@ -196,9 +246,11 @@ def _broken(run: str, rows: list[tuple[Any, ...]], place: int, last: int) -> str
     return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in the run's record."
 
 
-def _text(run: str, seq: int, fact: Any) -> bytes:
+def _text(run: str, seq: int, at: Any, fact: Any) -> bytes:
     if type(fact) is not str:
         raise UnreadableState(f"Fact {seq} of run {run!r} is damaged: it is not text.")
+    if type(at) is not int:
+        raise UnreadableState(f"Fact {seq} of run {run!r} is damaged: its time is not a number.")
     return fact.encode("utf-8", "surrogateescape")
 
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TEXT
 
-VERSION = 1
+VERSION = 2
 """The number of the newest migration; a database of a higher one is of a newer Assent."""
 VERSION_TABLE = "assent_version"
 READY = "assent_ready"
@@ -138,6 +138,8 @@ questions = Table(
     Column("by", Text),
     Column("decided", _Big),
     Column("evidence", Text),
+    Column("asked_seal", Text),
+    Column("ended_seal", Text),
 )
 _open = questions.c.verdict.is_(None)
 _settled = questions.c.verdict.is_not(None)

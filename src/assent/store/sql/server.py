@@ -23,7 +23,7 @@ from .flight import Flight
 from .pool import Link, Pool
 from .prepared import Prepared, Steps, answer, answering
 from .reading import FEW
-from .schema import VERSION, VERSION_TABLE
+from .schema import VERSION, VERSION_TABLE, metadata
 from .statement import POSTGRES, Transaction
 
 R = TypeVar("R")
@@ -267,6 +267,16 @@ class Server:
             raise self.failure(cause) from error
         finally:
             engine.dispose()
+
+    def vacuum(self) -> None:
+        """Write the tables anew, one after the other."""
+        try:
+            self._prepare()
+            with self.connect() as connection:
+                for table in metadata.tables:
+                    connection.execute(f"VACUUM (FULL) {table}".encode())
+        except (psycopg.Error, Unusable) as error:
+            raise self.failure(error) from error
 
     # -- on an event loop --------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from ...core.digest import holds
-from ...errors import UnreadableState, UsageError
+from ...errors import StoreFailed, UnreadableState, UsageError
 from ..record import (
     Change,
     Entry,
@@ -25,9 +25,10 @@ from ..store import Store
 from .bell import Bell
 from .keeping import erase, next_number, purge, rebuild
 from .leasing import claim, release, renew, take
-from .listing import find_question, list_grants, list_questions, list_runs
+from .listing import find_question, list_grants, list_questions, list_runs, questions_of
 from .reading import definition, lines, newest, read
 from .statement import Transaction
+from .strays import strays
 from .writing import append, missing
 
 R = TypeVar("R")
@@ -38,6 +39,8 @@ Work = Callable[[Transaction], R]
 class SQLStore(Store):
     """What the stores in SQL databases share."""
 
+    keeps_dead_rows: ClassVar[bool] = False
+    """True if the database keeps what was erased or deleted until `vacuum`."""
     _bell: Bell
     _known: set[str]
     """The definitions that are stored, as far as this store knows."""
@@ -59,6 +62,10 @@ class SQLStore(Store):
     @abstractmethod
     async def upgrade(self) -> None:
         """Make the tables, or bring them to what this Assent needs."""
+
+    @abstractmethod
+    async def vacuum(self) -> None:
+        """Write the database anew, without what was erased, changed or deleted."""
 
     def _tell(self, transaction: Transaction) -> None:
         """Let other processes know, when the transaction is written, that a run may be claimed."""
@@ -138,6 +145,9 @@ class SQLStore(Store):
         """A question, open or not."""
         return await self._read(lambda transaction: find_question(transaction, question_id))
 
+    async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
+        return await self._read(lambda transaction: questions_of(transaction, run_id))
+
     async def runs(
         self,
         *,
@@ -169,6 +179,10 @@ class SQLStore(Store):
         """The grants that are not revoked, the oldest first; with `revoked` all of them."""
         start = page_start(limit, after)
         return await self._read(lambda transaction: list_grants(transaction, run, agent, tool, revoked, limit, start))
+
+    async def strays(self) -> list[str]:
+        """Return what is wrong with rows that belong to no run, and with the tools that are kept, a sentence each."""
+        return await self._read(strays, snapshot=True)
 
     # -- leases ------------------------------------------------------------------------------------
 
@@ -228,8 +242,11 @@ class SQLStore(Store):
         if isinstance(statuses, str):
             raise UsageError(f"statuses are a list of statuses, got {statuses!r}.")
         until, count = await self._read(lambda transaction: self._before(unchanged_for)), 0
-        while some := await self._write(lambda transaction: purge(transaction, statuses, until)):
-            count += some
+        try:
+            while some := await self._write(lambda transaction: purge(transaction, statuses, until)):
+                count += some
+        except StoreFailed as error:
+            raise _partly(error, f"{count} runs were deleted before that", count) from error
         return count
 
     async def rebuild(self) -> int:
@@ -239,12 +256,16 @@ class SQLStore(Store):
         """
         count, damaged = 0, []
         number: int | None = -1
-        while number is not None and (number := await self._next(number)) is not None:
-            count += 1
-            try:
-                await self._rebuild(number)
-            except UnreadableState as error:
-                damaged.append(str(error))
+        try:
+            while number is not None and (number := await self._next(number)) is not None:
+                try:
+                    await self._rebuild(number)
+                except UnreadableState as error:
+                    damaged.append(str(error))
+                count += 1
+        except StoreFailed as error:
+            done = count - len(damaged)
+            raise _partly(error, f"The records of {done} runs were made anew before that", done) from error
         if damaged:
             more = f" There are {len(damaged) - 1} more." if len(damaged) > 1 else ""
             raise UnreadableState(f"{count - len(damaged)} of {count} runs were made anew. {damaged[0]}{more}")
@@ -255,3 +276,12 @@ class SQLStore(Store):
 
     async def _rebuild(self, number: int) -> None:
         await self._write(lambda transaction: rebuild(transaction, number, self._now()))
+
+
+def _partly(error: StoreFailed, done: str, count: int) -> StoreFailed:
+    """The failure of something that is done run by run; says what was done before."""
+    if not count:
+        return error
+    failed = StoreFailed(f"{error} {done}. Call it again for the others.")
+    failed.unknown = True
+    return failed

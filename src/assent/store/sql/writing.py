@@ -10,10 +10,11 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
 from ...errors import Overtaken, RunNotFound, StoreFailed
-from ..packing import START, link, pack
-from ..record import Change, GrantRecord, Question, RunRecord, SavedContext
+from ..packing import FIRST, Head, context_mark, head_of, link, pack, tallied
+from ..record import Change, GrantRecord, Question, RunRecord, SavedContext, Settled
 from ..rules import RunRow, check_append, is_driven
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
+from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
 
 _json = msgspec.json.Encoder().encode
@@ -49,12 +50,18 @@ ASK = Statement(
 SETTLE = Statement(
     update(questions)
     .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
-    .values(verdict=bindparam("verdict"), by=bindparam("by"), decided=bindparam("decided"))
+    .values(
+        verdict=bindparam("verdict"), by=bindparam("by"), decided=bindparam("decided"), ended_seal=bindparam("seal")
+    )
 )
 WITNESS = Statement(
     update(questions)
     .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
     .values(evidence=bindparam("evidence"))
+)
+QUESTIONS_OF = Statement(select(questions).where(questions.c.run == bindparam("of_run")))
+RESEAL = Statement(
+    update(questions).where(questions.c.id == bindparam("question")).values(asked_seal=bindparam("seal"))
 )
 GRANT = Statement(insert(grants))
 USE = Statement(
@@ -112,7 +119,7 @@ def append(transaction: Transaction, change: Change, now: int, known: set[str]) 
 
 def _begin(transaction: Transaction, change: Change, now: int) -> bool:
     record, lease = change.record, change.lease
-    rows, kept, head = rows_of(change, START)
+    rows, kept, head = rows_of(change, FIRST)
     held = lease is not None and not change.release
     found = transaction.row(
         BEGIN,
@@ -123,7 +130,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
         failures=0,
         error=None,
         erased=None,
-        head=head,
+        head=head.packed(),
     )
     if found is None:
         check_append(locked(transaction, record.id).row, change, now)  # it is there, so this raises
@@ -136,12 +143,12 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     record = change.record
     run = locked(transaction, record.id)
     check_append(run.row, change, now)
-    rows, kept, head = rows_of(change, run.head)
+    rows, kept, head = rows_of(change, head_of(record.id, run.head))
     values: dict[str, Any] = {
         "seq": record.seq,
         "wake": record.wake,
         "waiting": record.waiting,
-        "head": head,
+        "head": head.packed(),
     }
     more: dict[str, Any] = {"changed": record.changed} if change.facts else {}
     if record.status != run.status:
@@ -171,8 +178,8 @@ def missing(run_id: object) -> RunNotFound:
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
 
 
-def rows_of(change: Change, head: bytes) -> tuple[list[dict[str, Any]], dict[str, bytes], bytes]:
-    """The rows of the facts but for the run's number, the payloads kept apart, and the hash of the last row."""
+def rows_of(change: Change, head: Head) -> tuple[list[dict[str, Any]], dict[str, bytes], Head]:
+    """The rows of the facts but for the run's number, the payloads kept apart, and the head after them."""
     texts, hashes, kept, last = linked(change, head)
     at = change.record.changed
     rows: list[dict[str, Any]] = [
@@ -182,19 +189,23 @@ def rows_of(change: Change, head: bytes) -> tuple[list[dict[str, Any]], dict[str
     return rows, kept, last
 
 
-def linked(change: Change, head: bytes) -> tuple[list[bytes], list[bytes], dict[str, bytes], bytes]:
-    """The texts of the facts, the hashes of the rows before them, the payloads kept apart, and the last row's hash."""
+def linked(change: Change, head: Head) -> tuple[list[bytes], list[bytes], dict[str, bytes], Head]:
+    """The texts of the facts, the hashes of the rows before them, the payloads kept apart, and the head after them."""
     texts: list[bytes] = []
     hashes: list[bytes] = []
     kept: dict[str, bytes] = {}
+    hash, tally, context = head
     for seq, fact in enumerate(change.facts, change.seq + 1):
         text, large = pack(fact)
         texts.append(text)
-        hashes.append(head)
+        hashes.append(hash)
         if large:
             kept |= large
-        head = link(head, change.record.id, seq, text)
-    return texts, hashes, kept, head
+        hash = link(hash, change.record.id, seq, text)
+        tally = tallied(tally, hash, seq, change.record.changed)
+    if change.context is not None:
+        context = context_mark(change.context)
+    return texts, hashes, kept, Head(hash, tally, context)
 
 
 def _write(
@@ -227,17 +238,44 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
         if not transaction.do(ASK, **question_columns(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
     for settled in change.settled:
-        transaction.do(
-            SETTLE, question=settled.id, of_run=number, verdict=settled.verdict, by=settled.by, decided=settled.at
-        )
-    for id, evidence in change.evidence.items():
-        transaction.do(WITNESS, question=id, of_run=number, evidence=text_of(evidence))
+        transaction.do(SETTLE, question=settled.id, of_run=number, **_end(settled), seal=end_seal(settled))
+    if change.evidence:
+        sound = sealed_questions(transaction, number, change.record.id)
+        for id, evidence in change.evidence.items():
+            transaction.do(WITNESS, question=id, of_run=number, evidence=text_of(evidence))
+        seal_again(transaction, number, change.record.id, sound)
     if change.granted:
         transaction.many(GRANT, [_grant(number, grant) for grant in change.granted])
     for id, used in change.used.items():
         transaction.do(USE, of_run=number, grant=id, used=used)
     for taken in change.revoked:
         transaction.do(REVOKE, of_run=number, grant=taken.id, revoked=taken.at, revoked_by=taken.by)
+
+
+def sealed_questions(transaction: Transaction, number: int, run: str) -> set[str]:
+    """The questions of a run whose rows are as they were written."""
+    return {row["id"] for row in _questions_of(transaction, number, run) if is_sealed(row)}
+
+
+def seal_again(transaction: Transaction, number: int, run: str, ids: set[str]) -> None:
+    """Seal these questions as they are now. One that was damaged before is not among them, and stays so."""
+    for row in _questions_of(transaction, number, run):
+        if row["id"] in ids:
+            transaction.do(RESEAL, question=row["id"], seal=asked_seal(row))
+
+
+def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[str, Any]]:
+    rows = transaction.rows(QUESTIONS_OF, of_run=number)
+    return [dict(zip(questions.c.keys(), row, strict=True), run=run) for row in rows]
+
+
+def _end(settled: Settled) -> dict[str, Any]:
+    return {"verdict": settled.verdict, "by": settled.by, "decided": settled.at}
+
+
+def end_seal(settled: Settled) -> str | None:
+    """Seal how a question ends."""
+    return ended_seal({"id": settled.id, **_end(settled)})
 
 
 def run_columns(record: RunRecord) -> dict[str, Any]:
@@ -258,14 +296,13 @@ def run_columns(record: RunRecord) -> dict[str, Any]:
 def question_columns(number: int, question: Question) -> dict[str, Any]:
     """A question's row."""
     values = msgspec.structs.asdict(question)
-    values["run"] = number
     for name in ("allowed", "path"):
         values[name] = text_of(values[name])
     for name in ("prompt", "schema"):
         if values[name] is not None:
             values[name] = text_of(values[name])
     values["evidence"] = text_of(question.evidence) if question.evidence else None
-    return values
+    return {**values, "run": number, "asked_seal": asked_seal(values), "ended_seal": ended_seal(values)}
 
 
 def _grant(number: int, grant: GrantRecord) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...approval.decision import Approve, Decision, Edit, Reject, Respond
 from ...approval.terms import GrantTerms
 from ...core import facts as f
@@ -21,9 +23,11 @@ from ...errors import (
     QuestionNotFound,
     RunFinished,
     RunNotFound,
+    StoreFailed,
+    UnreadableState,
     UsageError,
 )
-from ...store.record import Question
+from ...store.record import Change, Question
 from ...store.store import Store
 from ..clock import FakeClock
 from .draft import SEND, SHRED, Draft, begun, ended, json, written
@@ -306,6 +310,50 @@ async def leaves_erased_runs_alone(store: Store, clock: FakeClock) -> None:
     same(await store.lines(draft.id), lines, "Nothing is added to a run that was erased.")
 
 
+async def decides_on_what_is_asked(store: Store, clock: FakeClock) -> None:
+    """Nothing is decided on a record that says something else than the journal."""
+    (question,) = await written(store)
+    before, shows = await store.read(question.run), store.question
+    for name, value in (("arguments", "{}"), ("reason", "It is harmless."), ("tool", "shred"), ("until", 5)):
+        sentence = f"A question that is shown with another {name} than the journal's is not decided on."
+
+        async def question_as_changed(id: str, name: str = name, value: Any = value) -> Question:
+            return replace(await shows(id), **{name: value})
+
+        setattr(store, "question", question_as_changed)  # noqa: B010
+        try:
+            await raises(UnreadableState, _decide(store, question, Approve()), sentence)
+        finally:
+            delattr(store, "question")
+        same(await store.read(question.run), before, "A decision that is refused is not recorded.")
+    await _decide(store, question, Approve())
+
+
+async def reads_nothing_after_deciding(store: Store, clock: FakeClock) -> None:
+    """A store that goes away when a decision is written does not say that it was not."""
+    (question,) = await written(store)
+    append = store.append
+
+    async def gone(*given: Any, **more: Any) -> Any:
+        raise StoreFailed("It went away after the decision was written. Nothing was written.")
+
+    async def append_and_go(change: Change) -> None:
+        await append(change)
+        for name in ("read", "question", "questions", "lines", "definition"):
+            setattr(store, name, gone)
+
+    setattr(store, "append", append_and_go)  # noqa: B010
+    try:
+        settled = await _decide(store, question, Approve())
+    except StoreFailed as error:
+        raise AssertionError(f"A decision reads nothing after it was written. It raised {error!r:.300}.") from error
+    finally:
+        for name in ("append", "read", "question", "questions", "lines", "definition"):
+            vars(store).pop(name, None)
+    same(await store.question(question.id), settled, "Deciding gives the question that whoever reads it gets.")
+    same(await _decide(store, question, Approve(), "bob"), settled, "Deciding the same again gives the first decision.")
+
+
 CHECKS = (
     records_decisions,
     checks_decisions,
@@ -318,4 +366,6 @@ CHECKS = (
     stops_and_goes_on,
     keeps_evidence,
     leaves_erased_runs_alone,
+    decides_on_what_is_asked,
+    reads_nothing_after_deciding,
 )

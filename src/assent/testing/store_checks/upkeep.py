@@ -169,6 +169,30 @@ async def rebuilds_no_lease(store: Store, clock: FakeClock) -> None:
     await raises(LeaseLost, store.append(change), "After rebuilding, whoever lost a run writes nothing to it.")
 
 
+async def verifies(store: Store, clock: FakeClock) -> None:
+    """What is kept of a run fits its journal, whatever was done in it."""
+    (question,) = await written(store, until=500_000, prompt=json({"a": [1]}), due=9)
+    clock.advance(3)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest, grant={"max_uses": 3})
+    given = only((await store.grants(run=question.run)).items, "A decision with a grant makes one, and it is kept.")
+    draft = await Draft.read(store, question.run)
+    draft.add(f.Started(question.call), f.Finished(question.call, json("sent")))
+    (call,) = draft.propose(SEND)
+    draft.add(f.Approved(call, f"grant:{given.id}", at=draft.now), f.Started(call))
+    draft.ask(call, kind="doubt")
+    await draft.write(store, context=SavedContext(b"{}", "dict"))
+    await store.witness(draft.id, [f.Witnessed(call, 1, json({"sent": 1.0}), at=9)])
+    clock.advance(3)
+    await store.revoke(given.id, by="eve", run=draft.id)
+    sentence = "What is kept of a run fits its journal."
+    same(await store.verify(draft.id), [], sentence)
+    draft = await Draft.read(store, draft.id)
+    await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
+    same(await store.verify(draft.id), [], sentence)
+    await store.erase(draft.id)
+    same(await store.verify(draft.id), [], "What is kept of an erased run fits what is left of its journal.")
+
+
 async def closes(store: Store, clock: FakeClock) -> None:
     """Closing twice is once."""
     await begun(store)
@@ -228,6 +252,7 @@ CHECKS = (
     purges,
     rebuilds,
     rebuilds_no_lease,
+    verifies,
     closes,
     works_in_threads,
 )

@@ -1,0 +1,203 @@
+"""Comparing the records of a run with its journal: which of them say something else, and in what.
+
+Nothing here reads a store: what is compared is given. The rows of the journal have been checked by whoever read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..approval.frozen import FrozenTool
+from ..core.digest import canonical
+from ..core.rules import VERDICTS
+from ..core.run import ENDED, UNDER_WAY
+from ..errors import UnreadableState
+from .projection import anew, note
+from .record import Entry, GrantRecord, Question, RunRecord, SavedContext, Stored
+
+DERIVED = ("agent", "status", "thread", "seq", "began", "changed", "waiting")
+"""What the journal says of a run's own record, besides `wake`."""
+ENDS = ("verdict", "by", "decided")
+EMPTIED: dict[type[Struct], dict[str, Any]] = {
+    Question: {"arguments": "", "reason": "", "prompt": None, "schema": None, "evidence": ()},
+    GrantRecord: {"message": None, "pins": None},
+}
+"""What erasing leaves in place of what was said."""
+
+_encode, _decode = msgspec.json.encode, msgspec.json.decode
+
+
+def unlike(one: Struct, other: Struct | Mapping[str, Any], names: Iterable[str] | None = None) -> list[str]:
+    """Return the names of the fields in which a record differs from another, or from these values."""
+    values = other if isinstance(other, Mapping) else {name: getattr(other, name) for name in other.__struct_fields__}
+    chosen = values if names is None else names
+    return [name for name in chosen if not _same(getattr(one, name), values[name])]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is int and type(other) is int and one == other) or _text(one) == _text(other)
+
+
+def _text(value: Any) -> bytes | None:
+    """A value as its column has it; None if no column can."""
+    if type(value) is str:
+        value = value.replace("\0", "\ufffd")  # Postgres has this one instead
+    try:
+        return canonical(_decode(_encode(value)))
+    except (TypeError, ValueError, RecursionError, msgspec.DecodeError):
+        return None
+
+
+def see_that_it_was_asked(shown: Question, asked: Question) -> None:
+    """Raise `UnreadableState` if what was shown is not what the journal says is asked.
+
+    What is shown may be a moment older: since then late results may have come, and the question may have ended.
+    """
+    names = [name for name in Question.__struct_fields__ if name not in (*ENDS, "evidence")]
+    differs = unlike(shown, asked, names)
+    if not _same(shown.evidence, asked.evidence[: len(shown.evidence)]):
+        differs.append("evidence")
+    if shown.verdict is not None and asked.verdict is None:
+        differs.append("verdict")
+    if differs:
+        raise UnreadableState(
+            f"What is shown of question {shown.id!r} is not what is asked: {_list(differs)}. Nothing was recorded. "
+            "`assent db rebuild` makes what is shown anew from the journal; then look at it again."
+        )
+
+
+def kept_tool(fingerprint: str, text: bytes) -> FrozenTool:
+    """Read the tool that was kept by this fingerprint, or by its beginning; `UnreadableState` if it is another."""
+    tool = FrozenTool.read(text)
+    if not tool.fingerprint.startswith(fingerprint):
+        raise UnreadableState(f"The definition of tool {tool.name!r} that is kept as {fingerprint} has changed.")
+    return tool
+
+
+def records_of(run_id: str, stored: Stored, at: int) -> tuple[RunRecord, dict[str, Question], dict[str, GrantRecord]]:
+    """Make the records of a run anew from its facts; the last of them was written at this time."""
+    change = anew(run_id, stored.facts, at)
+    questions = {question.id: question for question in change.asked}
+    grants = {(run_id, grant.id): grant for grant in change.granted}
+    note(questions, grants, change)
+    return change.record, questions, {id: grant for (_, id), grant in grants.items()}
+
+
+def differences(stored: Stored, lines: list[Entry], questions: list[Question], grants: list[GrantRecord]) -> list[str]:
+    """Return what differs between a run's journal and its records, a sentence each."""
+    run = stored.record.id
+    if stored.record.erased is not None:
+        return _erased(stored, lines, questions, grants)
+    try:
+        record, asked, granted = records_of(run, stored, lines[-1].at)
+    except UnreadableState as error:
+        return [str(error)]
+    own = unlike(stored.record, record, DERIVED) + ([] if _wakes(stored.record, record) else ["wake"])
+    said = [f"The record of run {run!r} differs from its journal: {_list(own)}."] if own else []
+    return [*said, *_compared("Question", run, questions, asked), *_compared("Grant", run, grants, granted)]
+
+
+def _wakes(record: RunRecord, derived: RunRecord) -> bool:
+    """Return True if `wake` may be what it is. Who gives a run back may also choose another time for it, or none."""
+    if derived.status not in UNDER_WAY:
+        return record.wake is None
+    return derived.wake is None or record.wake is not None or record.failures > 0
+
+
+def _compared(
+    what: str, run: str, found: Iterable[Question | GrantRecord], expected: Mapping[str, Question | GrantRecord]
+) -> list[str]:
+    said, left = [], dict(expected)
+    for each in found:
+        known = left.pop(each.id, None)
+        differs = ["it is in no fact"] if known is None else unlike(each, known)
+        if differs:
+            said.append(f"{what} {each.id!r} of run {run!r} differs from the journal: {_list(differs)}.")
+    return [*said, *(f"{what} {id!r} of run {run!r} is in the journal, and has no record." for id in left)]
+
+
+# -- erased runs -------------------------------------------------------------------------------------
+
+
+def _erased(stored: Stored, lines: list[Entry], questions: list[Question], grants: list[GrantRecord]) -> list[str]:
+    try:
+        return [*_erased_record(stored, lines), *_erased_parts(stored.record.id, lines, questions, grants)]
+    except (AttributeError, KeyError, TypeError):  # a line that no erasing left
+        return [f"What is left of erased run {stored.record.id!r} cannot be read."]
+
+
+def _erased_record(stored: Stored, lines: list[Entry]) -> list[str]:
+    """Compare an erased run's own record with what erasing leaves in the journal."""
+    record, first = stored.record, lines[0].fact
+    known = {"agent": first.get("agent"), "began": first.get("at", 0), "changed": lines[-1].at, "waiting": 0}
+    differs = unlike(record, known | {"seq": len(lines), "wake": None})
+    closed = any(line.fact.get("fact") == "closed" and not line.fact.get("path") for line in lines)
+    if record.status not in ENDED or (record.status == "closed") != closed:
+        differs.append("status")
+    if stored.context != SavedContext():
+        differs.append("context")
+    said = [f"The record of erased run {record.id!r} differs from its journal: {_list(differs)}."] if differs else []
+    kept = [line.seq for line in lines if line.fact.get("erased") is not True]
+    return said + [f"Fact {seq} of erased run {record.id!r} is not erased." for seq in kept]
+
+
+def _erased_parts(run: str, lines: list[Entry], questions: list[Question], grants: list[GrantRecord]) -> list[str]:
+    """Compare an erased run's questions and grants with what erasing leaves in the journal."""
+    facts = [line.fact for line in lines]
+    began = facts[0].get("at", 0)
+    asked = {fact["id"]: _left_of_question(facts, fact, began) for fact in facts if fact["fact"] == "asked"}
+    granted = {fact["id"]: _left_of_grant(facts, fact, began) for fact in facts if fact["fact"] == "granted"}
+    return [*_left("Question", run, questions, asked), *_left("Grant", run, grants, granted)]
+
+
+def _left(
+    what: str, run: str, found: Iterable[Question | GrantRecord], expected: dict[str, dict[str, Any]]
+) -> list[str]:
+    said, left = [], dict(expected)
+    for each in found:
+        known = left.pop(each.id, None)
+        approved = known is not None and known.pop("approved", False)
+        differs = ["it is in no fact"] if known is None else unlike(each, known | EMPTIED[type(each)])
+        if approved and isinstance(each, Question) and each.verdict not in ("approve", "edit"):
+            differs.append("verdict")
+        if differs:
+            said.append(f"{what} {each.id!r} of erased run {run!r} differs from the journal: {_list(differs)}.")
+    return [*said, *(f"{what} {id!r} of erased run {run!r} is in the journal, and has no record." for id in left)]
+
+
+def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began: int) -> dict[str, Any]:
+    """What is known of a question after its run was erased: that it was asked, and who ended it how."""
+    known: dict[str, Any] = {"call": asked["call"], "digest": asked["digest"], "kind": asked.get("kind", "approval")}
+    known |= {"path": asked.get("path", []), "at": began + asked.get("at", 0)}
+    if "replaces" in asked:
+        known["replaces"] = asked["replaces"]
+    for fact in facts:
+        if fact.get("asked") == asked["id"]:
+            known |= {"by": fact["by"], "decided": began + fact.get("at", 0)}
+            # Whether an approval changed the arguments is erased with them.
+            known |= {"approved": True} if fact["fact"] == "approved" else {"verdict": _VERDICTS[fact["fact"]]}
+        elif fact["fact"] == "asked" and fact.get("replaces") == asked["id"]:
+            known.pop("approved", None)
+            known |= {"verdict": "replaced", "by": "runtime", "decided": began + fact.get("at", 0)}
+    return known
+
+
+def _left_of_grant(facts: list[dict[str, Any]], granted: dict[str, Any], began: int) -> dict[str, Any]:
+    known: dict[str, Any] = {name: granted.get(name) for name in ("agent", "tool", "verdict", "by")}
+    known |= {"at": began + granted.get("at", 0), "revoked": None, "revoked_by": None}
+    known["used"] = sum(fact.get("by") == f"grant:{granted['id']}" for fact in facts)
+    for fact in facts:
+        if fact["fact"] == "revoked" and fact.get("grant") == granted["id"]:
+            known |= {"revoked": began + fact.get("at", 0), "revoked_by": fact["by"]}
+    return known
+
+
+_VERDICTS = {kind.__struct_config__.tag: verdict for kind, verdict in VERDICTS.items()}
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,50 @@
+"""Rows that belong to no run, and tools that are not kept as they were: what no run's own check comes by."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from ...errors import UnreadableState
+from ..comparing import kept_tool
+from .schema import blobs, contexts, definitions, grants, journal, questions, runs
+from .statement import Statement, Transaction
+
+_OWNED = {
+    "a journal": journal,
+    "payloads": blobs,
+    "a context": contexts,
+    "questions": questions,
+    "grants": grants,
+}
+_LOST = {
+    what: Statement(
+        select(table.c.run)
+        .distinct()
+        .where(~select(runs.c.id).where(runs.c.id == table.c.run).exists())
+        .order_by(table.c.run)
+    )
+    for what, table in _OWNED.items()
+}
+TOOLS = Statement(select(definitions.c.fingerprint, definitions.c.body).order_by(definitions.c.fingerprint))
+
+
+def strays(transaction: Transaction) -> list[str]:
+    """Return what is wrong with the rows that belong to no run, a sentence each."""
+    lost = [
+        f"There is {what} of run number {number}, and no record of that run."
+        if what.startswith("a ")
+        else f"There are {what} of run number {number}, and no record of that run."
+        for what, statement in _LOST.items()
+        for (number,) in transaction.rows(statement)
+    ]
+    return lost + _changed_tools(transaction)
+
+
+def _changed_tools(transaction: Transaction) -> list[str]:
+    said = []
+    for fingerprint, body in transaction.rows(TOOLS):
+        try:
+            kept_tool(fingerprint, bytes(body))
+        except (UnreadableState, TypeError) as error:
+            said.append(f"The definition that is kept as {fingerprint!r} is not what was written: {error}")
+    return said

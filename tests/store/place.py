@@ -1,0 +1,52 @@
+"""A place for a store in each kind of database, and a way to it behind the store's back."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.pool import NullPool
+
+from assent.store import PostgresStore, SQLiteStore, Store
+from assent.store.sql.schema import metadata
+from assent.testing import FakeClock
+from tests.store.postgres import Server
+
+Rows = list[tuple[Any, ...]]
+
+
+class Place:
+    """Where a store keeps its runs, and a way to it behind the store's back."""
+
+    def __init__(self, make: Callable[..., Store], engine: Engine) -> None:
+        self._make, self.engine = make, engine
+        self.clock = FakeClock()
+
+    @asynccontextmanager
+    async def store(self, **options: Any) -> AsyncIterator[Any]:
+        async with self._make(clock=self.clock, **options) as store:
+            yield store
+
+    def execute(self, statement: str, **values: Any) -> Rows:
+        with self.engine.begin() as connection:
+            found = connection.execute(text(statement), values)
+            return [tuple(row) for row in found] if found.returns_rows else []
+
+    def tables(self) -> dict[str, Rows]:
+        return {
+            table.name: sorted(self.execute(f"SELECT * FROM {table.name}"), key=str) for table in metadata.sorted_tables
+        }
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A place in each kind of database."""
+    if request.param == "sqlite":
+        path = tmp_path / "runs.db"
+        return Place(lambda **more: SQLiteStore(path, **more), create_engine(f"sqlite:///{path}", poolclass=NullPool))
+    server: Server = request.getfixturevalue("postgres")
+    url = server.database()
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+    return Place(lambda **more: PostgresStore(url, upgrade=True, **more), engine)
