@@ -22,9 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from assent import Agent, Runner, ToolContext, function_tool
-from assent.core.digest import digest
-from assent.errors import InvalidArguments, InvalidDecision
+from assent import Agent, RunConfig, Runner, ToolContext, function_tool
+from assent.approval import gate, question
+from assent.core.digest import digest, parse_object
+from assent.errors import InvalidArguments, InvalidDecision, InvalidDefinition
 from assent.testing import ScriptedModel, call
 
 from .support import refused, reloaded, scripted, told
@@ -250,3 +251,69 @@ async def test_an_answer_to_a_question_of_an_earlier_assent_still_counts() -> No
     state.respond(state.get_interruptions()[0], {"price": 5})
     assert (await Runner.run(agent, state)).final_output == "done"
     assert got == [Line(price=5)]
+
+
+# -- the size of arguments -------------------------------------------------------------------------
+
+HUGE = '{"x": "' + "y" * 11_000_000 + '"}'
+
+
+async def test_arguments_that_are_too_large_are_not_read_and_the_model_is_told() -> None:
+    tool, got = tool_of(str)
+    result = await Runner.run(scripted(call("act", HUGE), "done", tools=[tool]), "go")
+    assert got == []
+    assert told(result) == [
+        "The call did not run: the arguments are 11000009 bytes long, and at most 10000000 are read."
+    ]
+
+
+async def test_a_person_is_not_shown_what_nobody_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, got = tool_of(str, rule=True)
+    agent = scripted(call("act", HUGE), "done", tools=[tool])
+    read: list[int] = []
+
+    def parsed(text: str) -> Any:
+        read.append(len(text))
+        return parse_object(text)
+
+    monkeypatch.setattr(gate, "parse_object", parsed)
+    monkeypatch.setattr(question, "parse_object", parsed)
+    result = await Runner.run(agent, "go")
+    state = await reloaded(agent, result.to_state())
+    [item] = state.get_interruptions()
+    assert len(item.arguments) < 2000 and "11000009 characters" in item.arguments
+    assert item.reason == (
+        "This call cannot run as it is: the arguments are 11000009 bytes long, and at most 10000000 are read"
+    )
+    assert item.allowed == ("edit", "reject", "respond")
+    refused(lambda: state.edit(item, {"x": "y" * 11_000_000}), InvalidArguments, state)
+    state.edit(item, {"x": "short"})
+    await Runner.run(agent, state)
+    assert got == ["short"] and max(read, default=0) < 1000
+
+
+async def test_a_run_may_take_more_or_less() -> None:
+    tool, got = tool_of(str, rule=True)
+    agent = scripted(call("act", {"x": "y" * 100}), "done", tools=[tool])
+    result = await Runner.run(agent, "go", run_config=RunConfig(max_argument_bytes=50))
+    state = await reloaded(agent, result.to_state())
+    [item] = state.get_interruptions()
+    assert "at most 50 are read" in item.reason
+    refused(lambda: state.edit(item, {"x": "y" * 100}), InvalidArguments, state)
+    state.reject(item)
+    tool, got = tool_of(str)
+    agent = scripted(call("act", HUGE), "done", tools=[tool])
+    await Runner.run(agent, "go", run_config=RunConfig(max_argument_bytes=20_000_000))
+    assert len(got[0]) == 11_000_000
+
+
+@pytest.mark.parametrize("limit", [0, 1, -5, 1.5, True, None, "10 MB"])
+def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
+    with pytest.raises(InvalidDefinition, match="max_argument_bytes"):
+        RunConfig(max_argument_bytes=limit)
+
+
+def test_text_is_measured_as_bytes() -> None:
+    tool, _ = tool_of(str)
+    assert gate.read_arguments(tool, '{"x":"éé"}', 12).problem is None
+    assert "12 bytes long" in str(gate.read_arguments(tool, '{"x":"éé"}', 11).problem)

@@ -12,6 +12,10 @@ from ..core.run import CallState, Run
 from ..core.transcript import unmarked
 from ..item import Evidence, ToolApprovalItem
 
+LONG = 1_000_000
+"""Characters of arguments that cannot run, above which a person is shown the beginning alone."""
+AS_IT_IS = "This call cannot run as it is: "
+"""How a question says why a call can only be edited, answered or rejected."""
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 """What is left to say about arguments that cannot run."""
 
@@ -63,6 +67,8 @@ def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
         args, fills = asked.args or args, asked.fills or fills
     if args:
         return parse_object(bytes(args).decode())
+    if asked is not None and AS_IT_IS in asked.why and len(state.proposal.arguments) > LONG:
+        raise BadJSON("it is too long to be shown")
     value = parse_object(state.proposal.arguments)
     return _filled(value, parse_object(bytes(fills).decode())) if fills else value
 
@@ -112,7 +118,23 @@ def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
     try:
         return canonical(effective(state, asked)).decode()
     except BadJSON:
-        return state.proposal.arguments
+        return raw_text(state)
+
+
+def raw_text(state: CallState) -> str:
+    """Return what the model wrote, or the beginning of it if nobody could read it all."""
+    text = state.proposal.arguments
+    return text if len(text) <= LONG else f"{text[:1000]}... ({len(text)} characters)"
+
+
+def limit_of(root: Run) -> int:
+    """Return how many bytes the arguments of a call in this run may have."""
+    return root.began.max_argument_bytes if root.began is not None else f.MAX_ARGUMENT_BYTES
+
+
+def too_large(size: int, limit: int) -> str:
+    """Say that arguments are not read."""
+    return f"the arguments are {size} bytes long, and at most {limit} are read"
 
 
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:

@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..approval.decide import edited
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.gate import Case, judge, read_arguments
-from ..approval.question import action_digest, effective
+from ..approval.question import action_digest, effective, limit_of
 from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, plain, worded
@@ -279,7 +279,8 @@ async def _judged(
     decide: Callable[[f.Asked, dict[str, Any]], Decision],
 ) -> tuple[dict[str, Any], bool]:
     """The arguments that may run, and whether they are a person's; or `NotRun`, or what a person answered instead."""
-    read = read_arguments(tool, canonical(plain(given)).decode())
+    limit = limit_of(driver.journal.run)
+    read = read_arguments(tool, canonical(plain(given)).decode(), limit)
     now = driver.journal.now()
     verdict = await judge(Case(driver.journal.run, body.path, body._state, tool, read, ctx.agent, driver.ctx, now))
     if type(verdict) is f.Refused:
@@ -288,7 +289,7 @@ async def _judged(
         return read.value or {}, False
     decision = decide(verdict, read.value or {})
     if type(decision) is Edit:
-        return edited(tool, decision), True
+        return edited(tool, decision, limit), True
     if type(decision) is Respond:
         raise Answered(decision.output)
     if type(decision) is not Approve or read.problem is not None:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from ..approval.gate import deadline_of, read_arguments
-from ..approval.question import action_digest, allowed_of, arguments_text, fitting, new_id
+from ..approval.question import AS_IT_IS, action_digest, allowed_of, arguments_text, fitting, limit_of, new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
@@ -77,14 +77,16 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
     """A new question in place of the open one, or of the approval, that a changed tool made void."""
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
-    args = read_arguments(tool, arguments_text(state)) if tool is not None else None
+    limit = limit_of(journal.run)
+    given = state.proposal.arguments if len(state.proposal.arguments) > limit else arguments_text(state)
+    args = read_arguments(tool, given, limit) if tool is not None else None
     allowed: tuple[f.Verdict, ...] | None = fitting(state, kind, GONE)
     shown = (
         old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
     )
     if kind == "approval" and tool is not None and args is not None:
         allowed = allowed_of(state, tool.allowed, can_run=args.problem is None)
-        what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
+        what = what if args.problem is None else f"{what} {AS_IT_IS}{args.problem}"
         value = {"raw": state.proposal.arguments} if args.value is None else args.value
         shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
     until, due = _limits(old, tool, journal.now())

@@ -161,7 +161,8 @@ def _is_same_object(given: Any, value: Any, trusted: frozenset[Place]) -> bool:
         return _is_same(given, value.root, trusted)
     if type(given) is not dict:
         return False
-    names, extra = _names(kind), getattr(value, "__pydantic_extra__", None) or {}
+    names: dict[str, str] = _names(kind)  # type: ignore[arg-type]  # a class is hashable
+    extra = getattr(value, "__pydantic_extra__", None) or {}
     if len(given) > 1 and len({names.get(key, key) for key in given}) < len(given):
         return False  # two names of one field
     for key, each in given.items():
