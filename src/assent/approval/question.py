@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, parse_object
+from ..core.digest import BadJSON, canonical, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import unmarked
 from ..item import Evidence, ToolApprovalItem
+
+if TYPE_CHECKING:
+    from ..tools.tool import Tool
 
 LONG = 1_000_000
 """Characters of arguments that cannot run, above which a person is shown the beginning alone."""
@@ -94,6 +97,18 @@ def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | N
                 return None
             added[key] = inner
     return added
+
+
+def added_to(state: CallState, tool: Tool, shown: dict[str, Any]) -> list[str]:
+    """Return the arguments that a tool would fill in beyond, or differently from, what was judged and shown.
+
+    A call of a tool whose rule is False was judged whatever its arguments: there the tool may fill in what it likes,
+    as long as nobody has to be asked about it now.
+    """
+    if tool.needs_approval is False and state.approval is not None and state.approval.by == "rule":
+        return []
+    args = tool.canonical(shown)
+    return [name for name, value in args.items() if name not in shown or not same(value, shown[name])]
 
 
 def deeds(state: CallState, asked: str | None) -> str:

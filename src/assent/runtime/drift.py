@@ -11,12 +11,22 @@ import msgspec
 from msgspec import Raw
 
 from ..approval.gate import deadline_of, read_arguments
-from ..approval.question import AS_IT_IS, action_digest, allowed_of, arguments_text, fitting, limit_of, new_id
+from ..approval.question import (
+    AS_IT_IS,
+    action_digest,
+    added_to,
+    allowed_of,
+    arguments_text,
+    effective,
+    fitting,
+    limit_of,
+    new_id,
+)
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
-from ..errors import DefinitionChanged, UnreadableState
+from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
 from ..tools.tool import Tool
 from .cast import Cast, Seat
 from .definition import same_definition
@@ -60,9 +70,26 @@ def _fit_call(journal: Journal, cast: Cast, path: Path, state: CallState, on_cha
         journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
     if on_change == "ask":
         journal.add(ask_again(journal, path, state, tool, what))
+    elif tool is not None and _would_add(state, tool):
+        what = f"{what} It would now run with more than was agreed to."
+        journal.add(ask_again(journal, path, state, tool, what))
     elif tool is None:
         asked = state.question.id if state.phase is ASKED and state.question else None
         journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
+
+
+def _would_add(state: CallState, tool: Tool) -> bool:
+    """Return True if a changed tool would fill in arguments that nobody has judged or seen.
+
+    A call that is not judged yet is judged with them. What has begun, or cannot run, is the door's business.
+    """
+    asked = state.question if state.phase is ASKED else None
+    if state.phase is NEW or (asked is not None and asked.kind != "approval"):
+        return False
+    try:
+        return added_to(state, tool, effective(state, asked)) != []
+    except (BadJSON, InvalidArguments):
+        return False
 
 
 def asked_as_gone(state: CallState) -> bool:
