@@ -94,6 +94,10 @@ class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_
 # -- of a run ------------------------------------------------------------------------------------
 
 
+MAX_ARGUMENT_BYTES = 10_000_000
+"""How large the arguments of a call may be, unless the run says otherwise."""
+
+
 class Began(Fact, frozen=True):
     """The run, or with a path the branch that an agent call opens, came to be."""
 
@@ -114,6 +118,8 @@ class Began(Fact, frozen=True):
     """The conversation that the run is a part of,"""
     follows: str | None = None
     """and the run before it there: what was said in that one, and before it, is heard in this one too."""
+    max_argument_bytes: int = MAX_ARGUMENT_BYTES
+    """The size above which nobody reads the arguments of a call."""
 
     @property
     def call(self) -> str | None:

@@ -15,7 +15,7 @@ from ..core.digest import canonical, described
 from ..core.facts import decode
 from ..core.run import Run, Turn
 from ..core.transcript import reply_refusal, reply_text, value_text
-from ..errors import InvalidOutput, ModelRefused, UsageError
+from ..errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
 from ..item import ToolCallOutputItem
 from .cast import Seat
 from .door import check_digest
@@ -82,7 +82,12 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
     if tool is None:
         raise UsageError("A final output was approved that was never proposed.")
     args = effective(state)
-    output = tool.bind(args)
+    try:
+        output = tool.bind(args)
+    except InvalidArguments as error:  # somebody edited it who had only the type's schema at hand
+        why = f"the output does not fit: {error}"
+        driver.journal.add(f.Refused(call, "runtime", why=why, at=driver.journal.now(), path=path))
+        return
     check_digest(driver, path, state, tool, args, args)
     if state.edited:
         await guard_output(driver, path, seat, output)

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper
 from ..core.digest import described
-from ..core.facts import Release
+from ..core.facts import MAX_ARGUMENT_BYTES, Release
 from ..core.number import LONGEST, is_count, is_seconds
 from ..core.transcript import Item
 from ..errors import InvalidDefinition
@@ -84,6 +84,9 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     Kept in the run: it counts where the run begins."""
     tool_not_found: Literal["tell", "raise"] = "tell"
     """Whether the model is told that it called a tool it does not have, or you are."""
+    max_argument_bytes: int = MAX_ARGUMENT_BYTES
+    """How large the arguments of a call may be, from a model or from a person who edits them; larger ones are not
+    read. Kept in the run: it counts where the run begins."""
     max_parallel_tools: int | None = None
     """How many tool bodies run at once; None for no limit."""
     session_limit: int | None = None
@@ -149,6 +152,10 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             _check_tracing(self.tracing)
 
     def _check_kinds(self) -> None:
+        if type(self.max_argument_bytes) is not int or self.max_argument_bytes < 2:
+            raise InvalidDefinition(
+                f"RunConfig: max_argument_bytes must be at least 2, got {self.max_argument_bytes!r:.80}."
+            )
         if self.model_settings is not None and not isinstance(self.model_settings, ModelSettings):
             raise InvalidDefinition(
                 f"RunConfig: model_settings must be ModelSettings, got {self.model_settings!r:.80}."

@@ -249,6 +249,7 @@ def prepare(
         stored=order.store is not None,
         thread=order.part.thread if order.part is not None else None,
         follows=order.part.follows if order.part is not None else None,
+        max_argument_bytes=config.max_argument_bytes,
         at=journal.now(),
     )
     driver.observer = observed(driver, began)
