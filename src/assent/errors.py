@@ -42,6 +42,7 @@
     └── Upstream                 the outside world: a model, a server, a database
         ├── ModelFailed
         ├── ModelRefused         a model that would not give the output it was asked for
+        ├── UnansweredRequest    a provider that asks for something which no tool here answers
         ├── AgentFailed          an agent that is a tool, and did not come to an output
         ├── InvalidOutput        an output that does not fit the agent's output type
         ├── SessionFailed
@@ -287,6 +288,10 @@ class ModelFailed(Upstream):
 
 class ModelRefused(Upstream):
     """The model refused to give the output it was asked for."""
+
+
+class UnansweredRequest(Upstream):
+    """The model's reply asks for something that no tool here answers; resume its state with other input."""
 
 
 class AgentFailed(Upstream):

@@ -188,6 +188,8 @@ class ToolApprovalItem(RunItem, eq=False):
     """When it is overdue, in milliseconds since 1970; it goes on waiting."""
     evidence: tuple[Evidence, ...] = ()
     """Results of the call that came too late to count."""
+    replaces: str | None = None
+    """The id of the question before, if this one is asked in its place."""
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

@@ -118,6 +118,20 @@ class AgentOutputSchema:
         except Exception as error:  # a validator of the user's may raise anything
             raise self._refused("The value", error) from _cause(error)
 
+    def as_written(self, data: Any) -> Any:
+        """Return an instance of the type that says just what its JSON form says, or raise `InvalidOutput`.
+
+        For what a person has seen or written: a model's text may be read more freely, since its output is shown as
+        it was read. What is left out, and has a default, is left to the type.
+        """
+        value = self.load(data)
+        written = msgspec.json.decode(self.dump(value))
+        if not _says(written, data):
+            said, meant = (_short(canonical(each).decode(), NAME) for each in (data, written))
+            name = _short(self.name, NAME)
+            raise InvalidOutput(f"The value is not {name} as it is written: {said} would be read as {meant}")
+        return value
+
     def _refused(self, what: str, error: Exception, then: str = "") -> InvalidOutput:
         problem = f"{what} is not {_short(self.name, NAME)}: {_problem(error)}"
         return InvalidOutput(text(f"{problem}; {then}." if then else problem)[0])
@@ -272,6 +286,16 @@ def _pydantic(kind: Any) -> tuple[_Codec, Json]:
     return codec, adapter.json_schema(schema_generator=Generator)
 
 
+def _says(written: Any, given: Any) -> bool:
+    """Return True if a value, written as JSON, has all that was given, and as it was given: 1 and 1.0 are one."""
+    kinds = {type(written), type(given)}
+    if kinds == {dict}:
+        return all(key in written and _says(written[key], given[key]) for key in given)
+    if kinds == {list}:
+        return len(written) == len(given) and all(map(_says, written, given))
+    return bool(written == given) and (len(kinds) == 1 or kinds == {int, float})
+
+
 def _checked_text(given: str) -> str:
     if not holds(given):
         raise BadJSON("it holds half of a surrogate pair, which UTF-8 cannot carry")
@@ -327,9 +351,11 @@ def _problem(error: Exception) -> str:
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):
-        from .tools.schema import problems
+        from .tools.binding import path_of
+        from .tools.form import listed
 
-        return problems(error, "output")
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return listed(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)
     words = worded(error).partition("\n\n")[0]  # pydantic's explanations are below
     return _short(" ".join(words.split()), PROBLEM)
 

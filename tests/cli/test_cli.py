@@ -294,7 +294,9 @@ def test_words_that_do_not_fit_the_verdict_are_misuse(
 def test_who_decides_must_be_said(question: dict[str, Any], cli: Cli) -> None:
     words = ("questions", "decide", "runs.db", question["id"], "approve", "--digest", question["digest"])
     assert cli(*words)[0] == 2
-    assert cli(*words, "--by", "")[0] == 1
+    for blank in ("", " ", "\u200b", "\t"):
+        assert cli(*words, "--by", blank)[0] == 1
+        assert cli(*words[:-2], "--by", blank, stdin="y\n")[0] == 1
     assert verdict(cli, question) is None
 
 
@@ -524,6 +526,10 @@ def test_a_retry_that_fails_half_way_says_that_the_run_is_held(
         (("worker", "broken:agents", "--store", "runs.db"), "ZeroDivisionError"),
         (("worker", "lacking:agents", "--store", "runs.db"), "no_such_library"),
         (("worker", "shop:agent", "--store", "runs.db", "--concurrency", "0"), "concurrency"),
+        (("worker", "shop:agent", "--store", "runs.db", "--concurrency", str(2**70)), "concurrency"),
+        (("worker", "shop:agent", "--store", "runs.db", "--lease", "0"), "lease"),
+        (("worker", "shop:agent", "--store", "runs.db", "--name", " "), "name"),
+        (("questions", "list", "runs.db", "--limit", str(2**70)), "limit"),
     ],
     ids=lambda given: "-".join(given) if isinstance(given, tuple) else "",
 )
@@ -546,6 +552,13 @@ def test_what_is_wrong_is_said_in_one_line(words: tuple[str, ...], says: str, sh
         ("runs", "list", "runs.db", "--status", "happy"),
         ("runs", "purge", "runs.db"),
         ("runs", "purge", "runs.db", "--older-than", "long"),
+        ("runs", "purge", "runs.db", "--older-than", "999999999w"),
+        ("runs", "purge", "runs.db", "--older-than", "-1"),
+        ("runs", "purge", "runs.db", "--older-than", "1e300"),
+        ("questions", "list", "runs.db", "--older-than", "nan"),
+        ("questions", "list", "runs.db", "--limit", "5.5"),
+        ("questions", "list", "runs.db", "--limit", "9" * 5000),
+        ("worker", "shop:agent", "--store", "runs.db", "--lease", "101000d"),
         ("runs", "purge", "runs.db", "--older-than", "1d", "--status", "happy"),
         ("worker", "shop:agent"),
         ("db", "drop", "runs.db"),

@@ -48,6 +48,8 @@ STORED = JOURNALS / f"v{SCHEMA}-stored.json"
 """And what came with the store."""
 ANEW = JOURNALS / f"v{SCHEMA}-anew.json"
 """And with code that asks, and is asked anew."""
+FENCED = JOURNALS / f"v{SCHEMA}-fenced.json"
+"""And with attempts that name their lease."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -225,7 +227,27 @@ def golden_anew() -> Saved:
     return Saved(SCHEMA, "1.3", journal)
 
 
-GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored, ANEW: golden_anew}
+def golden_fenced() -> Saved:
+    """The fields that came with attempts that name their lease."""
+    journal: list[Any] = [
+        f.Began("root", 5, "run_5", "1.4", stored=True, at=1_700_000_000_000),
+        said("go"),
+        replied(1, "c1", "c2"),
+        approved("c1"),
+        f.Started("c1", 1, 2, at=5),
+        f.Left("c1", 1, fence=2, at=6),
+        f.Started("c1", 2, 3, at=7),
+        f.Left("c1", 2, "probe", 3, at=8),
+        f.Started("c1", 3, 4, at=9),
+        finished("c1", "done"),
+        approved("c2"),
+        f.Started("c2", 1, 4),
+        finished("c2", "done"),
+    ]
+    return Saved(SCHEMA, "1.4", journal)
+
+
+GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored, ANEW: golden_anew, FENCED: golden_fenced}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)

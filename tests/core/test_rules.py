@@ -340,8 +340,21 @@ def test_a_late_result_of_an_attempt_that_never_was_is_refused(stage: Stage, pat
 def test_a_question_that_does_not_replace_the_open_one_is_refused(stage: Stage, path: Path) -> None:
     run = at_stage(stage, path)
     [fact] = under(path, [fitting(f.Asked, stage)])
-    for wrong in {None, "", "q1", "q2", "q9", "nope"} - {fact.replaces}:
+    passed = {each.asked for each in stage.steps if isinstance(each, f.Approved) and stage.phase == "READY"}
+    for wrong in {None, "", "q1", "q2", "q9", "nope"} - {fact.replaces, *passed}:
         assert not legal(run, asked("c1", "q_new", fact.kind, replaces=wrong, path=path))
+
+
+@pytest.mark.parametrize("stage", [each for each in STAGES if each.phase == "READY"], ids=str)
+@everywhere
+def test_a_question_may_replace_the_one_that_was_approved(stage: Stage, path: Path) -> None:
+    run = at_stage(stage, path)
+    given = [fact.asked for fact in stage.steps if isinstance(fact, f.Approved)]
+    for each in given:
+        assert legal(run, asked("c1", "q_new", replaces=each, path=path))
+    decided = dict(run.decided)
+    fold(run, asked("c1", "q_new", replaces=given[-1], path=path))
+    assert run.decided == decided, "who approved it, did"
 
 
 @every_stage

@@ -107,9 +107,9 @@ def test_bad_input_is_explained_and_changes_nothing(play: Play, tmp_path: Path) 
     bad = {
         "e {amount: 5}": "Expecting property name",
         "e 5": "arguments must be a dict, got 5",
-        'e {"amount": "much"}': "amount: Input should be a valid number",
+        'e {"amount": "much"}': '"amount": expected a number, got the text "much"',
         'e {"amount": NaN}': "not JSON",
-        'e {"sum": 5}': "sum: Extra inputs are not permitted",
+        'e {"sum": 5}': '"sum": there is no such argument',
         "x": "Please type one of these letters.",
         "": "Please type one of these letters.",
     }
@@ -123,8 +123,8 @@ def test_bad_input_is_explained_and_changes_nothing(play: Play, tmp_path: Path) 
 def test_answer_that_does_not_fit_is_explained_and_asked_again(play: Play, tmp_path: Path) -> None:
     screen = play("y", "y", "y", "Sunday", "a Tuesday", "Friday")
     assert "'approve' does not answer question" in screen
-    assert "'Sunday' is not one of ['Monday', 'Friday']" in screen
-    assert "'Tuesday' is not one of ['Monday', 'Friday']" in screen
+    assert 'expected "Monday" or "Friday", got the text "Sunday"' in screen
+    assert 'expected "Monday" or "Friday", got the text "Tuesday"' in screen
     assert ledger(tmp_path) == EVERYTHING
 
 

@@ -156,7 +156,8 @@ def _asked(ledger: Ledger, place: Place, line: Line, fact: f.Asked) -> bool:
     elif in_body(line):
         arises = fact.replaces is None and fact.kind in ("input", "doubt")
     else:
-        arises = fact.replaces is None and fact.kind == "approval" and (unjudged(line) or ready(line))
+        replaces = fact.replaces is None or (ready(line) and fact.replaces == line.passed)
+        arises = replaces and fact.kind == "approval" and (unjudged(line) or ready(line))
     allowed = fact.allowed is None or (fact.allowed != () and set(fact.allowed) <= fits(line, fact.kind))
     return (
         arises
@@ -238,7 +239,9 @@ OF_A_CALL: dict[type[f.Fact], Callable[[Ledger, Place, Line, Any], bool]] = {
     f.Answered: _answered,
     f.Redefined: lambda ledger, place, line, fact: unjudged(line) or open_question(line) or ready(line),
     f.Started: _started,
-    f.Left: lambda ledger, place, line, fact: in_body(line) and fact.attempt == len(line.starts),
+    f.Left: lambda ledger, place, line, fact: (
+        in_body(line) and (fact.attempt, fact.fence) == (len(line.starts), line.fence)
+    ),
     f.Stepped: lambda ledger, place, line, fact: in_body(line),
     f.Finished: _finished,
     f.Witnessed: lambda ledger, place, line, fact: fact.attempt in line.starts,

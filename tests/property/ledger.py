@@ -33,6 +33,8 @@ class Line:
     running: bool = False
     question: f.Asked | None = None
     starts: list[int] = field(default_factory=list)
+    fence: int = 0
+    """Of the lease that the last attempt was begun under."""
     in_vain: int = 0
     late: list[f.Witnessed] = field(default_factory=list)
     outcome: Any = None
@@ -41,6 +43,7 @@ class Line:
     words: str | None = None
     told: str | None = None
     approval: f.Approved | None = None
+    passed: str | None = None
     branch: Path | None = None
     proposal: tuple[str, str] = ("", "")
     fingerprint: str | None = None
@@ -285,9 +288,11 @@ class Ledger:
     def _asked(self, fact: f.Asked, place: Place, line: Line) -> None:
         assert fact.id and fact.id not in self.asked, "a question's id is its own"
         assert line.outcome is None
-        assert fact.replaces == (line.question.id if line.question else None)
-        if fact.replaces is not None:
-            self.decided.add(fact.replaces)
+        if line.question is not None:
+            assert fact.replaces == line.question.id
+            self.decided.add(line.question.id)
+        else:
+            assert fact.replaces in (None, line.passed), "only what is open, or was approved, is replaced"
         if fact.voids is not None:
             assert fact.voids in self.decided, "only what was answered can be asked anew"
             if line.running:
@@ -297,7 +302,7 @@ class Ledger:
         line.judged, line.may_run, line.question = True, False, fact
         if fact.kind == "approval":
             assert not line.running, "what is running is not asked about as if it were not"
-            line.digest, line.approval = fact.digest, None
+            line.digest, line.approval, line.passed = fact.digest, None, None
             line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         else:
             assert line.starts, "only a body can ask, and only what was started can be in doubt"
@@ -326,7 +331,7 @@ class Ledger:
         self._answers(fact, line, "edit" if edit else "approve")
         self._by_grant(fact)
         if question is not None:
-            line.in_vain = 0
+            line.passed, line.in_vain = question.id, 0
         line.judged = line.may_run = True
         line.args, line.fills = fact.args or line.args, fact.fills or line.fills
         if fact.tool is not None:
@@ -372,10 +377,12 @@ class Ledger:
         if line.call.kind == "handoff":
             self._alone(place, line)
         line.starts.append(fact.attempt)
+        line.fence = fact.fence
         line.running = True
 
     def _left(self, fact: f.Left, place: Place, line: Line) -> None:
         assert line.running and line.branch is None and line.starts[-1] == fact.attempt
+        assert line.fence == fact.fence, "an attempt of another lease is another's"
         line.running = False
         line.in_vain += 1
 

@@ -175,7 +175,7 @@ class Machine(Journalled):
             return self.put(f.Refused(call, "guardrail", path=path))
         if state.call.kind == "agent":
             return self.delegate(chance, (*path, call))
-        self.put(f.Started(call, state.attempt + 1, at=self.tick(), path=path))
+        self.put(f.Started(call, state.attempt + 1, chance.choice([0, 1, 2]), at=self.tick(), path=path))
         if not maybe(chance, 3):  # else the process dies here
             self._settle(chance, effect)
         return None
@@ -196,7 +196,7 @@ class Machine(Journalled):
             self.question(chance, path, call, "input"),
             *[self.question(chance, path, call, "input", voids=old.id) for old, _ in state.answers[-1:]],
             f.Stepped(call, chance.choice(["a", "b", ""]), js(1), path=path),
-            f.Left(call, state.attempt, chance.choice(["runtime", "probe"]), path=path),
+            f.Left(call, state.attempt, chance.choice(["runtime", "probe"]), state.fence, path=path),
             f.Guarded("tool_output", "g", call=call, path=path),
             f.Witnessed(call, state.attempt, js("late"), path=path),
         ]
@@ -292,6 +292,9 @@ class Machine(Journalled):
             old = state.question
             self.put(self.question(chance, path, state.call.id, old.kind, replaces=old.id))
             assert not self.offer(f.Refused(state.call.id, "ana", old.id, at=self.tick(), path=path)), "it is not open"
+        elif passed := [(path, state) for path, state in self.calls("READY") if state.passed is not None]:
+            path, state = chance.choice(passed)
+            self.put(self.question(chance, path, state.call.id, "approval", replaces=state.passed))
 
     def ask_otherwise(self, chance: Random) -> None:
         """Code that asks, entered again, asks something else than was answered."""
@@ -500,8 +503,8 @@ class Machine(Journalled):
             f.Closed: lambda: f.Closed("eve", **where) if where["path"] or maybe(chance, 8) else f.Continued(**where),
             f.Told: lambda: f.Told(call, "", **where),
             f.Redefined: lambda: f.Redefined(call, "", "eve", **where),
-            f.Started: lambda: f.Started(call, attempt, **where),
-            f.Left: lambda: f.Left(call, attempt - chance.choice([0, 1, 1]), **where),
+            f.Started: lambda: f.Started(call, attempt, chance.choice([0, 1]), **where),
+            f.Left: lambda: f.Left(call, attempt - chance.choice([0, 1, 1]), fence=chance.choice([0, 1, 2]), **where),
             f.Stepped: lambda: f.Stepped(call, "", args or js(0), **where),
             f.Witnessed: lambda: f.Witnessed(call, chance.choice([0, 1, attempt]), args or js(0), **where),
             f.HandedOff: lambda: f.HandedOff(call, "eve", chance.choice([f.NOTHING, js([])]), **where),

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from assent import Agent, Tool, function_tool, handoff
@@ -177,15 +177,22 @@ def test_every_kind_of_tool_can_be_written_down(tool: Tool, args: dict[str, Any]
         assert accepts(frozen, args) == accepts(tool, args)
 
 
+def even(amount: int) -> int:
+    if amount % 2:
+        raise ValueError("odd")
+    return amount
+
+
 def test_what_the_tool_alone_can_say_is_left_to_the_door() -> None:
     @function_tool
-    def pay(amount: int) -> str:
+    def pay(amount: Annotated[int, AfterValidator(even)]) -> str:
         """Pay."""
         return str(amount)
 
     frozen = FrozenTool.read(pay.frozen())
-    assert accepts(pay, {"amount": "5"}), "which it reads as a number"
-    assert not accepts(frozen, {"amount": "5"})
+    assert accepts(frozen, {"amount": 5}), "it does not have the user's code"
+    assert not accepts(pay, {"amount": 5})
+    assert not accepts(pay, {"amount": "4"}) and not accepts(frozen, {"amount": "4"})
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"name": 1}', b"\xff", b"{" * 10_000])

@@ -156,7 +156,7 @@ class Journalled(RuleBasedStateMachine):
                 return [f.Began("child", 1, path=(*path, call))]
             return [f.Started(call, state.attempt + 1, path=path)]
         if type(effect) is f.Settle:
-            left = f.Left(call, state.attempt, path=path)
+            left = f.Left(call, state.attempt, fence=state.fence, path=path)
             return [asked(call, "fresh", "doubt", path=path), finished(call, path=path), left]
         return [f.Told(call, "no", path=path)] if type(effect) is f.Tell else [finished(call, path=path)]
 

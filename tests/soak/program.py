@@ -138,7 +138,8 @@ async def unfinished(store: Store) -> bool:
 
 async def count(store: Store, effects: Path, doubts: int) -> list[str]:
     """What is wrong, in words."""
-    happened, expected, wrong = Counter((await asyncio.to_thread(effects.read_text)).split()), Counter[str](), list[str]()
+    happened = Counter((await asyncio.to_thread(effects.read_text)).split())
+    expected, wrong = Counter[str](), list[str]()
     after: str | None = None
     while True:
         page = await store.runs(limit=1000, after=after)

@@ -440,6 +440,25 @@ async def test_the_questions_of_an_erased_run_are_shown(place: Place) -> None:
         assert page.damaged == ["q1_r1"]
 
 
+async def test_an_approval_whose_question_was_replaced_stays_one_in_an_erased_run(place: Place) -> None:
+    async with place.store() as store:
+        draft = Draft(place.clock, id="r1")
+        [call] = draft.propose(SEND)
+        first = draft.ask(call)
+        await draft.write(store)
+        await store.decide(first, Approve(), by="ann", digest=(await store.question(first)).digest)
+        draft = await Draft.read(store, "r1")
+        second = draft.ask(call, replaces=first)
+        await draft.write(store)
+        await store.decide(second, Reject("No."), by="bob", digest=(await store.question(second)).digest)
+        draft = await Draft.read(store, "r1")
+        await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
+        for _ in range(2):
+            assert await store.verify("r1") == []
+            assert ((await store.question(first)).verdict, (await store.question(first)).by) == ("approve", "ann")
+            await store.erase("r1")
+
+
 # -- older tables ------------------------------------------------------------------------------------
 
 

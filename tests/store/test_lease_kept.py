@@ -27,7 +27,7 @@ async def others_go() -> None:
 
 
 async def test_a_background_write_never_releases_the_lease_of_a_drive_that_goes_on() -> None:
-    """The last write is overtaken by a decision; before the drive hears of it, the timer of a background write fires."""
+    """A decision overtakes the last write; before the drive hears of it, the timer of a background write fires."""
     send, sent = sending(needs_approval=True)
     store, seen = Watched(), list[Any]()
     writers: list[Any] = []
@@ -329,7 +329,7 @@ async def test_a_look_that_meets_the_release_takes_the_lease_for_released_and_no
         whole = store.renew
 
         async def renew(leases: Any, *, hold: float) -> list[Lease]:
-            while writers[0].lease.state is HELD:
+            while writers[0].lease.state is HELD:  # noqa: ASYNC110 - nobody says when it is not
                 await asyncio.sleep(0)
             await others_go()
             return await whole(leases, hold=hold)
@@ -341,5 +341,3 @@ async def test_a_look_that_meets_the_release_takes_the_lease_for_released_and_no
     result = await soon(Runner.run(scripted(call("plain"), "done", tools=[plain]), "go", store=store))
     await soon(looking[0])
     assert result.final_output == "done" and writers[0].lease.state is RELEASED
-
-

@@ -943,6 +943,13 @@ async def test_a_tool_that_changed_makes_a_new_question_that_says_what_it_replac
     result = await Runner.run(agent, await store.load(old.run), store=store)
     new = await only(store)
     assert result.interruptions[0].id == new.id and "has changed" in new.reason and sent == again == []
+    assert (result.interruptions[0].replaces, new.replaces) == (old.id, old.id)
+    was = await store.question(old.id)
+    assert (was.verdict, was.by) == ("approve", "ann"), "what was decided stays"
+    with pytest.raises(Conflict, match=new.id):
+        await store.decide(old.id, Approve(), by="ann", digest=old.digest)
+    await store.rebuild()
+    assert await only(store) == new and await store.question(old.id) == was
     await store.decide(new.id, Approve(), by="ann", digest=new.digest)
     await Runner.run(agent, await store.load(old.run), store=store)
     assert (sent, again) == ([], [("bob", 1)])
@@ -955,6 +962,8 @@ async def test_a_question_about_a_tool_that_changed_is_replaced_before_anybody_d
     await Runner.run(scripted("done", tools=[changed]), await store.load(old.run), store=store)
     new = await only(store)
     assert new.replaces == old.id and (await store.question(old.id)).verdict == "replaced"
+    [item] = (await Runner.run(scripted("done", tools=[changed]), await store.load(old.run), store=store)).interruptions
+    assert item.replaces == old.id
     with pytest.raises(Conflict, match=new.id):
         await store.decide(old.id, Approve(), by="ann", digest=old.digest)
 

@@ -160,7 +160,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         {"type": "edit", "edited_action": {"name": "write_file", "args": {"path": 1}}},
-        "The arguments of this edit do not fit write_file: path: 1 is not of type 'string'.",
+        'The arguments of this edit do not fit write_file: "path": expected text, got the number 1.',
     ),
     ({"type": "edit", "edited_action": {"name": "delete_file", "args": {}}}, "The agent has no tool named 'delete"),
     ({"type": "edit", "edited_action": {"name": "write_file", "args": {"path": object()}}}, "These arguments are not"),

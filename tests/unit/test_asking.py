@@ -163,7 +163,7 @@ async def test_a_body_that_cannot_be_entered_again_after_it_asked_is_not_said_to
         state = await reloaded(after, state, on_change="accept")
     state.respond(state.get_interruptions()[0], "May")
     [words] = told(await Runner.run(after, state))
-    assert words.startswith("The call was given up: the arguments do not fit the tool: city")
+    assert words.startswith('The call was given up: the arguments do not fit the tool: "city"')
     assert words.endswith(". It had begun, and may have run.")
 
 

@@ -6,6 +6,7 @@ SPEC A1, A3, D4.
 import asyncio
 import contextlib
 import functools
+import json
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from assent import Agent, FunctionTool, RunConfig, Runner, RunState, ToolContext, function_tool, tool
 from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, NotPending, UsageError
+from assent.runtime.cast import Seat
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, facts, outcomes, refused, reloaded, scripted, sending, stopped, told
 
@@ -190,6 +192,10 @@ def _rule(ctx: Any, params: Any, call_id: str) -> bool:
     return True
 
 
+def _passes(ctx: Any, params: Any, call_id: str) -> bool:
+    return False
+
+
 def _other_rule(ctx: Any, params: Any, call_id: str) -> bool:
     return True
 
@@ -343,7 +349,7 @@ async def test_a_changed_tool_can_be_accepted_as_it_is(change: Change, verdict: 
     with pytest.warns(UserWarning, match="send"):
         state = await RunState.from_string(after, text, on_change="accept")
     gone = "send" not in [each.name for each in after.tools]
-    if verdict is None and not gone:
+    if (verdict is None or change is _another_schema) and not gone:  # which has a default that nobody was shown
         state.approve(state.get_interruptions()[0])
     assert state.get_interruptions() == []
     result = await Runner.run(after, await reloaded_quietly(after, state))
@@ -352,6 +358,123 @@ async def test_a_changed_tool_can_be_accepted_as_it_is(change: Change, verdict: 
     if gone:
         assert outcomes(result)[0].status in ("rejected", "refused")
         assert "send" in told(result)[0]
+
+
+def _another_default(ran: list[str]) -> list[FunctionTool]:
+    @function_tool(needs_approval=True)
+    async def send(to: str, copies: int = 900) -> str:
+        """Send a mail."""
+        ran.append(f"{copies} to {to}")
+        return "sent"
+
+    return [send]
+
+
+@decided
+async def test_a_default_that_nobody_was_shown_does_not_run_because_a_change_was_accepted(verdict: str | None) -> None:
+    _, after, text, ran = await changing(_another_schema, verdict)
+    [old] = RunState.peek(text).waiting or [None]
+    with pytest.warns(UserWarning, match="send"):
+        state = await RunState.from_string(after, text, on_change="accept")
+    [item] = state.get_interruptions()
+    assert item.id != (old.id if old is not None else None)
+    assert '"urgent":false' in item.arguments
+    assert item.reason.endswith("It would now run with more than was agreed to.")
+    result = await Runner.run(after, state)
+    assert ran == [] and result.interruptions == [item], "an approval that was given does not cover it"
+    state = result.to_state()
+    state.approve(item)
+    await Runner.run(after, state)
+    assert len(ran) == 1
+
+
+@decided
+async def test_a_default_that_was_shown_runs_as_it_was_shown(verdict: str | None) -> None:
+    _, after, text, ran = await changing(_another_default, verdict)
+    with pytest.warns(UserWarning, match="send"):
+        state = await RunState.from_string(after, text, on_change="accept")
+    if verdict is None:
+        state.approve(state.get_interruptions()[0])
+    await Runner.run(after, state)
+    assert ran == ["1 to bob" if verdict == "edit" else "1 to ann"]
+
+
+async def test_what_a_rule_let_pass_is_asked_about_if_a_change_adds_to_it() -> None:
+    """A second call waits, so that the first, which a rule let pass, has not run yet."""
+    ran: list[str] = []
+    tools = [_send(ran, needs_approval=_passes), _send(ran, name_override="mail")]
+    agent = scripted([call("send", {"to": "ann"}), call("mail", {"to": "eve"})], "done", tools=tools)
+    result = await Runner.run(agent, "go", run_config=RunConfig(release="batch"))
+    assert ran == []
+
+    @function_tool(needs_approval=_passes)
+    async def send(to: str, copies: int = 1, urgent: bool = True) -> str:
+        """Send a mail."""
+        ran.append(f"new {to}")
+        return ""
+
+    after = agent.clone(tools=[send, tools[1]])
+    with pytest.warns(UserWarning, match="send"):
+        state = await RunState.from_string(after, result.to_state().to_string(), on_change="accept")
+    first, second = state.get_interruptions()
+    assert first.tool_name == "send" and '"urgent":true' in first.arguments
+    state.reject(first)
+    state.approve(second)
+    await Runner.run(after, state)
+    assert ran == ["old eve"]
+
+
+async def test_a_change_that_was_accepted_before_adds_nothing_at_the_door() -> None:
+    """By an Assent that let the new defaults in: the call is refused, and the model told why."""
+    _, after, text, ran = await changing(_another_schema, "approve")
+    saved = json.loads(text)
+    [tool] = after.tools
+    call_id = next(fact["call"] for fact in saved["journal"] if fact["fact"] == "approved")
+    accepted = {"fact": "redefined", "call": call_id, "fingerprint": tool.fingerprint, "by": "on_change"}
+    saved["journal"].append(accepted)
+    with pytest.warns(UserWarning, match="send"):
+        state = await RunState.from_json(after, saved)
+    result = await Runner.run(after, state)
+    assert ran == [] and outcomes(result)[0].status == "refused"
+    assert "would fill in what nobody has agreed to: urgent" in told(result)[0]
+
+
+async def test_a_rule_tells_its_versions_apart() -> None:
+    def large(ctx: Any, params: dict[str, Any], call_id: str) -> bool:
+        return True
+
+    before = _send([], needs_approval=large).fingerprint
+    assert _send([], needs_approval=functools.partial(large)).fingerprint == before
+    large.version = "2"  # type: ignore[attr-defined]
+    after = _send([], needs_approval=large).fingerprint
+    assert after != before and _send([], needs_approval=functools.partial(large)).fingerprint == after
+    large.version = "3"  # type: ignore[attr-defined]
+    assert _send([], needs_approval=large).fingerprint not in (before, after)
+    finals = []
+    for version in (None, "1", "2"):
+        large.version = version  # type: ignore[attr-defined]
+        agent: Agent[Any] = Agent("A", output_needs_approval=large)
+        finals.append(Seat(agent, "A").defined().output)
+    assert len(set(finals)) == 3
+    for wrong in (2, "", True):
+        large.version = wrong  # type: ignore[attr-defined]
+        with pytest.raises(InvalidDefinition, match=r"version of .*large must be text"):
+            _send([], needs_approval=large)
+
+
+async def test_a_rule_of_another_version_is_a_change() -> None:
+    class Above:
+        version = "1"
+
+        def __call__(self, ctx: Any, params: dict[str, Any], call_id: str) -> bool:
+            return True
+
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[_send([], needs_approval=Above())])
+    text = (await Runner.run(agent, "go")).to_state().to_string()
+    await RunState.from_string(agent.clone(tools=[_send([], needs_approval=Above())]), text)
+    Above.version = "2"
+    with pytest.raises(DefinitionChanged, match="send"):
+        await RunState.from_string(agent.clone(tools=[_send([], needs_approval=Above())]), text)
 
 
 async def test_a_question_that_was_asked_again_takes_no_answer_any_more() -> None:

@@ -312,7 +312,7 @@ async def test_bad_arguments_to_a_gated_tool_are_asked_about_with_the_reason(tex
     refused(lambda: state.approve(item, always_approve=True), InvalidDecision, state)
     error = refused(lambda: state.edit(item, {"to": 5}), InvalidArguments, state)
     assert isinstance(error, InvalidDecision)
-    assert str(error).startswith("The arguments of this edit do not fit send: to: ")
+    assert str(error).startswith('The arguments of this edit do not fit send: "to": ')
     state.edit(item, {"to": "bob"})
     result = await Runner.run(agent, state)
     assert sent == [("bob", 1)]

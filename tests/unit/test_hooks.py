@@ -557,6 +557,24 @@ async def test_a_question_that_replaces_another_is_told() -> None:
     assert log.told == ["approval_requested agent send"]
 
 
+async def test_a_question_in_place_of_one_that_was_approved_is_told_and_so_is_the_approval() -> None:
+    send, sent = sending(needs_approval=True)
+    agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
+    state = (await Runner.run(agent, "go")).to_state()
+    [old] = state.get_interruptions()
+    state.approve(old, by="ann")
+    other, again = sending(needs_approval=True, version="2")
+    changed = agent.clone(tools=[other])
+    with pytest.warns(UserWarning, match="changed"):
+        state = await reloaded(changed, state, on_change="ask")
+    [new] = state.get_interruptions()
+    assert (old.replaces, new.replaces) == (None, old.id)
+    log = Log()
+    result = await Runner.run(changed, state, hooks=log)
+    assert log.told == ["approval_decided agent send approve ann", "approval_requested agent send"]
+    assert sent == again == [] and result.interruptions == [new]
+
+
 async def test_what_code_decides_is_no_question() -> None:
     send, _ = sending(needs_approval=True, on_approval=lambda ctx, item: {"approve": True})
     log = Log()

@@ -269,7 +269,7 @@ def test_a_field_as_the_default_gives_description_default_and_limits():
     }
     assert schema.required == {"city"}
     assert schema.bind({"city": "Delft"}) == ([3, "Delft"], {})
-    with pytest.raises(InvalidArguments, match="day: Input should be greater than or equal to 1"):
+    with pytest.raises(InvalidArguments, match='"day": Input should be greater than or equal to 1'):
         schema.bind({"city": "Delft", "day": 0})
 
 
@@ -495,13 +495,12 @@ def test_a_parameter_without_a_hint_takes_anything():
         (date, "2026-01-02", date(2026, 1, 2)),
         (timedelta, "PT90S", timedelta(seconds=90)),
         (Decimal, "1.10", Decimal("1.10")),
-        (Decimal, 0.1, Decimal("0.1")),
         (UUID, "12345678-1234-5678-1234-567812345678", UUID("12345678-1234-5678-1234-567812345678")),
         (Path, "a/b", Path("a/b")),
         (bytes, "abc", b"abc"),
         (tuple[int, str], [1, "a"], (1, "a")),
         (tuple[int, ...], [1, 2], (1, 2)),
-        (set[int], [1, 2, 2], {1, 2}),
+        (set[int], [1, 2], {1, 2}),
         (frozenset[str], ["a"], frozenset({"a"})),
         (dict[int, str], {"1": "a"}, {1: "a"}),
         (Color, "red", Color.RED),
@@ -512,7 +511,6 @@ def test_a_parameter_without_a_hint_takes_anything():
         (list[Person], [{"name": "Ada"}], [Person(name="Ada")]),
         (Box[int], {"content": 1}, Box[int](content=1)),
         (int, 2**70, 2**70),
-        (int, "12", 12),
         (float, 3, 3.0),
         (str, "NaN and Infinity", "NaN and Infinity"),
         (Cat | Dog, {"kind": "dog"}, Dog(kind="dog")),
@@ -557,7 +555,7 @@ def test_any_parameter_name_is_offered_as_it_is(name):
     assert list(schema.json_schema["properties"]) == [name, "p1"]
     assert schema.bind({name: 1}) == ([1, 2], {})
     assert schema.canonical({name: 1}) == {name: 1, "p1": 2}
-    with pytest.raises(InvalidArguments, match=f"^{name}: Field required$"):
+    with pytest.raises(InvalidArguments, match=f'^"{name}": is missing$'):
         schema.bind({})
 
 
@@ -904,7 +902,7 @@ def test_keyword_arguments_cannot_be_strict():
 # Loose schemas
 
 
-def test_a_loose_schema_is_pydantics_with_a_closed_top():
+def test_a_loose_schema_is_pydantics_with_closed_objects():
     def tool(who: Person, days: int = 3): ...
 
     schema = loose(tool)
@@ -912,7 +910,7 @@ def test_a_loose_schema_is_pydantics_with_a_closed_top():
     assert schema["required"] == ["who"]
     assert schema["properties"] == {"who": {"$ref": "#/$defs/Person"}, "days": {"type": "integer", "default": 3}}
     assert schema["$defs"]["Person"]["required"] == ["name"]
-    assert "additionalProperties" not in schema["$defs"]["Person"]
+    assert schema["$defs"]["Person"]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("tight", [True, False])
@@ -1029,7 +1027,10 @@ def test_canonical_does_not_let_a_default_win_over_another_name_of_the_same_fiel
 
     schema = schema_of(tool)
     assert schema.canonical({"page": {}}) == {"page": {"maxItems": 10}}
-    [page], _ = schema.bind(schema.canonical({"page": {"max_items": 5}}))
+    assert schema.canonical({"page": {"max_items": 5}}) == {"page": {"max_items": 5}}
+    with pytest.raises(InvalidArguments, match=r'"page[.]max_items": there is no such argument'):
+        schema.bind({"page": {"max_items": 5}})
+    [page], _ = schema.bind({"page": {"maxItems": 5}})
     assert page.max_items == 5
 
 
@@ -1053,8 +1054,11 @@ def test_arguments_of_plain_types_are_bound_as_they_are_and_others_are_validated
     schema = schema_of(tool)
     assert schema.bind({"name": "a", "count": 1, "share": 0.5, "sure": False}) == (["a", 1, 0.5, False], {})
     assert schema.bind({"share": 0.5, "count": 1, "name": "a"}) == (["a", 1, 0.5, True], {})
-    [_, count, share, _], _ = schema.bind({"name": "a", "count": 2.0, "share": 3, "sure": True})
+    [_, count, share, _], _ = schema.bind({"name": "a", "count": 2, "share": 3, "sure": True})
     assert (type(count), type(share)) == (int, float)
+    for wrong in ({"count": 2.0}, {"count": "2"}, {"count": True}, {"sure": 1}, {"sure": "no"}, {"share": "3"}):
+        with pytest.raises(InvalidArguments, match=f'"{next(iter(wrong))}": expected'):
+            schema.bind({"name": "a", "count": 1, "share": 0.5, "sure": True, **wrong})
     for wrong in ({"name": 1}, {"count": "x"}, {"count": None}, {"sure": []}, {"more": 1}):
         with pytest.raises(InvalidArguments):
             schema.bind({"name": "a", "count": 1, "share": 0.5, "sure": True, **wrong})
@@ -1176,7 +1180,9 @@ def test_a_default_that_its_own_validator_refuses_is_left_to_the_function():
     def words(text: Any) -> list[str]:
         return text.split()
 
-    def tool(names: Annotated[list[str], BeforeValidator(words)] = ["a", "b"]): ...  # noqa: B006
+    read = BeforeValidator(words, json_schema_input_type=str)
+
+    def tool(names: Annotated[list[str], read] = ["a", "b"]): ...  # noqa: B006
 
     schema = schema_of(tool)
     assert schema.canonical({}) == {}
@@ -1218,10 +1224,10 @@ def test_problems_are_listed_with_their_paths():
     with pytest.raises(InvalidArguments) as caught:
         schema_of(tool).bind({"days": "many", "who": [{"street": "A"}, {"street": 1}], "bogus": 1})
     assert set(str(caught.value).split("; ")) == {
-        "days: Input should be a valid integer, unable to parse string as an integer",
-        "note: Field required",
-        "who[1].street: Input should be a valid string",
-        "bogus: Extra inputs are not permitted",
+        '"days": expected a whole number, got the text "many"',
+        '"note": is missing',
+        '"who[1].street": expected text, got the number 1',
+        '"bogus": there is no such argument',
     }
 
 
@@ -1259,7 +1265,7 @@ def test_a_message_never_repeats_much_of_what_was_wrong(args):
 def test_problems_that_do_not_fit_are_counted():
     def tool(): ...
 
-    with pytest.raises(InvalidArguments, match=r"key 0: .*; and \d+ more$") as caught:
+    with pytest.raises(InvalidArguments, match=r'"key 0": .*; and \d+ more$') as caught:
         schema_of(tool).bind({f"key {n}": n for n in range(300)})
     shown, _, more = str(caught.value).rpartition("; and ")
     assert shown.count("; ") + 1 + int(more.split()[0]) == 300

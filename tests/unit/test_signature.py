@@ -47,6 +47,23 @@ def redirect(data: dict[str, Any]) -> None:
     reply["items"][0]["arguments"] = '{"to": "eve"}'
 
 
+async def test_a_signed_text_in_which_a_key_occurs_twice_is_refused_wherever_it_is() -> None:
+    agent, state, sent = await paused()
+    state.edit(state.get_interruptions()[0], {"to": "bob"})
+    text = state.to_string(key=KEY)
+    for before, after in (
+        ('"args":{"copies":1,"to":"bob"}', '"args":{"copies":1,"to":"eve","to":"bob"}'),
+        ('"args":{"copies":1,"to":"bob"}', '"args":{"copies":1,"t\\u006f":"eve","to":"bob"}'),
+        ('"context":{"user":7}', '"context":{"user":1,"user":7}'),
+        ('{"schema":1', '{"schema":1,"schema":1'),
+    ):
+        assert text.count(before) == 1
+        for forged in (text.replace(before, after), text.replace(before, after).encode()):
+            with pytest.raises(BadSignature, match="occurs twice"):
+                await RunState.from_string(agent, forged, keys=[KEY])
+    assert (await RunState.from_string(agent, text, keys=[KEY])).run_id == state.run_id and sent == []
+
+
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a forged approval": approve,
     "a changed argument": redirect,

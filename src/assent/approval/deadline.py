@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..core.digest import described
+from ..core.number import is_seconds
 from ..errors import InvalidDefinition
 
 
@@ -22,8 +23,10 @@ class Deadline(Struct, frozen=True):
     silence: Literal["reject", "wait"] = "reject"
 
     def __post_init__(self) -> None:
-        if type(self.seconds) not in (int, float) or not 0 < self.seconds < math.inf:
-            raise InvalidDefinition(f"A deadline is a number of seconds above zero, got {described(self.seconds)}.")
+        if not is_seconds(self.seconds) or not self.seconds:
+            raise InvalidDefinition(
+                f"A deadline is a number of seconds above zero, at most 100 years, got {described(self.seconds)}."
+            )
         if self.silence not in ("reject", "wait"):
             raise InvalidDefinition(f'Silence can come to "reject" or "wait", got {described(self.silence)}.')
 

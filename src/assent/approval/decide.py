@@ -16,7 +16,7 @@ from ..core.run import CallState, Run
 from ..errors import AlreadyDecided, DigestMismatch, InvalidArguments, InvalidDecision, NotPending, QuestionNotFound
 from .answer import problem_with
 from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
-from .question import action_digest, new_id
+from .question import action_digest, limit_of, new_id, too_large
 from .terms import GrantTerms, terms_from
 
 Verdict = f.Approved | f.Refused | f.Finished | f.Answered
@@ -97,7 +97,7 @@ def settle(
         return f.Refused(state.call.id, by, asked.id, decision.message, at=at, path=path)
     if type(decision) is Edit:
         tool = tool_of(state, decision.tool or state.tool)
-        args = edited(tool, decision)
+        args = edited(tool, decision, limit_of(root))
         bound = action_digest(root, path, state, tool.name, tool.fingerprint, args)
         other = tool.name if tool.name != state.tool else None
         raw = Raw(canonical(args))
@@ -143,10 +143,12 @@ def decided(
     return facts
 
 
-def edited(tool: Definition, decision: Edit) -> dict[str, Any]:
+def edited(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) -> dict[str, Any]:
     """A person's arguments, canonical, or `InvalidArguments`."""
     try:
         args = tool.canonical(decision.arguments)
+        if (size := len(canonical(args))) > limit:
+            raise InvalidArguments(too_large(size, limit))
         tool.bind(args)
     except InvalidArguments as error:
         raise InvalidArguments(f"The arguments of this edit do not fit {tool.name}: {error}.") from None
@@ -204,7 +206,7 @@ def _same_again(
         replaced = state.question  # it was approved, and then what it was about changed
     if replaced is not None:
         raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
-    if not _same(decision, earlier, state, tool_of):
+    if not _same(decision, earlier, state, tool_of, limit_of(root)):
         by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
         at = (root.began.at if root.began is not None else 0) + earlier.at
         when = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)).isoformat(" ", "seconds")
@@ -213,7 +215,7 @@ def _same_again(
         )
 
 
-def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf) -> bool:
+def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf, limit: int) -> bool:
     """Whether the decision says what is recorded already; notes and names do not count."""
     if type(earlier) is f.Refused:
         return type(decision) is Reject and decision.message == earlier.message
@@ -222,7 +224,7 @@ def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: To
             return type(decision) is Approve
         if type(decision) is not Edit or (decision.tool or state.call.tool) != (earlier.tool or state.call.tool):
             return False
-        args = edited(tool_of(state, decision.tool or state.call.tool), decision)
+        args = edited(tool_of(state, decision.tool or state.call.tool), decision, limit)
         return canonical(args) == bytes(earlier.args)
     recorded = earlier.output if type(earlier) is f.Finished else earlier.value if type(earlier) is f.Answered else None
     return type(decision) is Respond and recorded is not None and canonical(decision.output) == bytes(recorded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unicodedata import category
 
 import msgspec
 from msgspec import Struct
@@ -78,8 +79,14 @@ def _checked(decision: Decision) -> Decision:
     return again
 
 
-def checked_name(by: str) -> str:
+UNSEEN = {"Cc", "Cf", "Mn", "Zl", "Zp", "Zs"}
+"""Kinds of characters that show nothing by themselves: white space, control, zero width, marks on other characters."""
+BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and symbols that Unicode draws as nothing."""
+
+
+def checked_name(by: str, what: str = "`by` must say who decides, as text that can be seen") -> str:
     """The name of whoever decides, or `InvalidDecision`."""
-    if type(by) is not str or not by or not holds(by):
-        raise InvalidDecision(f"`by` must say who decides, as text; got {described(by)}.")
+    if type(by) is not str or not holds(by) or all(c in BLANKS or category(c) in UNSEEN for c in by):
+        raise InvalidDecision(f"{what}; got {described(by)}.")
     return by

@@ -1,26 +1,23 @@
 """A tool as it was when a question about it was asked: enough to check a decision, and nothing that could run.
 
-What it lets pass fits the tool's JSON schema as it was. The tool itself may know more, such as a validator of the
-user's, or read more into a value, such as a number out of a text: so the door checks again before anything runs.
+What it lets pass fits the tool's JSON schema as it was, read as the tool itself reads it. Only the tool knows the
+validators that the user wrote, so the door checks again before anything runs.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from ..core.digest import canonical, digest
+from ..core.digest import digest
 from ..core.facts import CallKind
 from ..errors import InvalidArguments, UnreadableState
 from ..tools.defaults import Planning, filled
+from ..tools.form import at
 from ..tools.tool import takes
-from .answer import problem_with
-
-if TYPE_CHECKING:
-    from jsonschema import FormatChecker
+from .answer import misfit, over_limit
 
 
 class FrozenTool(Struct, frozen=True):
@@ -68,8 +65,12 @@ class FrozenTool(Struct, frozen=True):
         """See that the arguments fit, or raise `InvalidArguments`."""
         for name in args:
             if not self.takes(name):
-                raise InvalidArguments(f"{name:.80}: there is no such argument")
-        problem = problem_with(args, Raw(canonical(self.shape or self.schema)), formats())
+                raise InvalidArguments(at(name, "there is no such argument"))
+        shape = self.shape or self.schema
+        try:
+            problem = misfit(args, shape) or over_limit(args, shape)
+        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+            raise UnreadableState(f"The definition of tool {self.name!r} is damaged: {error!r}.") from None
         if problem is not None:
             raise InvalidArguments(problem)
 
@@ -79,40 +80,3 @@ class FrozenTool(Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(FrozenTool).decode
-
-
-@functools.cache
-def formats() -> FormatChecker:
-    """The formats in a tool's schema, read as generously as the tool itself reads them."""
-    from datetime import date, datetime, time, timedelta
-    from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
-    from uuid import UUID
-
-    from jsonschema import FormatChecker
-    from pydantic import AnyUrl, TypeAdapter
-
-    kinds: dict[str, Any] = {
-        "date": date,
-        "date-time": datetime,
-        "time": time,
-        "duration": timedelta,
-        "uuid": UUID,
-        "uri": AnyUrl,
-        "ipv4": IPv4Address,
-        "ipv6": IPv6Address,
-        "ipv4interface": IPv4Interface,
-        "ipv6interface": IPv6Interface,
-        "ipv4network": IPv4Network,
-        "ipv6network": IPv6Network,
-    }
-    checker = FormatChecker(formats=())
-    for name, kind in kinds.items():
-        checker.checks(name, ValueError)(functools.partial(_fits, TypeAdapter(kind)))
-    return checker
-
-
-def _fits(adapter: Any, value: Any) -> bool:
-    """Whether a text is of the type, or raise `ValueError`; what is no text has no format."""
-    if isinstance(value, str):
-        adapter.validate_json(msgspec.json.encode(value))
-    return True

@@ -22,7 +22,7 @@ from ..core.run import CallState, Run, spent
 from ..errors import InvalidArguments
 from ..tools.tool import Tool, qualified
 from .deadline import Deadline, deadline_from
-from .question import action_digest, allowed_of, every_call, fills, item_of, new_id
+from .question import AS_IT_IS, action_digest, allowed_of, every_call, fills, item_of, new_id, raw_text, too_large
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -55,8 +55,10 @@ class Arguments(Struct, frozen=True):
     """The value as the tool's body takes it, if it can."""
 
 
-def read_arguments(tool: Tool, given: str) -> Arguments:
-    """What rules judge, people see, digests cover and the tool gets."""
+def read_arguments(tool: Tool, given: str, limit: int = f.MAX_ARGUMENT_BYTES) -> Arguments:
+    """What rules judge, people see, digests cover and the tool gets; nothing is read of more than `limit` bytes."""
+    if len(given) * 4 > limit and (size := len(given.encode("utf-8", "replace"))) > limit:
+        return Arguments(None, too_large(size, limit))
     try:
         if not given.strip() and not tool.required:
             value = tool.canonical({})
@@ -105,7 +107,7 @@ async def judge(case: Case) -> Judgement:
         )
     ask: str | None = ""  # every call is asked about
     if args.problem is not None:
-        ask = f"This call cannot run as it is: {args.problem}"
+        ask = f"{AS_IT_IS}{args.problem}"
     elif tool.needs_approval is not True:
         ask = await _by_rule(case, tool, args)
     if ask is None:
@@ -173,7 +175,7 @@ async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
     rule = tool.needs_approval
     name = qualified(rule)
     try:
-        params = parse_object(canonical(args.value).decode())  # a copy: a rule may not change what runs
+        params = _copy(args.value)  # a rule may not change what runs
         verdict = rule(case.ctx, params, case.state.proposal.call_id or "")  # type: ignore[operator]
         if inspect.isawaitable(verdict):
             verdict = await verdict
@@ -185,6 +187,10 @@ async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
     if verdict is True:
         return f"The rule {name} asks for approval."
     return f"The rule {name} gave {described(verdict)}, which is neither True nor False."
+
+
+def _copy(args: Any) -> dict[str, Any]:
+    return parse_object(canonical(args).decode())
 
 
 def _unless_stopped(error: BaseException) -> None:
@@ -221,7 +227,7 @@ async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple
     """What the tool says of a call, as JSON, and why a person is asked: there it is told if the description fails."""
     name = qualified(tool.describe)
     try:
-        shown = parse_object(canonical(_shown(case, args)).decode())  # a copy
+        shown = {"raw": raw_text(case.state)} if args.value is None else _copy(args.value)
         words = tool.describe(case.ctx, shown, case.state.proposal.call_id or "")  # type: ignore[misc]
         words = await words if inspect.isawaitable(words) else words
         if type(words) is str:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, parse_object
+from ..core.digest import BadJSON, canonical, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import unmarked
+from ..errors import UnreadableState
 from ..item import Evidence, ToolApprovalItem
 
+if TYPE_CHECKING:
+    from ..tools.tool import Tool
+
+LONG = 1_000_000
+"""Characters of arguments that cannot run, above which a person is shown the beginning alone."""
+AS_IT_IS = "This call cannot run as it is: "
+"""How a question says why a call can only be edited, answered or rejected."""
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
 """What is left to say about arguments that cannot run."""
 
@@ -63,6 +71,8 @@ def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
         args, fills = asked.args or args, asked.fills or fills
     if args:
         return parse_object(bytes(args).decode())
+    if asked is not None and AS_IT_IS in asked.why and len(state.proposal.arguments) > LONG:
+        raise BadJSON("it is too long to be shown")
     value = parse_object(state.proposal.arguments)
     return _filled(value, parse_object(bytes(fills).decode())) if fills else value
 
@@ -90,6 +100,18 @@ def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | N
     return added
 
 
+def added_to(state: CallState, tool: Tool, shown: dict[str, Any]) -> list[str]:
+    """Return the arguments that a tool would fill in beyond, or differently from, what was judged and shown.
+
+    A call of a tool whose rule is False was judged whatever its arguments: there the tool may fill in what it likes,
+    as long as nobody has to be asked about it now.
+    """
+    if tool.needs_approval is False and state.approval is not None and state.approval.by == "rule":
+        return []
+    args = tool.canonical(shown)
+    return [name for name, value in args.items() if name not in shown or not same(value, shown[name])]
+
+
 def deeds(state: CallState, asked: str | None) -> str:
     """What is known of what a call did that is refused, with this question if with one; nothing if it did nothing."""
     if not state.begun:
@@ -112,7 +134,35 @@ def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
     try:
         return canonical(effective(state, asked)).decode()
     except BadJSON:
-        return state.proposal.arguments
+        return raw_text(state)
+
+
+def raw_text(state: CallState) -> str:
+    """Return what the model wrote, or the beginning of it if nobody could read it all."""
+    text = state.proposal.arguments
+    return text if len(text) <= LONG else f"{text[:1000]}... ({len(text)} characters)"
+
+
+def limit_of(root: Run) -> int:
+    """Return how many bytes the arguments of a call in this run may have."""
+    return root.began.max_argument_bytes if root.began is not None else f.MAX_ARGUMENT_BYTES
+
+
+def too_large(size: int, limit: int) -> str:
+    """Say that arguments are not read."""
+    return f"the arguments are {size} bytes long, and at most {limit} are read"
+
+
+def see_that_it_reads(state: CallState) -> None:
+    """Read what Assent itself has written of a call, or raise `UnreadableState`: arguments and schemas are objects."""
+    question = state.question
+    made = [state.turn.reply.args] if isinstance(state.turn.reply, f.Proposed) else []
+    made += [state.args, state.fills]
+    if question is not None:
+        made += [question.args, question.fills, question.schema]
+    for json in made:
+        if json and type(decode(json)) is not dict:
+            raise UnreadableState(f"This run is damaged: what is kept of call {state.call.id!r:.80} is no object.")
 
 
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
@@ -137,6 +187,7 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         until=None if asked.until is None else began + asked.until,
         due=None if asked.due is None else began + asked.due,
         evidence=evidence_of(state, began) if state.witnessed else (),
+        replaces=asked.replaces or asked.voids,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ from msgspec import Raw, Struct
 
 from ..core.digest import BadJSON, canonical, described, plain
 from ..core.facts import NOTHING
+from ..core.number import is_count, is_seconds
 from ..errors import InvalidDecision
 from .decision import Approve, Decision, Edit, Reject
 
@@ -45,12 +45,13 @@ def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
     try:
         terms = msgspec.convert(msgspec.to_builtins(grant), GrantTerms)
         pins = plain(terms.pins) if terms.pins is not None else None
-    except (msgspec.ValidationError, BadJSON, TypeError, UnicodeEncodeError) as error:
+    except (msgspec.ValidationError, BadJSON, TypeError, ValueError) as error:
         raise InvalidDecision(
             f"These are not the terms of a grant: {error}. Give True, or GrantTerms(max_uses, expires_in, pins)."
         ) from None
-    if terms.max_uses is not None and terms.max_uses < 1:
-        raise InvalidDecision(f"max_uses is a whole number of at least 1, got {described(terms.max_uses)}.")
-    if terms.expires_in is not None and not (0 < terms.expires_in < math.inf):
-        raise InvalidDecision(f"expires_in is a number of seconds above zero, got {described(terms.expires_in)}.")
+    if terms.max_uses is not None and not is_count(terms.max_uses):
+        raise InvalidDecision(f"max_uses is a whole number from 1 to 2**63 - 1, got {described(terms.max_uses)}.")
+    if terms.expires_in is not None and not (is_seconds(terms.expires_in) and terms.expires_in):
+        given = described(terms.expires_in)
+        raise InvalidDecision(f"expires_in is a number of seconds above zero, at most 100 years, got {given}.")
     return GrantTerms(terms.max_uses, terms.expires_in, pins)

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from msgspec.json import encode
 
-from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..store.open import open_store
 from ..store.record import Question
 from .write import confirmed, put, put_json, put_table, say, visible, when
@@ -92,6 +92,7 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 async def decide(options: Namespace) -> int:
     """Record a decision, on what was shown."""
     decision = _decision(options)
+    checked_name(options.by)
     async with open_store(options.url, create=False) as store:
         digest = options.digest
         if digest is None:

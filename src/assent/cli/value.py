@@ -7,6 +7,7 @@ import re
 from typing import Any, get_args
 
 from ..core.digest import BadJSON, parse
+from ..core.number import LONGEST
 from ..core.run import Status
 
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -17,7 +18,10 @@ def duration(text: str) -> float:
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no time; write 90d, 12h, 30m or 45s")
-    return float(found[1]) * SECONDS[found[2]]
+    seconds = float(found[1]) * SECONDS[found[2]]
+    if seconds > LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is longer than 100 years")
+    return seconds
 
 
 def statuses(text: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 
 from ..errors import IllegalFact, UnknownSchema, UnreadableState
 from .facts import NOTHING, AnyFact
+from .number import Count
 from .replay import fold_all
 from .run import Run
 
@@ -57,7 +58,7 @@ class Saved(Struct, omit_defaults=True):
     context_kind: str | None = None
     signature: Signature | None = None
     tracing: Traced | None = None
-    stored: int = 0
+    stored: Count = 0
     """How many of the facts are in the store that the run lives in."""
 
 

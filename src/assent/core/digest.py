@@ -95,6 +95,21 @@ def parse(text: str) -> Any:
         raise BadJSON(str(error)) from None
 
 
+_pairs_only = json.JSONDecoder(object_pairs_hook=_pairs)
+
+
+def check_keys(text: str) -> None:
+    """Raise `BadJSON` if a key occurs twice in an object of a JSON text, at any depth: readers take either."""
+    try:
+        _pairs_only.decode(text)
+    except BadJSON:
+        raise
+    except RecursionError:
+        raise BadJSON("it is nested too deeply") from None
+    except ValueError as error:
+        raise BadJSON(str(error)) from None
+
+
 def parse_object(text: str) -> dict[str, Any]:
     """The value of a JSON text that must be an object."""
     value = parse(text)

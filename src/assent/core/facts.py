@@ -11,11 +11,14 @@ itself, else the ids of the agent calls it happened under, outermost first.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Raw, Struct
+from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import astuple
+
+from ..errors import UnreadableState
+from .number import Count, Time
 
 NOTHING = Raw()
 """No JSON: an optional field that is not set. It is falsy, and `{}` or `""` as JSON is not."""
@@ -25,8 +28,15 @@ QuestionKind = Literal["approval", "input", "doubt"]
 Verdict = Literal["approve", "edit", "reject", "respond"]
 Release = Literal["each", "batch"]
 
-decode = Decoder().decode
-"""The value of some JSON; a decoder that is made once has half the work."""
+_decode = Decoder().decode
+
+
+def decode(json: Raw) -> Any:
+    """The value of a fact's JSON, or `UnreadableState`: it was not looked into when its journal was loaded."""
+    try:
+        return _decode(json)
+    except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise UnreadableState(f"This run is damaged: a value in it cannot be read ({error}).") from None
 
 
 class Usage(Struct):
@@ -67,7 +77,7 @@ class Call(Struct, frozen=True, array_like=True, gc=False):
     id: str
     """Our own id, unique in its run; the provider's is in the item."""
     tool: str
-    item: int = 0
+    item: Count = 0
     """Which of the reply's items it is."""
     kind: CallKind = "tool"
     definition: str | None = None
@@ -77,18 +87,22 @@ class Call(Struct, frozen=True, array_like=True, gc=False):
 class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_field="fact", tag=str.lower):
     """Something that happened."""
 
-    at: int = 0
+    at: Time = 0
     path: tuple[str, ...] = ()
 
 
 # -- of a run ------------------------------------------------------------------------------------
 
 
+MAX_ARGUMENT_BYTES = 10_000_000
+"""How large the arguments of a call may be, unless the run says otherwise."""
+
+
 class Began(Fact, frozen=True):
     """The run, or with a path the branch that an agent call opens, came to be."""
 
     agent: str
-    max_turns: int
+    max_turns: Count
     run: str = ""
     version: str = ""
     release: Release = "each"
@@ -104,6 +118,8 @@ class Began(Fact, frozen=True):
     """The conversation that the run is a part of,"""
     follows: str | None = None
     """and the run before it there: what was said in that one, and before it, is heard in this one too."""
+    max_argument_bytes: int = MAX_ARGUMENT_BYTES
+    """The size above which nobody reads the arguments of a call."""
 
     @property
     def call(self) -> str | None:
@@ -146,9 +162,9 @@ class Replied(Fact, frozen=True):
     """The model replied. `saw`: how many `Said` it had heard, if that was not all of them."""
 
     items: Raw
-    saw: int | None = None
+    saw: Count | None = None
     calls: tuple[Call, ...] = ()
-    usage: tuple[int, ...] = ()
+    usage: tuple[Count, ...] = ()
     id: str | None = None
     note: str | None = None
 
@@ -158,7 +174,7 @@ class Proposed(Fact, frozen=True):
 
     proposal: Call
     args: Raw
-    saw: int | None = None
+    saw: Count | None = None
     """How many `Said` the hook had heard that asks."""
 
 
@@ -203,9 +219,9 @@ class Granted(Fact, frozen=True):
     message: str | None = None
     definition: str | None = None
     """The tool's fingerprint: what is approved for always is the tool as it is."""
-    max_uses: int | None = None
+    max_uses: Count | None = None
     """How many calls it lets pass."""
-    until: int | None = None
+    until: Time | None = None
     """Until when it holds."""
     pins: Raw = NOTHING
     """The arguments that a call must have: a JSON object, compared with the canonical arguments."""
@@ -221,7 +237,7 @@ class Revoked(Fact, frozen=True):
 class Limited(Fact, frozen=True):
     """The run has another limit of turns from now on."""
 
-    max_turns: int
+    max_turns: Count
 
 
 class Cancelled(Fact, frozen=True):
@@ -240,7 +256,7 @@ class Resumed(Fact, frozen=True):
 class Saved(Fact, frozen=True):
     """The first `upto` entries of the talk are in the session."""
 
-    upto: int
+    upto: Count
 
 
 class Closed(Fact, frozen=True):
@@ -267,10 +283,11 @@ class Asked(Fact, frozen=True):
     args: Raw = NOTHING
     prompt: Raw = NOTHING
     schema: Raw = NOTHING
-    until: int | None = None
+    until: Time | None = None
     replaces: str | None = None
+    """The question before about what has changed since: one that was open, or one that was approved."""
     fills: Raw = NOTHING
-    due: int | None = None
+    due: Time | None = None
     """When it is overdue. It goes on waiting; after `until` it does not."""
     voids: str | None = None
     """The question in whose place the code asks this one, entered again: the answer to that counts for nothing."""
@@ -329,8 +346,8 @@ class Started(Fact, frozen=True):
     """The tool's body is about to be entered. Recorded before it is."""
 
     call: str
-    attempt: int = 1
-    fence: int = 0
+    attempt: Count = 1
+    fence: Count = 0
     """The fence of the lease under which it was begun; 0 without a store."""
 
 
@@ -339,9 +356,9 @@ class Left(Fact, frozen=True):
     or it had no effect, or it may be entered twice: `by` says who says so."""
 
     call: str
-    attempt: int
+    attempt: Count
     by: str = "runtime"
-    fence: int = 0
+    fence: Count = 0
     """The fence of that attempt's `Started`: an attempt that was begun under another lease is another attempt."""
 
 
@@ -351,7 +368,7 @@ class Stepped(Fact, frozen=True):
     call: str
     name: str
     value: Raw
-    number: int = 0
+    number: Count = 0
     """Which step of this name it is in the body: steps may end in another order than they began."""
 
 
@@ -370,7 +387,7 @@ class Witnessed(Fact, frozen=True):
     """A result that came too late to count, kept as evidence."""
 
     call: str
-    attempt: int
+    attempt: Count
     output: Raw
 
 

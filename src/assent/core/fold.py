@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from ..errors import IllegalFact
 from . import facts as f
-from .rules import ASKED, DELEGATED, DONE, NEW, NEXT, RUNNING, Phase, verdict_of
+from .rules import ASKED, DELEGATED, DONE, NEW, NEXT, READY, RUNNING, Phase, verdict_of
 from .run import CallState, Run, Turn, ended, held, may_hand_off, spent
 
 
@@ -107,7 +107,7 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
     if commit:
         if fact.asked is not None:
             root.decided[fact.asked] = fact
-            state.retries = 0
+            state.passed, state.retries = fact.asked, 0
             state.edited = state.edited or bool(fact.args or fact.tool)
         if fact.args:
             state.args = fact.args
@@ -144,7 +144,7 @@ def _told(root: Run, run: Run, state: CallState, fact: f.Told, commit: bool) -> 
 
 def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -> None:
     old = state.question if state.phase is ASKED else None
-    if fact.replaces != (old.id if old else None):
+    if fact.replaces != (old.id if old else None) and (old or not _was_passed(state, fact)):
         raise _illegal(root, fact, f"it must replace the question now open, {old.id if old else None!r}")
     if not fact.id or fact.id in root.asked:
         raise _illegal(root, fact, f"the question id {fact.id!r} is used already")
@@ -157,13 +157,18 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
     if commit:
         if fact.voids is not None:
             state.answers = state.answers[:-1]
-        if fact.replaces is not None:
-            root.decided[fact.replaces] = fact
+        if old is not None:
+            root.decided[old.id] = fact
         root.asked[fact.id] = (fact.path, fact.call)
         state.question = fact
         if fact.kind == "approval":
-            state.digest, state.approval = fact.digest, None
+            state.digest, state.approval, state.passed = fact.digest, None, None
             state.args, state.fills = fact.args or state.args, fact.fills or state.fills
+
+
+def _was_passed(state: CallState, fact: f.Asked) -> bool:
+    """True if the question replaces the one whose approval lets the call run. Older journals do not say so."""
+    return state.phase is READY and state.passed is not None and fact.replaces == state.passed
 
 
 def _may_void(root: Run, run: Run, state: CallState, fact: f.Asked) -> bool:

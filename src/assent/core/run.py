@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any, Literal
 
-from msgspec import Raw, Struct, field
+from msgspec import MsgspecError, Raw, Struct, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from ..errors import IllegalFact
+from ..errors import IllegalFact, UnreadableState
 from . import facts as f
 from .rules import ANSWERS, ASKED, NEW, READY, REFUSED, RUNNING, Phase
 
@@ -55,6 +55,8 @@ class CallState(Struct, eq=False):
     """Of the tool a person chose, or as it was accepted after it changed."""
     question: f.Asked | None = None
     approval: f.Approved | None = None
+    passed: str | None = None
+    """The question that a person approved last; if what was approved changes, a new question replaces it."""
     edited: bool = False
     """Whether a person changed what runs."""
     attempt: int = 0
@@ -83,7 +85,10 @@ class CallState(Struct, eq=False):
             if isinstance(reply, f.Proposed):
                 self.read = Proposal(reply.proposal.tool, bytes(reply.args).decode())
             else:
-                self.read = _proposal(self.turn.items[self.call.item])
+                try:
+                    self.read = _proposal(self.turn.items[self.call.item])
+                except (MsgspecError, IndexError, UnicodeDecodeError) as error:
+                    raise UnreadableState(f"This run is damaged: a call's item cannot be read ({error}).") from None
         return self.read
 
     @property
@@ -192,7 +197,7 @@ class Run(Struct, eq=False):
         """What the run's model calls and those of its branches have used; of its own, each is counted once."""
         for entry in self.entries[self.counted :]:
             if type(entry) is Turn and type(entry.reply) is f.Replied:
-                self.used.add(f.Usage(*entry.reply.usage))
+                self.used.add(usage_of(entry.reply))
         self.counted = len(self.entries)
         if not self.branches:
             return self.used
@@ -251,6 +256,12 @@ class Run(Struct, eq=False):
 
 
 _identity = id
+NUMBERS = len(f.Usage.__struct_fields__)
+
+
+def usage_of(reply: f.Replied) -> f.Usage:
+    """What a reply has used; numbers that this Assent has no name for are left out."""
+    return f.Usage(*reply.usage[:NUMBERS])
 
 
 # -- reading -------------------------------------------------------------------------------------

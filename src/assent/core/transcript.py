@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, Struct
-from msgspec.json import Decoder, encode
+from msgspec.json import encode
 
+from ..errors import UnreadableState
 from . import facts as f
 from .digest import canonical
 from .facts import decode
@@ -23,7 +24,12 @@ MARK = "assent:message"
 """Where an item has what the journal keeps of its message, and no provider is told: the id and the name that it was
 given, and whether it says that a call failed."""
 
-_decode_text = Decoder(str).decode
+REQUESTS = frozenset(
+    ("mcp_approval_request", "computer_call", "local_shell_call", "shell_call", "apply_patch_call", "custom_tool_call")
+)
+"""Items by which a provider asks for something that is not a function's output. Others that have a `call_id` do too."""
+NO_REQUESTS = frozenset(("function_call", "program"))
+"""Items with a `call_id` that are answered as calls of functions are, or by the provider itself."""
 
 
 class Talk(Struct, eq=False):
@@ -31,6 +37,8 @@ class Talk(Struct, eq=False):
 
     items: list[Item]
     upto: int = 0
+    asks: bool = False
+    """True if the provider has asked for something other than a function's output."""
 
 
 def transcript(run: Run, saw: int | None = None) -> list[Item]:
@@ -42,14 +50,49 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
             break
         if type(entry) is f.HandedOff and entry.history:
             talk.items = []
-        talk.items += entry_items(entry)
+        made = entry_items(entry)
+        talk.items += made
+        talk.asks = talk.asks or any(map(asks, made))
         talk.upto += 1
-    if not run.unheard:
+    if not run.unheard and not talk.asks:
         return talk.items
     heard = talk.items.copy()
     for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
-    return heard
+    return answered(heard) if talk.asks else heard
+
+
+def asks(item: Item) -> bool:
+    """True for an item by which a provider asks for something that is not a function's output."""
+    kind = item.get("type")
+    if type(kind) is not str or kind in NO_REQUESTS or kind.endswith("_output"):
+        return False
+    return kind in REQUESTS or bool(item.get("call_id"))
+
+
+def unanswered(items: list[Item]) -> set[int]:
+    """Which of these items ask for something, other than a function's output, that is not among them."""
+    asking = [number for number, item in enumerate(items) if asks(item)]
+    if not asking:
+        return set()
+    answers = [item for item in items if str(item.get("type")).endswith(("_output", "_response"))]
+    given = [item[name] for item in answers for name in ("call_id", "id", "approval_request_id") if item.get(name)]
+    return {number for number in asking if not any(items[number].get(name) in given for name in ("call_id", "id"))}
+
+
+def answered(items: list[Item]) -> list[Item]:
+    """The items but for those that ask for something that is not among them: providers do not take them alone."""
+    out = unanswered(items)
+    return without(items, out) if out else items
+
+
+def pending(run: Run) -> list[Item]:
+    """What the provider asks for in the last reply that no call is for, as long as nothing was said since."""
+    for turn in reversed(run.entries if not run.unheard else ()):
+        if type(turn) is Turn and type(turn.reply) is f.Replied:
+            items, calls = items_in(turn.reply.items), {state.call.item for state in turn.calls}
+            return [items[number] for number in sorted(unanswered(items) - calls)]
+    return []
 
 
 def forget(run: Run) -> None:
@@ -78,7 +121,7 @@ def entry_items(entry: Entry) -> list[Item]:
     if type(entry) is Turn:
         return turn_items(entry)
     if type(entry) is f.HandedOff:
-        return decode(entry.history) if entry.history else []
+        return items_in(entry.history) if entry.history else []
     return said_items(entry)  # type: ignore[arg-type]
 
 
@@ -89,8 +132,26 @@ def said_items(said: f.Said) -> list[Item]:
 
 def kept_items(said: f.Said) -> list[Item]:
     """An input as items, with what is known of their messages."""
+    value = text_or_items(said)
+    return [{"role": said.by, "content": value}] if type(value) is str else value  # type: ignore[return-value]
+
+
+def text_or_items(said: f.Said) -> str | list[Item]:
+    """An input as it was given: a text, or items."""
     value = decode(said.items)
-    return [{"role": said.by, "content": value}] if type(value) is str else value
+    return value if type(value) is str else _items(value)
+
+
+def items_in(json: Raw) -> list[Item]:
+    """The provider's items in a fact, or `UnreadableState`."""
+    return _items(decode(json))
+
+
+def _items(items: Any) -> list[Item]:
+    """See that these are items: no more is known of them than that they are objects, whose types are text."""
+    if type(items) is not list or not all(type(each) is dict and type(each.get("type", "")) is str for each in items):
+        raise UnreadableState("This run is damaged: what was said in it is not a list of items.")
+    return items
 
 
 def unmarked(items: list[Item]) -> list[Item]:
@@ -106,7 +167,7 @@ def turn_items(turn: Turn) -> list[Item]:
     if isinstance(reply, f.Proposed):
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
-    items = unmarked(decode(reply.items))
+    items = unmarked(items_in(reply.items))
     if turn.left:
         items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
     for state in turn.calls:
@@ -132,9 +193,14 @@ def without(items: list[Item], out: set[int]) -> list[Item]:
         if item.get("type") == "reasoning":
             thoughts = [*thoughts, item] if n and items[n - 1].get("type") == "reasoning" else [item]
         elif n not in out:
-            kept += [*thoughts, item]
+            kept += [item] if is_given(item) else [*thoughts, item]
             thoughts = []
     return kept
+
+
+def is_given(item: Item) -> bool:
+    """True for an item that was given to the model, rather than made by it."""
+    return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
 
 
 def output_item(state: CallState, text: str) -> Item:
@@ -183,14 +249,19 @@ def handed_text(name: str) -> str:
 def value_text(value: Raw) -> str:
     """A JSON value as text for the model: a string as itself, anything else as JSON."""
     data = bytes(value)
-    return _decode_text(data) if data.startswith(b'"') else data.decode()
+    return str(decode(value)) if data.startswith(b'"') else data.decode()
 
 
 def content_text(content: Any) -> str:
     """The text of a message's content: text, parts with text, or nothing."""
     if isinstance(content, str):
         return content
-    return "".join([part.get("text") or "" for part in content or ()])
+    return "".join([part["text"] for part in _parts(content) if isinstance(part.get("text"), str)])
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    """The parts of a message's content that are objects, as they should be."""
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def reply_text(reply: f.Replied) -> str:
@@ -200,8 +271,9 @@ def reply_text(reply: f.Replied) -> str:
 
 def reply_refusal(reply: f.Replied) -> str | None:
     """The model's own words where it refused to answer; None if it did not."""
-    parts = (p for item in _messages(reply) if isinstance(item.get("content"), list) for p in item["content"])
-    return next((part["refusal"] for part in parts if part.get("type") == "refusal" and part.get("refusal")), None)
+    parts = (part for item in _messages(reply) for part in _parts(item.get("content")) if part.get("type") == "refusal")
+    words = (part.get("refusal") for part in parts)
+    return next((each for each in words if each and isinstance(each, str)), None)
 
 
 def _messages(reply: f.Replied) -> list[Item]:
@@ -209,7 +281,7 @@ def _messages(reply: f.Replied) -> list[Item]:
     again."""
     last: list[Item] = []
     over = False
-    for item in decode(reply.items):
+    for item in items_in(reply.items):
         kind, role = item.get("type", "message"), item.get("role", "assistant")
         over = over or MARK in item or kind == "function_call_output" or role != "assistant"
         if kind == "message" and role == "assistant":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import math
 import os
 import random
 import socket
@@ -18,7 +17,9 @@ from msgspec.structs import replace
 from ..agent import Agent
 from ..approval.decision import checked_name
 from ..approval.question import new_id
+from ..core.digest import described
 from ..core.digest import text as clean_text
+from ..core.number import is_count, is_seconds
 from ..core.run import UNDER_WAY
 from ..errors import (
     AgentNotFound,
@@ -34,6 +35,7 @@ from ..errors import (
     RunFinished,
     SessionMissing,
     StoreFailed,
+    UnansweredRequest,
     UnreadableState,
     UsageError,
 )
@@ -58,6 +60,7 @@ HOPELESS = (
     MaxTurnsExceeded,
     RunFinished,
     SessionMissing,
+    UnansweredRequest,
     UnreadableState,
 )
 """Trying again would come to the same, until somebody does something."""
@@ -115,7 +118,8 @@ class Worker:
             raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {store!r:.80}.")
         _check_numbers(concurrency, max_failures, poll, drain)
         _check_objects(run_config, hooks, sessions, on_error)
-        self.name = checked_name(name) if name is not None else f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
+        made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
+        self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store
         self.agents = registry_of(agents)
         config = replace(run_config or DEFAULT, lease=RunConfig(lease=lease).lease)  # checked: `replace` may not do it
@@ -370,11 +374,11 @@ def worded(error: BaseException) -> str:
 
 def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -> None:
     for option, count in (("concurrency", concurrency), ("max_failures", max_failures)):
-        if type(count) is not int or count < 1:
-            raise UsageError(f"{option} is a whole number of at least 1, got {count!r:.80}.")
+        if not is_count(count):
+            raise UsageError(f"{option} is a whole number from 1 to 2**63 - 1, got {described(count)}.")
     for option, seconds in (("poll", poll), ("drain", drain)):
-        if type(seconds) not in (int, float) or not 0 <= seconds < math.inf or (option == "poll" and not seconds):
-            raise UsageError(f"{option} is a number of seconds, got {seconds!r:.80}.")
+        if not is_seconds(seconds) or (option == "poll" and not seconds):
+            raise UsageError(f"{option} is a number of seconds, at most 100 years, got {described(seconds)}.")
 
 
 def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from ..approval.answer import schema_of, typed
+from ..approval.answer import earlier_schema_of, schema_of, typed
 from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
@@ -115,19 +115,13 @@ class Body:
         """The person's answer, or out of the body until there is one."""
         self._still_goes()
         (prompt, text), shape = _prompt(question), schema_of(schema)
-        shown = digest(
-            {
-                **self._identity(),
-                "ask": self._asks,
-                "prompt": text,
-                "schema": bytes(shape).decode() if shape else None,
-            }
-        )
+        place = {**self._identity(), "ask": self._asks, "prompt": text}
+        shown = _shown(place, shape)
         number, self._asks = self._asks, self._asks + 1
         before: f.Asked | None = None
         if number < len(self._state.answers):
             before, answered = self._state.answers[number]
-            if before.digest == shown:
+            if before.digest == shown or _shown_earlier(before, place, schema):
                 return typed(schema, decode(answered.value))
             if not self._may_ask_anew(number):
                 self.mismatch = ReplayMismatch(
@@ -320,13 +314,14 @@ class Hook:
         self.still_goes()
         (prompt, text), shape = _prompt(question), schema_of(schema)
         run, number = self._journal.run.at(self.path), self._asks
-        place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number}
-        shown = digest({**place, "prompt": text, "schema": bytes(shape).decode() if shape else None})
+        place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number, "prompt": text}
+        shown = _shown(place, shape)
         self._asks = number + 1
         before: f.Asked | None = None
         if number < len(self._calls):
             before, outcome = self._calls[number].question, self._calls[number].outcome
-            if before is not None and before.digest == shown and type(outcome) is f.Finished:
+            is_this = before is not None and (before.digest == shown or _shown_earlier(before, place, schema))
+            if is_this and type(outcome) is f.Finished:
                 self._replies = []
                 return typed(schema, decode(outcome.output))
             _warn("The code around the model", before)
@@ -348,6 +343,18 @@ class Hook:
             ),
         )
         raise Paused
+
+
+def _shown(place: dict[str, Any], shape: Raw) -> str:
+    """Return the digest of what a question shows."""
+    return digest({**place, "schema": bytes(shape).decode() if shape else None})
+
+
+def _shown_earlier(before: f.Asked, place: dict[str, Any], schema: Any) -> bool:
+    """Return True if a question is this one, asked by an Assent that wrote the schema of a type otherwise."""
+    if schema is None or isinstance(schema, dict):
+        return False
+    return before.digest == _shown(place, earlier_schema_of(schema))
 
 
 def asked_at(run: Run) -> int | None:

@@ -228,7 +228,7 @@ class Home:
 
     def do(self, act: Callable[[], None]) -> None:
         """Do this on the loop and wait for it, from a body's thread too; `Conflict` if the loop runs no more."""
-        if threading.get_ident() == self._thread:
+        if self.here:
             act()
             return
 
@@ -237,9 +237,14 @@ class Home:
 
         self.wait_for(work)
 
+    @property
+    def here(self) -> bool:
+        """True on the loop's own thread."""
+        return threading.get_ident() == self._thread
+
     def wait_for(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         """Run this on the loop and wait for it, from another thread; `Conflict` if the loop runs no more."""
-        if threading.get_ident() == self._thread:
+        if self.here:
             raise UsageError("This would wait for the event loop that it is on; in an async body await the other form.")
         if self.loop.is_running():
             done = asyncio.run_coroutine_threadsafe(work(), self.loop)

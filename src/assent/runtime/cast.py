@@ -214,7 +214,7 @@ class OutputTool(Tool):
                 raise InvalidArguments("output: it must be text")
             return value
         try:
-            return self.schema.load(value)
+            return self.schema.as_written(value)
         except InvalidOutput as error:
             raise InvalidArguments(str(error)) from None
 

@@ -15,11 +15,12 @@ from ..core.digest import canonical, described
 from ..core.facts import decode
 from ..core.run import Run, Turn
 from ..core.transcript import reply_refusal, reply_text, value_text
-from ..errors import InvalidOutput, ModelRefused, UsageError
+from ..errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
 from ..item import ToolCallOutputItem
 from .cast import Seat
 from .door import check_digest
 from .guarding import guard_output
+from .model_call import see_that_nothing_is_asked
 from .value import output_json
 from .view import FINAL
 
@@ -39,6 +40,7 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
     if effect.call is not None:
         await _approved(driver, path, run, seat, effect.call)
         return
+    see_that_nothing_is_asked(run)
     turn = run.entries[-1]
     if type(turn) is Turn and not turn.calls and not _looked_at(driver, path, seat):
         driver.journal.add(f.Concluded(at=driver.journal.now(), path=path))
@@ -80,7 +82,12 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
     if tool is None:
         raise UsageError("A final output was approved that was never proposed.")
     args = effective(state)
-    output = tool.bind(args)
+    try:
+        output = tool.bind(args)
+    except InvalidArguments as error:  # somebody edited it who had only the type's schema at hand
+        why = f"the output does not fit: {error}"
+        driver.journal.add(f.Refused(call, "runtime", why=why, at=driver.journal.now(), path=path))
+        return
     check_digest(driver, path, state, tool, args, args)
     if state.edited:
         await guard_output(driver, path, seat, output)

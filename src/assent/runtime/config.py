@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Literal
@@ -13,7 +12,9 @@ from typing_extensions import TypeVar
 
 from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper
-from ..core.facts import Release
+from ..core.digest import described
+from ..core.facts import MAX_ARGUMENT_BYTES, Release
+from ..core.number import LONGEST, is_count, is_seconds
 from ..core.transcript import Item
 from ..errors import InvalidDefinition
 from ..guardrail import InputGuardrail, OutputGuardrail, checked
@@ -32,8 +33,8 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("on_change", ("refuse", "ask", "accept")),
 )
 SECONDS = (
-    ("cancel_grace", 0, math.inf, ""),
-    ("lease", 0.1, math.inf, ", at least 0.1"),
+    ("cancel_grace", 0, LONGEST, ", at most 100 years"),
+    ("lease", 0.1, LONGEST, ", at least 0.1 and at most 100 years"),
     ("write_lag", 0, 60, ", at most 60"),
 )
 CALLABLES = (
@@ -83,6 +84,9 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     Kept in the run: it counts where the run begins."""
     tool_not_found: Literal["tell", "raise"] = "tell"
     """Whether the model is told that it called a tool it does not have, or you are."""
+    max_argument_bytes: int = MAX_ARGUMENT_BYTES
+    """How large the arguments of a call may be, from a model or from a person who edits them; larger ones are not
+    read. Kept in the run: it counts where the run begins."""
     max_parallel_tools: int | None = None
     """How many tool bodies run at once; None for no limit."""
     session_limit: int | None = None
@@ -130,8 +134,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
                 raise InvalidDefinition(f"RunConfig: {option} must be {named}, got {getattr(self, option)!r:.80}.")
         for option in ("max_parallel_tools", "session_limit"):
             limit = getattr(self, option)
-            if limit is not None and (type(limit) is not int or limit < 1):
-                raise InvalidDefinition(f"RunConfig: {option} must be at least 1, got {limit!r:.80}.")
+            if limit is not None and not is_count(limit):
+                raise InvalidDefinition(f"RunConfig: {option} must be at least 1, got {described(limit)}.")
         self._check_kinds()
         force_setattr(self, "deadline", deadline_from("RunConfig", self.deadline))
         for option in CALLABLES:
@@ -142,12 +146,16 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             force_setattr(self, "model", model_from("RunConfig", self.model))
         for option, least, most, said in SECONDS:
             value = getattr(self, option)
-            if type(value) not in (int, float) or not least <= value <= most or value == math.inf:
-                raise InvalidDefinition(f"RunConfig: {option} must be seconds{said}, got {value!r:.80}.")
+            if not is_seconds(value, least) or value > most:
+                raise InvalidDefinition(f"RunConfig: {option} must be seconds{said}, got {described(value)}.")
         if self.tracing is not None:
             _check_tracing(self.tracing)
 
     def _check_kinds(self) -> None:
+        if type(self.max_argument_bytes) is not int or self.max_argument_bytes < 2:
+            raise InvalidDefinition(
+                f"RunConfig: max_argument_bytes must be at least 2, got {self.max_argument_bytes!r:.80}."
+            )
         if self.model_settings is not None and not isinstance(self.model_settings, ModelSettings):
             raise InvalidDefinition(
                 f"RunConfig: model_settings must be ModelSettings, got {self.model_settings!r:.80}."

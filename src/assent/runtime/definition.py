@@ -9,7 +9,7 @@ from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
 from ..errors import DefinitionChanged
-from ..tools.tool import Tool, qualified
+from ..tools.tool import Tool, marked
 
 ROOM = 1000
 """How many bytes of a saved run may say which tools an agent has."""
@@ -64,7 +64,7 @@ def output_mark(agent: Agent[Any]) -> str:
     shape, rule = schema_of(agent), agent.output_needs_approval
     if shape is None and rule is False:
         return ""
-    parts = {"type": shape and shape.fingerprint, "rule": rule if type(rule) is bool else qualified(rule)}
+    parts = {"type": shape and shape.fingerprint, "rule": rule if type(rule) is bool else marked(rule)}
     return digest(parts)[:16]
 
 

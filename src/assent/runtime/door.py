@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..approval.decide import edited
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.gate import Case, judge, read_arguments
-from ..approval.question import action_digest, effective
+from ..approval.question import action_digest, added_to, effective, limit_of
 from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, plain, worded
@@ -125,6 +125,9 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
     if read is not None and read.value is not None:
         return read.value, read.value, read.bound
     shown = effective(state)
+    if added := added_to(state, tool, shown):
+        names = ", ".join(added)
+        raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {names:.80}")
     args = tool.canonical(shown)
     return shown, args, tool.bind(args)
 
@@ -189,9 +192,7 @@ def check_digest(
     if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
         was = state.call.definition or ""
         same = same or state.digest == action_digest(run, path, state, tool.name, was, shown)
-    else:
-        same = same and args == shown
-    if not same:
+    if not same or canonical(args) != canonical(shown):
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")
 
 
@@ -280,7 +281,8 @@ async def _judged(
     decide: Callable[[f.Asked, dict[str, Any]], Decision],
 ) -> tuple[dict[str, Any], bool]:
     """The arguments that may run, and whether they are a person's; or `NotRun`, or what a person answered instead."""
-    read = read_arguments(tool, canonical(plain(given)).decode())
+    limit = limit_of(driver.journal.run)
+    read = read_arguments(tool, canonical(plain(given)).decode(), limit)
     now = driver.journal.now()
     verdict = await judge(Case(driver.journal.run, body.path, body._state, tool, read, ctx.agent, driver.ctx, now))
     if type(verdict) is f.Refused:
@@ -289,7 +291,7 @@ async def _judged(
         return read.value or {}, False
     decision = decide(verdict, read.value or {})
     if type(decision) is Edit:
-        return edited(tool, decision), True
+        return edited(tool, decision, limit), True
     if type(decision) is Respond:
         raise Answered(decision.output)
     if type(decision) is not Approve or read.problem is not None:

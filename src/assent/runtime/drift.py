@@ -11,12 +11,23 @@ import msgspec
 from msgspec import Raw
 
 from ..approval.gate import deadline_of, read_arguments
-from ..approval.question import action_digest, allowed_of, arguments_text, fitting, new_id
+from ..approval.question import (
+    AS_IT_IS,
+    action_digest,
+    added_to,
+    allowed_of,
+    arguments_text,
+    effective,
+    fitting,
+    limit_of,
+    new_id,
+    see_that_it_reads,
+)
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
-from ..errors import DefinitionChanged, UnreadableState
+from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
 from ..tools.tool import Tool
 from .cast import Cast, Seat
 from .definition import same_definition
@@ -30,6 +41,7 @@ GONE: tuple[f.Verdict, ...] = ("respond", "reject")
 
 def fit(journal: Journal, cast: Cast, on_change: OnChange) -> list[str]:
     """See that these agents are those the run was made with, as far as open calls need it; what else has changed."""
+    _see_that_grants_read(journal.run)
     _fit_calls(journal, cast, journal.run, (), on_change)
     return _changes(journal.run, cast, journal.run)
 
@@ -60,9 +72,26 @@ def _fit_call(journal: Journal, cast: Cast, path: Path, state: CallState, on_cha
         journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
     if on_change == "ask":
         journal.add(ask_again(journal, path, state, tool, what))
+    elif tool is not None and _would_add(state, tool):
+        what = f"{what} It would now run with more than was agreed to."
+        journal.add(ask_again(journal, path, state, tool, what))
     elif tool is None:
         asked = state.question.id if state.phase is ASKED and state.question else None
         journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
+
+
+def _would_add(state: CallState, tool: Tool) -> bool:
+    """Return True if a changed tool would fill in arguments that nobody has judged or seen.
+
+    A call that is not judged yet is judged with them. What has begun, or cannot run, is the door's business.
+    """
+    asked = state.question if state.phase is ASKED else None
+    if state.phase is NEW or (asked is not None and asked.kind != "approval"):
+        return False
+    try:
+        return added_to(state, tool, effective(state, asked)) != []
+    except (BadJSON, InvalidArguments):
+        return False
 
 
 def asked_as_gone(state: CallState) -> bool:
@@ -77,14 +106,16 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
     """A new question in place of the open one, or of the approval, that a changed tool made void."""
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
-    args = read_arguments(tool, arguments_text(state)) if tool is not None else None
+    limit = limit_of(journal.run)
+    given = state.proposal.arguments if len(state.proposal.arguments) > limit else arguments_text(state)
+    args = read_arguments(tool, given, limit) if tool is not None else None
     allowed: tuple[f.Verdict, ...] | None = fitting(state, kind, GONE)
     shown = (
         old.digest if old is not None else digest({"run": journal.run.id, "call": state.call.id, "gone": state.tool})
     )
     if kind == "approval" and tool is not None and args is not None:
         allowed = allowed_of(state, tool.allowed, can_run=args.problem is None)
-        what = what if args.problem is None else f"{what} This call cannot run as it is: {args.problem}"
+        what = what if args.problem is None else f"{what} {AS_IT_IS}{args.problem}"
         value = {"raw": state.proposal.arguments} if args.value is None else args.value
         shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
     until, due = _limits(old, tool, journal.now())
@@ -100,7 +131,7 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         old.schema if old is not None else f.NOTHING,
         until,
         due=due,
-        replaces=old.id if old is not None else None,
+        replaces=old.id if old is not None else state.passed,
         at=journal.now(),
         path=path,
     )
@@ -156,8 +187,15 @@ def _read(state: CallState) -> None:
     """See that a call can be read."""
     try:
         _ = state.proposal
+        see_that_it_reads(state)
     except UNREADABLE as error:
         raise damaged(error) from None
+
+
+def _see_that_grants_read(run: Run) -> None:
+    for grant in run.grants.values():
+        if grant.pins and type(f.decode(grant.pins)) is not dict:
+            raise UnreadableState(f"This run is damaged: the pins of grant {grant.id!r:.80} are no object.")
 
 
 def damaged(error: Exception) -> UnreadableState:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import facts as f
 from ..core.digest import canonical, described, holds
 from ..core.run import Run, Turn
-from ..core.transcript import Item, entry_items
+from ..core.transcript import Item, entry_items, is_given, unanswered
 from ..errors import InvalidInput, UsageError
 from ..sessions.session import ExactSession, Session
 from .value import input_json
@@ -95,7 +95,7 @@ def accepted(items: list[Item]) -> list[Item]:
 
     What was reasoned on the way to something that is left out is left out with it.
     """
-    kept = _paired(items)
+    kept = _paired(items) - unanswered(items)
     out: list[Item] = []
     thoughts: list[Item] = []
     for number, item in enumerate(items):
@@ -103,7 +103,7 @@ def accepted(items: list[Item]) -> list[Item]:
             follows = number > 0 and items[number - 1].get("type") == "reasoning"
             thoughts = [*thoughts, item] if follows else [item]
         elif number in kept:
-            out += [item] if _given(item) else [*thoughts, item]
+            out += [item] if is_given(item) else [*thoughts, item]
             thoughts = []
     return out
 
@@ -126,14 +126,9 @@ def _paired(items: list[Item]) -> set[int]:
                 kept |= {waiting[call].pop(0), number}
         else:
             kept.add(number)
-            if _given(item):
+            if is_given(item):
                 waiting = {}
     return kept
-
-
-def _given(item: Item) -> bool:
-    """Whether an item was given to the model, rather than made by it."""
-    return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
 
 
 def checked_session(session: Any) -> Session | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ..approval.gate import Case, Judgement, judge, read_arguments
-from ..approval.question import deeds
+from ..approval.question import deeds, limit_of
 from ..core import facts as f
 from ..core.digest import text as clean_text
 from ..core.run import CallState
@@ -84,7 +84,7 @@ def _case(driver: Driver, effect: f.Judge) -> Case:
     state = driver.state_of(effect)
     seat = driver.cast.of(state)
     tool = resolve(state, seat.tool(state.call.kind, state.tool))
-    args = read_arguments(tool, state.proposal.arguments) if tool is not None else None
+    args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = driver.journal.now(), driver.config.question_deadline
     return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, now, limit)
 

@@ -16,10 +16,12 @@ from ..agent import Agent, Toolbox, model_of, schema_of, toolbox_of
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
+from ..core.number import is_count
 from ..core.run import Entry, Run, Turn
-from ..core.transcript import Item, news, transcript
-from ..errors import ModelFailed, UnreadableState, UsageError
+from ..core.transcript import Item, news, pending, transcript
+from ..errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
+from ..output import TRY_AGAIN
 from ..tools.tool import Tool
 from .asking import HERE, Hook
 from .definition import definition, same_definition
@@ -37,6 +39,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     path = effect.path
     run = driver.run_at(path)
     agent = driver.cast.seat(run.agent).agent
+    see_that_nothing_is_asked(run)
     await driver.own()
     if driver.session is not None and not path:
         await keep(driver, driver.session)
@@ -71,6 +74,20 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     driver.journal.add(_replied(driver, run, reply, effect, offer))
     if hooked:
         await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
+
+
+def see_that_nothing_is_asked(run: Run) -> None:
+    """Raise `UnansweredRequest` if the last reply asks for what no tool answers: it is neither a call nor an end."""
+    asked = _read(lambda: pending(run))
+    if not asked:
+        return
+    what = ", ".join(sorted({described(item["type"]) for item in asked}))
+    mcp = any(item["type"] == "mcp_approval_request" for item in asked)
+    hosted = " Hosted MCP tools that need approval are not supported yet." if mcp else ""
+    raise UnansweredRequest(
+        f"The model's reply asks for something that no tool here answers: {what}.{hosted} Leave the hosted tool out. "
+        f"The reply is part of the run; {TRY_AGAIN}, or give the answer there as an item."
+    )
 
 
 async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
@@ -120,8 +137,12 @@ def _filtered(entry: Entry) -> bool:
 
 
 def _heard(run: Run, hear: Callable[[Run, int], list[Item]], saw: int) -> list[Item]:
+    return _read(lambda: hear(run, saw))
+
+
+def _read(read: Callable[[], list[Item]]) -> list[Item]:
     try:
-        return hear(run, saw)
+        return read()
     except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 
@@ -188,7 +209,18 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
     return reply
 
 
+def _check(reply: Any) -> None:
+    """See that a reply can be recorded, and read again."""
+    if not isinstance(reply.output, list):
+        raise ModelFailed(f"The model's output is a list of items (dicts), got {described(reply.output)}.")
+    if not isinstance(reply.usage, f.Usage) or not all(is_count(number, 0) for number in reply.usage.numbers()):
+        raise ModelFailed(f"The model's usage is a Usage of whole numbers, got {described(reply.usage)}.")
+    if reply.response_id is not None and type(reply.response_id) is not str:
+        raise ModelFailed(f"The id of the model's response is text, got {described(reply.response_id)}.")
+
+
 def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
+    _check(reply)
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(

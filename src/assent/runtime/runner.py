@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
-from ..core.digest import holds
+from ..core.digest import described, holds
+from ..core.number import is_count
 from ..core.run import Run, exhausted, status
 from ..core.transcript import Item
 from ..errors import (
@@ -216,8 +217,8 @@ def prepare(
     """A driver for a new run or for a state, and how a run begins that is to hear its session first."""
     if not isinstance(agent, Agent):
         raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
-    if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
-        raise UsageError(f"max_turns must be a whole number of at least 1, got {max_turns!r:.80}.")
+    if max_turns is not None and not is_count(max_turns):
+        raise UsageError(f"max_turns must be a whole number from 1 to 2**63 - 1, got {described(max_turns)}.")
     if hooks is not None and not isinstance(hooks, RunHooks):
         raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}; an agent's own hooks go to Agent(hooks=...).")
     config = config or DEFAULT
@@ -248,6 +249,7 @@ def prepare(
         stored=order.store is not None,
         thread=order.part.thread if order.part is not None else None,
         follows=order.part.follows if order.part is not None else None,
+        max_argument_bytes=config.max_argument_bytes,
         at=journal.now(),
     )
     driver.observer = observed(driver, began)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core import codec
-from ..core.digest import canonical
+from ..core.digest import BadJSON, canonical, check_keys
 from ..errors import BadSignature, UsageError
 
 SHORTEST = 16
@@ -46,6 +46,12 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
         if not isinstance(key, SigningKey):
             raise UsageError(f"`keys` are SigningKeys, got a {type(key).__name__}.")
         known[key.id] = key
+    try:
+        check_keys(text if isinstance(text, str) else text.decode())
+    except BadJSON as error:
+        raise BadSignature(f"This saved run is not what was signed: {error}.") from None
+    except UnicodeDecodeError:
+        pass  # which is said below
     try:
         data = msgspec.json.decode(text)
         given = msgspec.convert(data.pop("signature"), codec.Signature)

@@ -13,10 +13,11 @@ from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
+from ..approval.question import see_that_it_reads
 from ..approval.terms import GrantTerms
 from ..core import codec
 from ..core import facts as f
-from ..core.run import Run, status
+from ..core.run import Run, questions, status
 from ..core.transcript import forget
 from ..errors import (
     GrantNotFound,
@@ -184,7 +185,7 @@ class RunState(Generic[T, A]):
                 max_uses=each.max_uses,
                 used=run.uses.get(each.id, 0),
                 until=None if each.until is None else began + each.until,
-                pins=msgspec.json.decode(each.pins) if each.pins else None,
+                pins=f.decode(each.pins) if each.pins else None,
             )
             for each in run.grants.values()
         ]
@@ -331,7 +332,7 @@ class RunState(Generic[T, A]):
             include_tracing_api_key=include_tracing_api_key,
             key=key,
         )
-        data: dict[str, Any] = msgspec.json.decode(text)
+        data: dict[str, Any] = f.decode(Raw(text))
         return data
 
     @classmethod
@@ -396,6 +397,8 @@ class RunState(Generic[T, A]):
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
         try:
+            for _, state in questions(run):
+                see_that_it_reads(state)
             waiting = View(run, None, {}).interruptions()
         except UNREADABLE as error:
             raise damaged(error) from None

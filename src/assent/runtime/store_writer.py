@@ -544,6 +544,7 @@ class StoreWriter:
     def _see_that_nobody_drove(self, facts: list[AnyFact]) -> None:
         """Raise `LeaseLost` if one of these facts of others is a driver's: then another has, or had, the run."""
         if any(map(is_drivers, facts)):
+            self.lease.lose()
             raise self._gone()
 
     async def again(self) -> None:

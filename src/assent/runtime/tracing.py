@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import codec
 from ..core import facts as f
-from ..core.digest import holds
-from ..errors import InvalidDefinition, UnreadableState
+from ..core.digest import described, holds
+from ..core.number import is_seconds
+from ..errors import InvalidDefinition, UnreadableState, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -92,6 +93,8 @@ class Tracing:
 
         What goes to an endpoint is also sent when the process exits, which waits for it a moment.
         """
+        if not is_seconds(timeout):
+            raise UsageError(f"timeout is a number of seconds from 0 to 100 years, got {described(timeout)}.")
         return bool(room().flush(self, timeout))
 
 

@@ -9,8 +9,19 @@ from ..agent import schema_of
 from ..approval.question import effective, item_of
 from ..core import facts as f
 from ..core.facts import decode
-from ..core.run import CallState, Run, Turn, questions
-from ..core.transcript import Item, entry_items, output_item, output_text, reply_text, said_items, unmarked
+from ..core.run import CallState, Run, Turn, questions, usage_of
+from ..core.transcript import (
+    Item,
+    answered,
+    entry_items,
+    items_in,
+    output_item,
+    output_text,
+    reply_text,
+    said_items,
+    text_or_items,
+    unmarked,
+)
 from ..item import (
     HandoffCallItem,
     HandoffOutputItem,
@@ -78,7 +89,7 @@ class View:
             return
         agent = self.agent(turn)
         handoffs = {state.call.item for state in turn.calls if state.call.kind == "handoff"}
-        for number, raw in enumerate(unmarked(decode(turn.reply.items))):
+        for number, raw in enumerate(unmarked(items_in(turn.reply.items))):
             kind = HandoffCallItem if number in handoffs else _KINDS.get(raw.get("type", "message"), OtherItem)
             yield kind(agent, raw)
 
@@ -116,7 +127,7 @@ class View:
         """The model's replies."""
         replies = (entry.reply for entry in self.run.entries if type(entry) is Turn)
         return [
-            ModelResponse(unmarked(decode(reply.items)), f.Usage(*reply.usage), reply.id)
+            ModelResponse(unmarked(items_in(reply.items)), usage_of(reply), reply.id)
             for reply in replies
             if type(reply) is f.Replied
         ]
@@ -129,7 +140,7 @@ class View:
         """The talk as input for another run; a call without its output is left out."""
         talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)  # what a filter made is no news
         heard = [item for entry in talk for item in entry_items(entry)]
-        return heard + [item for said in self.run.unheard for item in said_items(said)]
+        return answered(heard + [item for said in self.run.unheard for item in said_items(said)])
 
     def output(self) -> Any:
         """The final output; None while there is none."""
@@ -170,7 +181,7 @@ def all_said(run: Run) -> list[f.Said]:
 def said_value(said: list[f.Said]) -> str | list[Item]:
     """Inputs as one: a text that stands alone as itself, anything else as items."""
     if len(said) == 1:
-        value: str | list[Item] = decode(said[0].items)
+        value = text_or_items(said[0])
         return value if isinstance(value, str) else unmarked(value)
     return [item for each in said for item in said_items(each)]
 

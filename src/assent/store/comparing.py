@@ -180,8 +180,7 @@ def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began:
             known |= {"by": fact["by"], "decided": began + fact.get("at", 0)}
             # Whether an approval changed the arguments is erased with them.
             known |= {"approved": True} if fact["fact"] == "approved" else {"verdict": _VERDICTS[fact["fact"]]}
-        elif fact["fact"] == "asked" and fact.get("replaces") == asked["id"]:
-            known.pop("approved", None)
+        elif fact["fact"] == "asked" and fact.get("replaces") == asked["id"] and "by" not in known:
             known |= {"verdict": "replaced", "by": "runtime", "decided": began + fact.get("at", 0)}
     return known
 

@@ -42,6 +42,8 @@ from .record import (
     RunRecord,
     SavedContext,
     Stored,
+    check_counts,
+    check_seconds,
     cursor,
     page_start,
 )
@@ -244,6 +246,8 @@ class MemoryStore(Store):
         after: str | None = None,
     ) -> Page[Question]:
         """The open questions, the oldest first; with `settled` those that have come to their end."""
+        if older_than is not None:
+            check_seconds(older_than=older_than)
         with self._locked():
             found = (
                 question
@@ -279,6 +283,8 @@ class MemoryStore(Store):
         after: str | None = None,
     ) -> Page[RunRecord]:
         """The runs, the oldest first."""
+        if unchanged_for is not None:
+            check_seconds(unchanged_for=unchanged_for)
         with self._locked():
             every = self._runs.values() if thread is None else self._of_thread(thread)
             found = (
@@ -328,6 +334,8 @@ class MemoryStore(Store):
 
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
         """Take up to `limit` runs of these agents that a worker should look at now."""
+        check_seconds(hold=hold)
+        check_counts(limit=limit)
         with self._locked():
             now = self._now()
             due = (
@@ -343,6 +351,8 @@ class MemoryStore(Store):
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
         """The right to drive this run."""
+        check_seconds(hold=hold)
+        check_counts(seq=seq)
         with self._locked():
             kept = self._kept(run_id)
             check_take(kept.row, run_id, worker, seq, self._now())
@@ -356,6 +366,7 @@ class MemoryStore(Store):
 
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
         """Let the leases hold for `hold` seconds from now; those that still do."""
+        check_seconds(hold=hold)
         with self._locked():
             held, until = [lease for lease in leases if _holds(self._runs.get(lease.run), lease)], self._until(hold)
             for lease in held:
@@ -364,6 +375,8 @@ class MemoryStore(Store):
 
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
         """Give a lease back, if it still holds."""
+        if again_in is not None:
+            check_seconds(again_in=again_in)
         with self._locked():
             kept = self._runs.get(lease.run)
             if kept is None or not _holds(kept, lease):
@@ -380,6 +393,7 @@ class MemoryStore(Store):
 
     async def wait(self, timeout: float) -> None:
         """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        check_seconds(timeout=timeout)
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._locked():
             self._waiting.add(woken)
@@ -421,6 +435,7 @@ class MemoryStore(Store):
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete runs of these statuses that did not change for so many seconds, wholly."""
+        check_seconds(unchanged_for=unchanged_for)
         with self._locked():
             gone = {
                 id

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
 from ..loop import alone
-from .record import Change, Stored
+from .record import Change, Stored, check_seconds
 from .sql.bell import Bell
 from .sql.lane import Lane
 from .sql.postgres_append import Heads, append_at_once, is_light, is_ordinary
@@ -104,6 +104,7 @@ class PostgresStore(SQLStore):
 
     async def wait(self, timeout: float) -> None:
         """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        check_seconds(timeout=timeout)
         self._check()
         await self._bell.wait(timeout, self._ear.listen)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from msgspec.json import decode
-
 from ..approval.question import evidence_of, item_of
 from ..core import facts as f
 from ..core.facts import AnyFact
@@ -65,7 +63,7 @@ class Projection:
             self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
 
     def _asked(self, run: Run, fact: f.Asked) -> None:
-        if fact.replaces is not None:
+        if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was open, and has no verdict
             self.settled.append(Settled(fact.replaces, "replaced", "runtime", _at(run, fact)))
         self.asked.append(_question(run, run.at(fact.path).calls[fact.call], fact))
 
@@ -97,7 +95,7 @@ class Projection:
                 definition=grant.definition,
                 max_uses=grant.max_uses,
                 until=None if grant.until is None else began + grant.until,
-                pins=decode(grant.pins) if grant.pins else None,
+                pins=f.decode(grant.pins) if grant.pins else None,
             )
         )
 
@@ -152,7 +150,7 @@ def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
         at=began + asked.at,
         until=None if asked.until is None else began + asked.until,
         due=None if asked.due is None else began + asked.due,
-        replaces=asked.replaces or asked.voids,
+        replaces=item.replaces,
         evidence=item.evidence,
     )
 

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ..core.digest import holds
+from ..core.digest import described, holds
 from ..core.facts import AnyFact, QuestionKind, Verdict
+from ..core.number import is_count, is_seconds
 from ..core.run import Status
 from ..errors import UsageError
 from ..item import Evidence
@@ -90,6 +91,7 @@ class Question(Struct, kw_only=True):
     due: int | None = None
     """When it is overdue; it goes on waiting."""
     replaces: str | None = None
+    """The question before, if this one is asked in its place: what it was about has changed, or is asked otherwise."""
     verdict: Settlement | None = None
     """How it came to its end; None while it is open."""
     by: str | None = None
@@ -225,11 +227,25 @@ def cursor(at: int, id: str) -> str:
 def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
     """What `cursor` was made of; `UsageError` if it was made of nothing, or if the limit is not one."""
     if type(limit) is not int or not 1 <= limit <= MOST:
-        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {limit!r:.80}.")
+        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {described(limit)}.")
     try:
         start = None if after is None else _cursor.decode(after)
     except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
         start = (-1, "")
-    if start is not None and (not 0 <= start[0] < 2**63 or not holds(start[1])):
-        raise UsageError(f"after is the `next` of the page before, got {after!r:.80}.")
+    if start is not None and (not is_count(start[0], 0) or not holds(start[1])):
+        raise UsageError(f"after is the `next` of the page before, got {described(after)}.")
     return start
+
+
+def check_seconds(**given: float) -> None:
+    """Raise `UsageError` unless each of these is a number of seconds that a store can reckon with."""
+    for name, seconds in given.items():
+        if not is_seconds(seconds):
+            raise UsageError(f"{name} is a number of seconds from 0 to 100 years, got {described(seconds)}.")
+
+
+def check_counts(**given: int) -> None:
+    """Raise `UsageError` unless each of these is a whole number that a store can hold."""
+    for name, number in given.items():
+        if not is_count(number, 0):
+            raise UsageError(f"{name} is a whole number from 0 to 2**63 - 1, got {described(number)}.")

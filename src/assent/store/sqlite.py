@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
 from .packing import is_small
-from .record import Change, Stored
+from .record import Change, Stored, check_seconds
 from .sql.bell import Bell
 from .sql.file import File, Handle, Locked
 from .sql.lane import Lane
@@ -81,6 +81,7 @@ class SQLiteStore(SQLStore):
 
     async def wait(self, timeout: float) -> None:
         """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        check_seconds(timeout=timeout)
         self._check()
         await self._bell.wait(timeout, self._watch.look)
 

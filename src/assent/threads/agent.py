@@ -21,6 +21,7 @@ from ..approval.question import deeds, new_id
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import described, holds
+from ..core.number import LARGEST, is_count
 from ..core.run import ENDED, CallState, Run, owed
 from ..errors import (
     AssentError,
@@ -34,6 +35,7 @@ from ..errors import (
     RunNotFound,
     StoreFailed,
     ThreadWaiting,
+    UnansweredRequest,
     UsageError,
 )
 from ..output import TRY_AGAIN
@@ -309,7 +311,7 @@ class ThreadAgent:
         options = config.get("configurable") if isinstance(config, MAPPING) else None
         options = options if isinstance(options, MAPPING) else {}
         thread = options.get("thread_id")
-        if type(thread) in (int, UUID):
+        if type(thread) is UUID or is_count(thread, -LARGEST):
             thread = str(thread)
         if type(thread) is not str or not thread or not holds(thread):
             raise UsageError(
@@ -509,8 +511,8 @@ def _number(record: RunRecord | None) -> int:
 def _limit(config: Any) -> int | None:
     """How often the model may be asked in the run, if the config says."""
     limit = config.get("recursion_limit") if isinstance(config, MAPPING) else None
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise UsageError(f"recursion_limit must be a whole number of at least 1, got {described(limit)}.")
+    if limit is not None and not is_count(limit):
+        raise UsageError(f"recursion_limit must be a whole number from 1 to 2**63 - 1, got {described(limit)}.")
     return limit
 
 
@@ -519,7 +521,7 @@ def _told_on_a_thread() -> Iterator[None]:
     """Say what to do on a thread about a run that used up its turns, or whose output is not what was asked for."""
     try:
         yield
-    except InvalidOutput as error:
+    except (InvalidOutput, UnansweredRequest) as error:
         error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
         raise
     except MaxTurnsExceeded as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.digest import described
+from ..core.number import is_count
 from ..errors import InvalidDefinition
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
@@ -57,6 +58,8 @@ def create_agent(
     asked = model_from("create_agent", model)
     around = checked_middleware(middleware)
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
+    if not is_count(max_turns):
+        raise InvalidDefinition(f"max_turns must be a whole number from 1 to 2**63 - 1, got {described(max_turns)}.")
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
     given = [("tools", tools), *((f"{type(each).__name__}.tools", each.tools) for each in around)]

@@ -18,7 +18,7 @@ from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
-from ..core.run import CallState, Entry, Run, Turn
+from ..core.run import CallState, Entry, Run, Turn, usage_of
 from ..core.transcript import MARK, Item, content_text, kept_items, output_text, provider_id, unmarked
 from ..errors import InvalidInput
 from ..runtime.asking import asked_at
@@ -186,7 +186,7 @@ def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
     out = messages_from(decode(reply.items), id)
     last = out[-1] if out else None
     if type(last) is AIMessage and reply.usage:
-        used = f.Usage(*reply.usage)
+        used = usage_of(reply)
         last.usage_metadata = {
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic
 
 from ..core.digest import described
-from ..errors import Conflict, InvalidDefinition
+from ..errors import Conflict, InvalidDefinition, UsageError
+from ..runtime.blocking import Home
 from ..tools.function import in_thread, is_async
 from .scene import C, S
 
@@ -101,13 +102,18 @@ def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
 
 async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
     """Call a hook with its handler, which is good for as long as the hook is in it."""
-    loop = asyncio.get_running_loop()
+    home = Home()
     tasks: set[asyncio.Task[Any]] = set()
     over = False
 
-    async def handled(request: Any) -> Any:
+    def see_that_it_is_good() -> None:
         if over:
             raise Conflict("This handler is over, since the hook that it was given to has returned; nothing ran.")
+
+    async def handled(request: Any) -> Any:
+        see_that_it_is_good()
+        if asyncio.get_running_loop() is not home.loop:
+            raise UsageError("A handler is awaited on the event loop that its hook is called on; nothing ran.")
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
@@ -117,7 +123,10 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
             tasks.discard(task)
 
     def blocking(request: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(handled(request), loop).result()
+        see_that_it_is_good()
+        if home.here:  # it would wait for itself
+            raise UsageError("The handler of a hook that is not async blocks; call it in the hook's thread.")
+        return home.wait_for(lambda: handled(request))
 
     try:
         return await called(hook, request, handled if is_async(hook) else blocking)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..approval.decide import edited
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
-from ..approval.question import effective
+from ..approval.question import effective, raw_text
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds, same
 from ..core.facts import decode
@@ -232,7 +232,7 @@ def _args(state: CallState, asked: f.Asked) -> dict[str, Any]:
     try:
         return effective(state, asked)
     except BadJSON:
-        return {"raw": state.proposal.arguments}
+        return {"raw": raw_text(state)}
 
 
 def waits_for(run: Run) -> str:

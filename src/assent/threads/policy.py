@@ -144,6 +144,7 @@ class When:
     def __init__(self, tool: Tool, when: Callable[[ToolCallRequest], Any]) -> None:
         self.tool, self.when = tool, when
         self.__qualname__ = qualified(when)
+        self.version = getattr(when, "version", None)
 
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         own = self.tool.needs_approval
@@ -170,6 +171,7 @@ class Described:
     def __init__(self, tool: Tool, text: Any) -> None:
         self.tool, self.text = tool, text
         self.__qualname__ = qualified(text) if callable(text) else "text"
+        self.version = getattr(text, "version", None) if callable(text) else None
 
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         if not callable(self.text):

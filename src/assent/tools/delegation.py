@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.digest import digest
+from ..core.digest import described, digest
 from ..core.facts import CallKind
+from ..core.number import is_count
 from ..core.transcript import Item
 from ..errors import InvalidArguments, InvalidDefinition
 from .tool import Tool
@@ -41,8 +42,10 @@ class AgentTool(Tool):
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
         limit = self.max_turns
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise InvalidDefinition(f"Tool {self.name!r}: max_turns must be at least 1, got {limit!r:.80}.")
+        if limit is not None and not is_count(limit):
+            raise InvalidDefinition(
+                f"Tool {self.name!r}: max_turns must be a whole number from 1 to 2**63 - 1, got {described(limit)}."
+            )
         # Which agent is asked is part of what is approved, whatever the tool is called.
         object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 

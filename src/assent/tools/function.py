@@ -156,7 +156,8 @@ def function_tool(
         strict_mode: Whether the schema is a strict one: every property required, none unknown.
         is_enabled: Whether the model is offered the tool: a bool, or a function of context and agent.
         needs_approval: Whether a person must agree: a bool, or a function of context, canonical
-            arguments and the provider's call id. What it cannot judge, a person is asked.
+            arguments and the provider's call id. What it cannot judge, a person is asked. The tool's fingerprint
+            has the function's name, and its `version` attribute if it has one.
         on_approval: Code that decides in the person's place; see the guide on approvals.
         failure_error_function: What the model is told of an exception; None raises it to you.
         timeout: Seconds that the body may take; for async functions only.

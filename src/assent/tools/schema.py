@@ -10,22 +10,23 @@ on less than what runs. Calling the function, and what to do with arguments that
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 
 from ..core.digest import described, plain
 from ..errors import InvalidArguments, InvalidDefinition
+from .binding import Binding
 from .defaults import Plan, Planning, filled
 from .docstring import parse
+from .form import DECIMAL, NAMES, PROBLEM, form_of, is_exact, short, trimmed
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
 from .strict import Tightening, referred
 
@@ -48,7 +49,7 @@ class FunctionSchema:
     """The schema before it is made strict: with the defaults at every depth."""
     _plan: Plan | None = field(repr=False, compare=False)
     _defaults: Json = field(repr=False, compare=False)
-    _validate: Callable[[bytes], BaseModel] = field(repr=False, compare=False)
+    _binding: Binding = field(repr=False, compare=False)
     _call: _Call = field(repr=False, compare=False)
     _plain: dict[str, type] | None = field(repr=False, compare=False)
     """The type of each parameter, if JSON has them all: what is of its type already needs no validation."""
@@ -79,7 +80,10 @@ class FunctionSchema:
             given = [*map(args.__getitem__, plain)]
             if [*map(type, given)] == [*plain.values()]:
                 return given, {}
-        return self._call.arguments(_validated(self._validate, args).__dict__)
+            given = [*map(_as_float, given, plain.values())]
+            if [*map(type, given)] == [*plain.values()]:
+                return given, {}
+        return self._call.arguments(self._binding.read(args).__dict__)
 
 
 def function_schema(
@@ -100,6 +104,7 @@ def function_schema(
     signature = Signature.read(function, name, source, context_types)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]
     model, loose = _build(name, parameters)
+    _drop_unfit_defaults(loose)
     plan = Planning(loose.get("$defs", {})).top(loose)
     return FunctionSchema(
         name=name,
@@ -110,7 +115,7 @@ def function_schema(
         loose=loose,
         _plan=plan if plan.matters() else None,
         _defaults=plan.defaults,
-        _validate=model.__pydantic_validator__.validate_json,
+        _binding=Binding.of(loose, model.__pydantic_core_schema__, model.__pydantic_validator__.validate_json),
         _call=_Call.of(parameters, signature.context),
         _plain=_plain_types(parameters),
     )
@@ -126,7 +131,7 @@ class TypeSchema:
     loose: Json = field(repr=False, compare=False)
     """The schema before it is made strict: with the defaults at every depth."""
     _plan: Plan | None = field(repr=False, compare=False)
-    _validate: Callable[[bytes], Any] = field(repr=False, compare=False)
+    _binding: Binding = field(repr=False, compare=False)
 
     def canonical(self, args: Json) -> Json:
         """A copy of `args` with the type's defaults filled in at every depth; nothing present is changed."""
@@ -137,7 +142,7 @@ class TypeSchema:
 
     def bind(self, args: Json) -> Any:
         """A value of the type."""
-        return _validated(self._validate, args)
+        return self._binding.read(args)
 
 
 def type_schema(name: str, kind: Any) -> TypeSchema:
@@ -147,12 +152,13 @@ def type_schema(name: str, kind: Any) -> TypeSchema:
         loose = adapter.json_schema(by_alias=True, schema_generator=Generator)
     except Exception as error:
         raise InvalidDefinition(
-            f"{name!r}: no schema can be made of {described(kind)} ({_short(_first_line(error), _PROBLEM)})."
+            f"{name!r}: no schema can be made of {described(kind)} ({short(_first_line(error), PROBLEM)})."
         ) from error
     if "$ref" in loose:  # a type that refers to itself
         loose = {**loose["$defs"][referred(loose)], "$defs": loose["$defs"]}
     if loose.get("type") != "object" or "properties" not in loose:
         raise InvalidDefinition(f"{name!r}: {described(kind)} has no named fields; use a model or a dataclass.")
+    _drop_unfit_defaults(loose)
     plan = Planning(loose.get("$defs", {})).top(loose)
     return TypeSchema(
         json_schema=Tightening(name, loose).top(),
@@ -160,7 +166,7 @@ def type_schema(name: str, kind: Any) -> TypeSchema:
         defaults=plan.defaults,
         loose=loose,
         _plan=plan if plan.matters() else None,
-        _validate=adapter.validate_json,
+        _binding=Binding.of(loose, adapter.core_schema, adapter.validate_json),
     )
 
 
@@ -226,7 +232,7 @@ def _build(tool: str, parameters: Sequence[_Parameter]) -> tuple[type[BaseModel]
         culprit = next((each.name for each in parameters if _fails(tool, each)), None)
         place = where(tool, culprit) if culprit else f"Tool {tool!r}"
         raise InvalidDefinition(
-            f"{place}: no schema can be made of it ({_short(_first_line(error), _PROBLEM)}); "
+            f"{place}: no schema can be made of it ({short(_first_line(error), PROBLEM)}); "
             "annotate it with a type that JSON can carry and pydantic knows."
         ) from error
 
@@ -263,6 +269,11 @@ def _plain_types(parameters: Sequence[_Parameter]) -> dict[str, type] | None:
 _JSON_TYPES: Final = (str, int, float, bool)
 
 
+def _as_float(value: Any, hint: type) -> Any:
+    """Return an integer as the float that it is the same as, where a float is wanted."""
+    return float(value) if hint is float and type(value) is int and is_exact(value) else value
+
+
 def _definition(parameter: _Parameter) -> Any:
     hint, name = parameter.hint, parameter.name
     if parameter.default.default is None and not _admits_none(hint):
@@ -283,8 +294,54 @@ def _admits_none(hint: Any) -> bool:
     return hint in (Any, object, None, NoneType)
 
 
-class Generator(GenerateJsonSchema):
-    """Pydantic's schema without the titles it makes up, and without defaults that JSON does not bring back."""
+class Exact(GenerateJsonSchema):
+    """Pydantic's schema, without what binding refuses: other names, and a second form of the same value."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return _closed(super().model_schema(schema))
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _closed(super().dataclass_schema(schema))
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        return _closed(super().typed_dict_schema(schema))
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        # A number would be a float on the way, with other digits.
+        return {"type": "string", "format": "decimal", "pattern": f"^{DECIMAL}$"}
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        made, config = super().str_schema(schema), self._config
+        changed = trimmed(
+            schema.get("strip_whitespace", config.str_strip_whitespace),
+            schema.get("to_lower", config.str_to_lower),
+            schema.get("to_upper", config.str_to_upper),
+        )
+        return {**made, "format": changed} if changed else made
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        made, keys = super().dict_schema(schema), schema.get("keys_schema", {})
+        kind = keys.get("type")
+        if kind in NAMES:
+            made["propertyNames"] = {"pattern": NAMES[kind]}
+        elif kind == "enum":
+            made["propertyNames"] = {"enum": [_as_name(each.value) for each in keys["members"]]}
+        return made
+
+
+def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Allow no names but the fields', unless the type says otherwise: what nobody reads, nobody should judge."""
+    if "properties" in schema:
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def _as_name(value: Any) -> Any:
+    return value if isinstance(value, str) else to_json(value).decode()
+
+
+class Generator(Exact):
+    """The schema without the titles that pydantic makes up, and without defaults that JSON does not bring back."""
 
     _shared: Sequence[core_schema.CoreSchema] = ()
 
@@ -339,6 +396,22 @@ class Generator(GenerateJsonSchema):
         return made
 
 
+def _drop_unfit_defaults(schema: Json) -> None:
+    """Leave to the function what it would not be given as an argument, such as 0 where it takes true or false."""
+    definitions = schema.get("$defs", {})
+    nodes: list[Any] = [schema]
+    for node in nodes:  # grows while it is read
+        if isinstance(node, list):
+            nodes += node
+        elif isinstance(node, dict):
+            for each in node.get("properties", {}).values():
+                if "default" in each and not form_of({**each, "$defs": definitions}).fits(each["default"]):
+                    del each["default"]
+            below = [*node.get("properties", {}).values(), *node.get("$defs", {}).values()]
+            keys = ("items", "prefixItems", "anyOf", "oneOf", "additionalProperties")
+            nodes += below + [node.get(key) for key in keys]
+
+
 # Calling the function
 
 
@@ -379,55 +452,3 @@ class _Call:
                 raise InvalidArguments(f"{path}: is a parameter of its own")
             keyword |= more
         return positional, keyword
-
-
-def _encoded(args: Json) -> bytes:
-    """The arguments as JSON text: validated as such, lists become tuples and text becomes dates in every mode."""
-    try:
-        text = to_json(args)
-        if b"NaN" in text or b"Infinity" in text:  # as numbers; in a text they are harmless
-            json.dumps(args, allow_nan=False)
-    except Exception as error:
-        raise InvalidArguments(f"arguments: not JSON ({_short(str(error), _PROBLEM)})") from error
-    return text
-
-
-def _validated(validate: Callable[[bytes], Any], args: Json) -> Any:
-    text = _encoded(args)
-    try:
-        return validate(text)
-    except ValidationError as error:
-        raise InvalidArguments(problems(error)) from None
-    except Exception as error:  # a validator of the user's may raise anything
-        raise InvalidArguments(f"arguments: {_short(f'{type(error).__name__}: {error}', _PROBLEM)}") from error
-
-
-# Saying what is wrong
-
-_PROBLEM: Final = 200
-_TOTAL: Final = 500
-"""Characters: the model must see what is wrong, and the wrong may be megabytes."""
-
-
-def problems(error: ValidationError, whole: str = "arguments") -> str:
-    """What is wrong where, in a few hundred characters; `whole` is what a problem without a place is about."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    shown: list[str] = []
-    room = _TOTAL - len("and 1000000 more")
-    for each in found:
-        problem = _short(f"{_path(each['loc']) or whole}: {each['msg']}", _PROBLEM)
-        room -= len(problem) + len("; ")
-        if room < 0:
-            shown.append(f"and {len(found) - len(shown)} more")
-            break
-        shown.append(problem)
-    return "; ".join(shown)
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    path = "".join(f"[{each}]" if type(each) is int else f".{each}" for each in location)
-    return path.removeprefix(".")
-
-
-def _short(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."

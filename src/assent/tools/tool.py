@@ -7,15 +7,15 @@ door. A tool never changes once it is defined, so what was fingerprinted is what
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..approval.deadline import Deadline, deadline_from
 from ..context import RunContextWrapper, ToolContext
-from ..core.digest import canonical, digest, holds, worded
+from ..core.digest import canonical, described, digest, holds, worded
 from ..core.facts import CallKind, Verdict
+from ..core.number import is_seconds
 from ..errors import InvalidDefinition
 from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
 from ..item import ToolApprovalItem
@@ -68,6 +68,7 @@ class Tool:
     probe: Probe | None = None
     """Finds out how a call ended that nobody saw end."""
     version: str | None = None
+    """A mark of the user's own. The fingerprint does not cover the body, so this says that it does something else."""
     server: str | None = None
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
     """Look at the arguments before the body is entered, whoever approved or changed them."""
@@ -75,7 +76,8 @@ class Tool:
     """Look at what the body gave before anyone else does."""
     kind: CallKind = "tool"
     fingerprint: str = field(init=False)
-    """Of the definition: it changes when what a person is asked about changes."""
+    """Of name, description, schema, defaults, server, `version`, and the rule: its bool, or its name and its version.
+    It changes when what a person is asked about changes; no code is part of it."""
     spec: ToolSpec = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,10 +104,10 @@ class Tool:
 
     def _rule(self) -> bool | str:
         """Who is asked, and how: part of what is agreed to."""
-        rule = self.needs_approval if type(self.needs_approval) is bool else qualified(self.needs_approval)
+        rule = self.needs_approval if type(self.needs_approval) is bool else marked(self.needs_approval)
         if self.allowed is None and self.describe is None:
             return rule
-        told = qualified(self.describe) if self.describe is not None else ""
+        told = marked(self.describe) if self.describe is not None else ""
         return f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
 
     @property
@@ -146,9 +148,10 @@ class Tool:
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
-        if self.timeout is not None and not (type(self.timeout) in (int, float) and 0 < self.timeout < math.inf):
+        if self.timeout is not None and not (is_seconds(self.timeout) and self.timeout):
             raise InvalidDefinition(
-                f"Tool {self.name!r}: timeout must be seconds above zero, got {self.timeout!r:.80}."
+                f"Tool {self.name!r}: timeout must be seconds above zero, at most 100 years, "
+                f"got {described(self.timeout)}."
             )
         if type(self.idempotent) is not bool:
             raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {self.idempotent!r:.80}.")
@@ -180,3 +183,18 @@ def qualified(function: Any) -> str:
         function = function.func
     name = getattr(function, "__qualname__", None)
     return name if type(name) is str else type(function).__qualname__
+
+
+def marked(function: Any) -> str:
+    """Return what a fingerprint knows of a callable: its qualified name, and the `version` that it has, if any.
+
+    Code is no part of it, so a rule that judges otherwise than before says so: `large.version = "2"`.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    version = getattr(function, "version", None)
+    if version is None:
+        return qualified(function)
+    if type(version) is not str or not version or not holds(version):
+        raise InvalidDefinition(f"The version of {qualified(function)} must be text, got {version!r:.80}.")
+    return f"{qualified(function)}@{version}"

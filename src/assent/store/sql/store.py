@@ -8,7 +8,19 @@ from typing import ClassVar, TypeVar
 
 from ...core.digest import holds
 from ...errors import StoreFailed, UnreadableState, UsageError
-from ..record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, page_start
+from ..record import (
+    Change,
+    Entry,
+    GrantRecord,
+    Lease,
+    Page,
+    Question,
+    RunRecord,
+    Stored,
+    check_counts,
+    check_seconds,
+    page_start,
+)
 from ..store import Store
 from .bell import Bell
 from .keeping import erase, next_number, purge, rebuild
@@ -120,6 +132,8 @@ class SQLStore(Store):
         after: str | None = None,
     ) -> Page[Question]:
         """The open questions, the oldest first; with `settled` those that have come to their end."""
+        if older_than is not None:
+            check_seconds(older_than=older_than)
         start = page_start(limit, after)
         return await self._read(
             lambda transaction: list_questions(
@@ -145,6 +159,8 @@ class SQLStore(Store):
         after: str | None = None,
     ) -> Page[RunRecord]:
         """The runs, the oldest first."""
+        if unchanged_for is not None:
+            check_seconds(unchanged_for=unchanged_for)
         start = page_start(limit, after)
         return await self._read(
             lambda transaction: list_runs(transaction, agent, status, thread, self._ago(unchanged_for), limit, start)
@@ -172,6 +188,8 @@ class SQLStore(Store):
 
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
         """Take up to `limit` runs of these agents that a worker should look at now."""
+        check_seconds(hold=hold)
+        check_counts(limit=limit)
         if (agents is not None and not agents) or limit < 1:
             return []
         self._bell.listen()
@@ -181,12 +199,15 @@ class SQLStore(Store):
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
         """The right to drive this run."""
+        check_seconds(hold=hold)
+        check_counts(seq=seq)
         return await self._write(
             lambda transaction: take(transaction, run_id, worker, seq, self._now(), self._until(hold))
         )
 
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
         """Let the leases hold for `hold` seconds from now; those that still do."""
+        check_seconds(hold=hold)
         given = list(leases)
         if not given:
             return []
@@ -194,6 +215,8 @@ class SQLStore(Store):
 
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
         """Give a lease back, if it still holds."""
+        if again_in is not None:
+            check_seconds(again_in=again_in)
 
         def work(transaction: Transaction) -> bool:
             wake = None if again_in is None else self._until(again_in)
@@ -215,6 +238,7 @@ class SQLStore(Store):
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete runs of these statuses that did not change for so many seconds, wholly."""
+        check_seconds(unchanged_for=unchanged_for)
         if isinstance(statuses, str):
             raise UsageError(f"statuses are a list of statuses, got {statuses!r}.")
         until, count = await self._read(lambda transaction: self._before(unchanged_for)), 0

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from ...core import facts as f
 from ...core.facts import AnyFact
+from ...core.number import Count
 from ...errors import Overtaken, RunNotFound
 from ...store.packing import LARGE, START, link, pack, payloads
 from ...store.record import RunRecord, SavedContext
@@ -40,8 +41,8 @@ def _sample(type: Any) -> Any:
     """Something for a field that every fact of its kind has."""
     if type is f.Call:
         return f.Call("c9", STRANGE, 2, "hook", "f" * 32)
-    if type in (str, int):
-        return type("7")
+    if type in (str, Count):
+        return "7" if type is str else 7
     return ("7",) if getattr(type, "__origin__", None) is tuple else get_args(type)[0]
 
 

@@ -1,0 +1,94 @@
+"""JSON as values of a type, with nothing changed on the way.
+
+    JSON ── its schema, to the letter ──► pydantic ── beside the JSON it came from ──► value
+
+What the schema does not say is not taken, so a model, a person, a rule and a body all mean the same by an argument.
+A validator that the user wrote is called with what fits the schema, and may make of it what it likes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from ..errors import InvalidArguments
+from .form import PROBLEM, Form, at, form_of, got, listed, short
+from .unchanged import UserCode, change, user_code
+
+
+class Binding(Struct, frozen=True, eq=False):
+    """Reads the JSON of a type."""
+
+    form: Form
+    code: UserCode
+    validate: Callable[..., Any]
+
+    @classmethod
+    def of(cls, json_schema: dict[str, Any], core_schema: Any, validate_json: Callable[..., Any]) -> Binding:
+        """Make the binding of a type from its JSON schema, its core schema and pydantic's reader of it."""
+        return cls(form_of(json_schema), user_code(core_schema), validate_json)
+
+    def read(self, given: Any, whole: str = "arguments") -> Any:
+        """Return a value that says what the JSON says, or raise `InvalidArguments`."""
+        text, value = encoded(given, whole), None
+        try:
+            wrong = "" if self.form.fits(given) else listed(_placed(self.form.problems(given, ""), whole))
+            if not wrong:
+                # What the user's code gives is no JSON, and pydantic's strict mode takes no other text for a date.
+                value = self.validate(text, strict=None if self.code.reads else True)
+                changed = change(given, value, self.code)
+                wrong = listed(_placed(iter([changed]), whole)) if changed is not None else ""
+        except ValidationError as error:
+            raise InvalidArguments(problems(error, whole)) from None
+        except Exception as error:  # a validator of the user's may raise anything
+            raise InvalidArguments(f"{whole}: {short(f'{type(error).__name__}: {error}', PROBLEM)}") from error
+        if wrong:
+            raise InvalidArguments(wrong)
+        return value
+
+
+def _placed(problems: Iterator[str], whole: str) -> Iterator[str]:
+    """Name the whole where a problem has no place in it."""
+    return (each.replace('"": ', f"{whole}: ", 1) if each.startswith('"": ') else each for each in problems)
+
+
+def encoded(given: Any, whole: str = "arguments") -> bytes:
+    """Return JSON text: validated as such, lists become tuples and text becomes dates in every mode."""
+    try:
+        text = to_json(given)
+        if b"NaN" in text or b"Infinity" in text:  # as numbers; in a text they are harmless
+            json.dumps(given, allow_nan=False)
+    except Exception as error:
+        raise InvalidArguments(f"{whole}: not JSON ({short(str(error), PROBLEM)})") from error
+    return text
+
+
+# Saying what is wrong
+
+
+def problems(error: ValidationError, whole: str = "arguments") -> str:
+    """Say what is wrong where, in a few hundred characters; `whole` is what a problem without a place is about."""
+    found = error.errors(include_url=False, include_context=False)
+    return listed(_worded(each, whole) for each in found)
+
+
+def _worded(each: Any, whole: str) -> str:
+    words, place = each["msg"], path_of(each["loc"])
+    if each["type"] not in ("value_error", "assertion_error", "missing", "extra_forbidden") and _is_json(each["input"]):
+        words = f"{words}, got {got(each['input'])}"
+    return at(place, words) if place else f"{whole}: {words}"
+
+
+def _is_json(value: Any) -> bool:
+    return value is None or type(value) in (str, int, float, bool, list, dict)
+
+
+def path_of(location: tuple[int | str, ...]) -> str:
+    """Return a place in JSON as one would write it: `who[1].street`."""
+    path = "".join(f"[{each}]" if type(each) is int else f".{each}" for each in location)
+    return path.removeprefix(".")

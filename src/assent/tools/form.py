@@ -1,0 +1,492 @@
+"""The one form in which JSON is taken: by a tool's schema, read to the letter.
+
+A rule judges the arguments as JSON, and the body gets values made of that JSON. So nothing that could be read in two
+ways is read at all: no number out of a text, no bool out of a number, no date out of seconds. A type that JSON lacks
+is a text, of the one spelling that is listed here. Limits of a value and validators belong elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime, time
+from types import NoneType
+from typing import Any, Final, NamedTuple, Protocol
+
+from .strict import referred
+
+Json = dict[str, Any]
+
+QUOTED: Final = 40
+PROBLEM: Final = 200
+TOTAL: Final = 500
+"""Characters: whoever is told must see what is wrong, and the wrong may be megabytes."""
+
+
+# Saying what is wrong
+
+
+def short(text: str, limit: int) -> str:
+    """Return the text, cut to `limit` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def listed(problems: Iterable[str]) -> str:
+    """Join problems to a few hundred characters; those that do not fit are counted."""
+    shown: list[str] = []
+    room, more = TOTAL - len("and 1000000 more"), 0
+    for each in problems:
+        problem = short(each, PROBLEM)
+        room -= len(problem) + len("; ")
+        if more or room < 0:
+            more += 1
+        else:
+            shown.append(problem)
+    return "; ".join([*shown, f"and {more} more"] if more else shown)
+
+
+def got(value: Any) -> str:
+    """Name a JSON value in a few words."""
+    if isinstance(value, str):
+        return f"the text {json.dumps(short(value, QUOTED), ensure_ascii=False)}"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "an object"
+    if type(value) in (int, float):
+        return f"the number {short(str(value), QUOTED)}"
+    return short(json.dumps(value), QUOTED)
+
+
+def at(place: str, what: str) -> str:
+    """Say of a place in the arguments what is wrong there."""
+    return f'"{short(place, 80)}": {what}'
+
+
+def _or(choices: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(choices))
+    return " or ".join(unique) if len(unique) < 3 else f"{', '.join(unique[:-1])} or {unique[-1]}"
+
+
+# Texts
+
+
+class Spelling(NamedTuple):
+    """The one spelling of a type that is a text in JSON."""
+
+    says: str
+    fits: Callable[[str], bool]
+
+
+def _matches(pattern: str, read: Callable[[str], Any] = str) -> Callable[[str], bool]:
+    matches = re.compile(pattern, re.ASCII).fullmatch
+
+    def fits(text: str) -> bool:
+        try:
+            return matches(text) is not None and read(text) is not None
+        except ValueError:
+            return False
+
+    return fits
+
+
+def _comes_back(kind: Callable[[str], Any]) -> Callable[[str], bool]:
+    def fits(text: str) -> bool:
+        try:
+            return str(kind(text)) == text
+        except ValueError:
+            return False
+
+    return fits
+
+
+def _uuid(text: str) -> Any:
+    from uuid import UUID
+
+    return UUID(text)
+
+
+def _path(text: str) -> Any:
+    from pathlib import PurePath
+
+    return PurePath(text)
+
+
+def _url(text: str) -> Any:
+    from pydantic import AnyUrl
+
+    return AnyUrl(text)
+
+
+def _address(name: str) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        import ipaddress
+
+        return getattr(ipaddress, name)(text)
+
+    return read
+
+
+_CLOCK: Final = r"\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?"
+_DURATION: Final = r"-?P(?=[\dT])(\d+Y)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,6})?S)?)?"
+DECIMAL: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
+
+
+def trimmed(strip: bool, lower: bool, upper: bool) -> str:
+    """Name the format of a text that pydantic would strip, or change to one case; empty if it would not."""
+    case = "lowercase" if lower else "uppercase" if upper else ""
+    return "-".join(["stripped"] * strip + [case] * bool(case))
+
+
+def _is_trimmed(strip: bool, case: Callable[[str], str]) -> Callable[[str], bool]:
+    return lambda text: case(text.strip() if strip else text) == text
+
+
+def _trimmed() -> Iterator[tuple[str, Spelling]]:
+    cases: dict[str, Callable[[str], str]] = {"": str, "lowercase": str.lower, "uppercase": str.upper}
+    for name, case in cases.items():
+        for strip in (True, False):
+            says = f"text{f' in {name}' if name else ''}{' without blanks around it' if strip else ''}"
+            format = trimmed(strip, name == "lowercase", name == "uppercase")
+            yield format, Spelling(says, _is_trimmed(strip, case))
+
+
+def _addresses() -> Iterator[tuple[str, Spelling]]:
+    examples = {"4Address": "192.0.2.1", "4Network": "192.0.2.0/24", "4Interface": "192.0.2.1/24"}
+    examples |= {"6Address": "2001:db8::1", "6Network": "2001:db8::/32", "6Interface": "2001:db8::1/64"}
+    for name, example in examples.items():
+        format = f"ipv{name.lower().removesuffix('address')}"
+        yield format, Spelling(f'an address such as "{example}"', _comes_back(_address(f"IPv{name}")))
+
+
+SPELLINGS: Final[dict[str, Spelling]] = {
+    "date": Spelling('a date such as "2026-11-17"', _matches(r"\d{4}-\d\d-\d\d", date.fromisoformat)),
+    "date-time": Spelling(
+        'a date and time such as "2026-11-17T09:30:00Z"',
+        _matches(rf"\d{{4}}-\d\d-\d\dT{_CLOCK}", datetime.fromisoformat),
+    ),
+    "time": Spelling('a time such as "09:30:00"', _matches(_CLOCK, time.fromisoformat)),
+    "duration": Spelling('a duration such as "P1DT2H30M"', _matches(_DURATION)),
+    "decimal": Spelling('a decimal number as text, such as "19.90"', _matches(DECIMAL)),
+    "uri": Spelling('a URL in its normal form, such as "https://example.com/"', _comes_back(_url)),
+    **dict.fromkeys(
+        ("uuid", "uuid1", "uuid3", "uuid4", "uuid5", "uuid6", "uuid7", "uuid8"),
+        Spelling('a UUID such as "0b8ba4f2-3c1e-4d55-9d6c-0a4e3c9d2f10"', _comes_back(_uuid)),
+    ),
+    **dict.fromkeys(
+        ("path", "file-path", "directory-path"),
+        Spelling('a path in its normal form, such as "folder/file.txt"', _comes_back(_path)),
+    ),
+    **dict(_addresses()),
+    **{format: spelling for format, spelling in _trimmed() if format},
+}
+"""By the format that a schema says: a value has one spelling here, or several that nobody can read differently."""
+
+
+# Forms
+
+
+class Form(Protocol):
+    """The JSON that one place of a schema takes."""
+
+    says: str
+    """Names it, after "expected"."""
+
+    def fits(self, value: Any) -> bool:
+        """Return True if the value has the form: what is cheap to see is seen first."""
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        """Yield what is wrong with a value."""
+
+
+class Anything:
+    """Any JSON."""
+
+    says = "anything"
+
+    def fits(self, value: Any) -> bool:
+        return True
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        return iter(())
+
+
+class Kind:
+    """A type that JSON has."""
+
+    def __init__(self, says: str, *kinds: type) -> None:
+        self.says = says
+        self.kinds = frozenset(kinds)
+
+    def fits(self, value: Any) -> bool:
+        return type(value) in self.kinds
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if not self.fits(value):
+            yield at(place, f"expected {self.says}, got {got(value)}")
+
+
+class Number(Kind):
+    """A number that becomes a float: an integer, if it stays the same."""
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is float or (type(value) is int and is_exact(value))
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if type(value) is int and not is_exact(value):
+            yield at(place, f"expected a number that a float can hold exactly, got {got(value)}")
+        else:
+            yield from super().problems(value, place)
+
+
+def is_exact(value: int) -> bool:
+    """Return True if an integer as a float is the same number."""
+    try:
+        return float(value) == value
+    except OverflowError:
+        return False
+
+
+class Text:
+    """A text with a spelling of its own."""
+
+    def __init__(self, spelling: Spelling) -> None:
+        self.says, self._spelled = spelling
+
+    def fits(self, value: Any) -> bool:
+        return type(value) is str and self._spelled(value)
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if not self.fits(value):
+            yield at(place, f"expected {self.says}, got {got(value)}")
+
+
+class Choice:
+    """One of some values, of the very type: true is not 1, and neither is 1.0."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        shown = [short(json.dumps(each, ensure_ascii=False, default=str), QUOTED) for each in values[:12]]
+        self.says = _or([*shown, "..."] if len(values) > len(shown) else shown)
+        self._values = values
+
+    def fits(self, value: Any) -> bool:
+        return any(type(value) is type(each) and value == each for each in self._values)
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if not self.fits(value):
+            yield at(place, f"expected {self.says}, got {got(value)}")
+
+
+class List:
+    """An array: some forms by their position, and one for the rest."""
+
+    says = "a list"
+
+    def __init__(self, first: Sequence[Form], rest: Form, unique: bool) -> None:
+        self._first, self._rest, self._unique = first, rest, unique
+
+    def fits(self, value: Any) -> bool:
+        if type(value) is not list or (self._unique and _repeats(value)):
+            return False
+        rest = value[len(self._first) :] if self._first else value
+        if not all(form.fits(each) for form, each in zip(self._first, value, strict=False)):
+            return False
+        if type(self._rest) is Kind or (type(self._rest) is Number and int not in set(map(type, rest))):
+            return set(map(type, rest)) <= self._rest.kinds
+        return all(map(self._rest.fits, rest))
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if type(value) is not list:
+            yield at(place, f"expected a list, got {got(value)}")
+            return
+        for index, each in enumerate(value):
+            form = self._first[index] if index < len(self._first) else self._rest
+            yield from form.problems(each, f"{place}[{index}]")
+        if self._unique and _repeats(value):
+            yield at(place, "expected a list in which nothing occurs twice")
+
+
+def _repeats(values: list[Any]) -> bool:
+    written = [json.dumps(each, sort_keys=True) for each in values]
+    return len(set(written)) < len(written)
+
+
+class Object:
+    """An object with named members, and a form for the rest if there may be more."""
+
+    says = "an object"
+
+    def __init__(self, members: dict[str, Form], required: Sequence[str], rest: Form | None, names: Form) -> None:
+        # What is no container is seen first: it tells the types of a union apart before anything in them is read.
+        self._members = dict(sorted(members.items(), key=lambda item: isinstance(item[1], List | Object | AnyOf | Ref)))
+        self._required, self._rest, self._names = required, rest, names
+
+    def fits(self, value: Any) -> bool:
+        if type(value) is not dict or not all(name in value for name in self._required):
+            return False
+        more = value.keys() - self._members.keys()
+        if more and (self._rest is None or not all(map(self._names.fits, more))):
+            return False
+        if not all(form.fits(value[name]) for name, form in self._members.items() if name in value):
+            return False
+        return self._rest is None or all(self._rest.fits(value[name]) for name in more)
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if type(value) is not dict:
+            yield at(place, f"expected an object, got {got(value)}")
+            return
+        inside = f"{place}." if place else ""
+        for name in self._required:
+            if name not in value:
+                yield at(f"{inside}{name}", "is missing")
+        for name in value:
+            if name not in self._members and (self._rest is None or not self._names.fits(name)):
+                yield at(f"{inside}{name}", "there is no such argument" if self._rest is None else self._named())
+        for name, form in self._members.items():
+            if name in value:
+                yield from form.problems(value[name], f"{inside}{name}")
+        if self._rest is not None and type(self._rest) is not Anything:
+            for name in value.keys() - self._members.keys():
+                yield from self._rest.problems(value[name], f"{inside}{name}")
+
+    def _named(self) -> str:
+        return f"as a name, expected {self._names.says}"
+
+
+class AnyOf:
+    """One of several forms."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._forms = forms
+        self.says = _or([form.says for form in forms])
+
+    def fits(self, value: Any) -> bool:
+        return any(form.fits(value) for form in self._forms)
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        if self.fits(value):
+            return
+        inside = List if type(value) is list else Object if type(value) is dict else None
+        forms = [form.resolved() if isinstance(form, Ref) else form for form in self._forms]
+        found = [list(form.problems(value, place)) for form in forms if inside is not None and isinstance(form, inside)]
+        yield from min(found, key=len, default=[at(place, f"expected {self.says}, got {got(value)}")])
+
+
+class All:
+    """Several forms at once."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._forms = forms
+        self.says = forms[0].says
+
+    def fits(self, value: Any) -> bool:
+        return all(form.fits(value) for form in self._forms)
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        for form in self._forms:
+            yield from form.problems(value, place)
+
+
+class Ref:
+    """A form by its name, which may be inside itself."""
+
+    def __init__(self, reading: _Reading, name: str) -> None:
+        self._reading, self._name = reading, name
+        self.says = name
+
+    def resolved(self) -> Form:
+        return self._reading.named(self._name)
+
+    def fits(self, value: Any) -> bool:
+        return self.resolved().fits(value)
+
+    def problems(self, value: Any, place: str) -> Iterator[str]:
+        return self.resolved().problems(value, place)
+
+
+KINDS: Final[dict[str, Form]] = {
+    "string": Kind("text", str),
+    "integer": Kind("a whole number", int),
+    "number": Number("a number", int, float),
+    "boolean": Kind("true or false", bool),
+    "null": Kind("null", NoneType),
+}
+
+
+class _Reading:
+    """Makes forms of a schema."""
+
+    def __init__(self, definitions: Json) -> None:
+        self._definitions = definitions
+        self._made: dict[str, Form] = {}
+
+    def named(self, name: str) -> Form:
+        if name not in self._made:
+            self._made[name] = self.form(self._definitions[name])
+        return self._made[name]
+
+    def form(self, schema: Any) -> Form:
+        if not isinstance(schema, dict):
+            return Anything()
+        name = referred(schema) if "$ref" in schema else None
+        if name is not None:
+            return Ref(self, name) if name in self._definitions else Anything()
+        parts: list[Form] = [self.form(each) for each in schema.get("allOf", ())]
+        branches = schema.get("anyOf") or schema.get("oneOf")
+        if branches:
+            parts.append(AnyOf([self.form(each) for each in branches]))
+        parts += self._own(schema)
+        return All(parts) if len(parts) > 1 else parts[0] if parts else Anything()
+
+    def _own(self, schema: Json) -> Iterator[Form]:
+        if "const" in schema or "enum" in schema:
+            yield Choice([schema["const"]] if "const" in schema else schema["enum"])
+            return
+        kinds = schema.get("type")
+        if isinstance(kinds, str):
+            yield self._kind(kinds, schema)
+        elif isinstance(kinds, list):
+            yield AnyOf([self._kind(each, schema) for each in kinds])
+
+    def _kind(self, kind: str, schema: Json) -> Form:
+        if kind == "array":
+            first = [self.form(each) for each in schema.get("prefixItems", ())]
+            return List(first, self.form(schema.get("items")), schema.get("uniqueItems") is True)
+        if kind == "object":
+            return self._object(schema)
+        spelling = SPELLINGS.get(schema.get("format", "")) if kind == "string" else None
+        return Text(spelling) if spelling is not None else KINDS.get(kind, Anything())
+
+    def _object(self, schema: Json) -> Form:
+        members = {name: self.form(each) for name, each in schema.get("properties", {}).items()}
+        more = schema.get("additionalProperties")
+        closed = more is False and "patternProperties" not in schema
+        return Object(members, schema.get("required", ()), None if closed else self.form(more), self._names(schema))
+
+    def _names(self, schema: Json) -> Form:
+        """Names are texts: a schema of them need not say so, and a pattern of theirs is their spelling."""
+        said = schema.get("propertyNames")
+        if not isinstance(said, dict) or "$ref" in said:
+            return self.form(said)
+        spelling = SPELLINGS.get(said.get("format", ""))
+        if spelling is not None:
+            return Text(spelling)
+        if isinstance(pattern := said.get("pattern"), str) and pattern in NAMES.values():
+            return Text(Spelling(f"text like {pattern}", _matches(pattern)))
+        return self.form(said)
+
+
+NAMES: Final = {
+    "int": "^(0|-?[1-9][0-9]*)$",
+    "bool": "^(true|false)$",
+    "float": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-][0-9]+)?$",
+    "decimal": f"^{DECIMAL}$",
+}
+"""The spelling of an object's keys that stand for something else than text."""
+
+
+def form_of(schema: Json) -> Form:
+    """Return the form of the JSON that a schema takes."""
+    definitions = schema.get("$defs")
+    return _Reading(definitions if isinstance(definitions, dict) else {}).form(schema)
