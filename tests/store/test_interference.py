@@ -12,6 +12,7 @@ from assent import (
     Agent,
     GuardrailFunctionOutput,
     InputGuardrail,
+    RunConfig,
     Runner,
     SQLiteSession,
     ToolContext,
@@ -161,7 +162,8 @@ async def test_a_run_that_is_cancelled_as_it_is_saved_writes_nothing_to_its_sess
         return "done" if len(request.input) > 4 else call("send", {"to": f"p{len(request.input)}"})
 
     agent = scripted(*[think] * 9, tools=[send])
-    await soon(Runner.run(agent, "go", store=store, session=session))
+    patient = RunConfig(write_lag=60)  # what is saved is written with the next start, however slow the machine is
+    await soon(Runner.run(agent, "go", store=store, session=session, run_config=patient))
     [record] = (await store.runs()).items
     assert store.before is None and record.status == "cancelled"
     assert len(await session.get_items()) == 3, "what was said, the call, and its output"

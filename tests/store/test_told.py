@@ -13,7 +13,7 @@ import pytest
 
 from assent import Approve
 from assent.core import facts as f
-from assent.errors import StoreFailed
+from assent.errors import StoreFailed, UsageError
 from assent.store import Lease, MemoryStore, SQLiteStore
 from assent.store.sql import file, keeping
 from assent.store.sql.prepared import Prepared
@@ -365,3 +365,20 @@ async def test_a_clock_that_fails_leaves_a_run_in_memory_as_it_is() -> None:
             break
         left[0] = 10**6
         before = [await store.read(run) for run in ("r1", "r2")]
+
+
+async def test_a_time_that_is_none_leaves_a_run_in_memory_as_it_is() -> None:
+    store = MemoryStore(clock=FakeClock())
+    await waiting(store)
+    await Script(store, "r2").begin()
+    lease = await store.take("r2", "w", seq=2, hold=10)
+    before = [await store.read(run) for run in ("r1", "r2")]
+    nothing: Any = None
+    for work in (
+        lambda: store.take("r1", "w", seq=4, hold=nothing),
+        lambda: store.renew([lease], hold=nothing),
+        lambda: store.release(lease, again_in="soon", error="x"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(UsageError):
+            await work()
+    assert [await store.read(run) for run in ("r1", "r2")] == before
