@@ -27,8 +27,7 @@ from assent.approval import gate, question
 from assent.core.digest import digest, parse_object
 from assent.errors import InvalidArguments, InvalidDecision, InvalidDefinition
 from assent.testing import ScriptedModel, call
-
-from .support import refused, reloaded, scripted, told
+from tests.unit.support import refused, reloaded, scripted, told
 
 
 def tool_of(kind: Any, rule: Any = False) -> tuple[Any, list[Any]]:
