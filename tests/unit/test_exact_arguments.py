@@ -113,6 +113,26 @@ def test_what_is_wrong_is_said_in_words_that_a_model_can_act_on(kind: Any, value
     assert problem(kind, value).startswith(words)
 
 
+class Add(BaseModel):
+    kind: Literal["add"]
+    left: Add | Negate | float
+    right: Add | Negate | float = 0
+
+
+class Negate(BaseModel):
+    kind: Literal["negate"]
+    left: Add | Negate | float
+
+
+def test_what_is_wrong_deep_inside_a_union_is_found_at_once() -> None:
+    value: Any = "5"
+    for depth in range(60):
+        value = {"kind": "add" if depth % 2 else "negate", "left": value}
+    assert problem(Add, value).startswith('"x.left.left.left')
+    assert problem(Add, {"kind": "negate", "left": 1}) == '"x.kind": expected "add", got the text "negate"'
+    assert problem(Add | Negate, {"kind": "negate", "left": "1"}).startswith('"x.left": expected')
+
+
 def test_what_is_quoted_is_cut() -> None:
     assert len(problem(int, "9" * 10_000)) < 120
 
