@@ -27,8 +27,7 @@ from assent.approval import gate, question
 from assent.core.digest import digest, parse_object
 from assent.errors import InvalidArguments, InvalidDecision, InvalidDefinition
 from assent.testing import ScriptedModel, call
-
-from .support import refused, reloaded, scripted, told
+from tests.unit.support import refused, reloaded, scripted, told
 
 
 def tool_of(kind: Any, rule: Any = False) -> tuple[Any, list[Any]]:
@@ -112,6 +111,26 @@ class Line(BaseModel):
 )
 def test_what_is_wrong_is_said_in_words_that_a_model_can_act_on(kind: Any, value: Any, words: str) -> None:
     assert problem(kind, value).startswith(words)
+
+
+class Add(BaseModel):
+    kind: Literal["add"]
+    left: Add | Negate | float
+    right: Add | Negate | float = 0
+
+
+class Negate(BaseModel):
+    kind: Literal["negate"]
+    left: Add | Negate | float
+
+
+def test_what_is_wrong_deep_inside_a_union_is_found_at_once() -> None:
+    value: Any = "5"
+    for depth in range(60):
+        value = {"kind": "add" if depth % 2 else "negate", "left": value}
+    assert problem(Add, value).startswith('"x.left.left.left')
+    assert problem(Add, {"kind": "negate", "left": 1}) == '"x.kind": expected "add", got the text "negate"'
+    assert problem(Add | Negate, {"kind": "negate", "left": "1"}).startswith('"x.left": expected')
 
 
 def test_what_is_quoted_is_cut() -> None:

@@ -319,7 +319,7 @@ class Object:
 
     def __init__(self, members: dict[str, Form], required: Sequence[str], rest: Form | None, names: Form) -> None:
         # What is no container is seen first: it tells the types of a union apart before anything in them is read.
-        self._members = dict(sorted(members.items(), key=lambda item: isinstance(item[1], List | Object | AnyOf | Ref)))
+        self._members = dict(sorted(members.items(), key=lambda item: _is_deep(item[1])))
         self._required, self._rest, self._names = required, rest, names
 
     def fits(self, value: Any) -> bool:
@@ -350,6 +350,13 @@ class Object:
             for name in value.keys() - self._members.keys():
                 yield from self._rest.problems(value[name], f"{inside}{name}")
 
+    def distance(self, value: Json) -> int:
+        """Return how much is wrong with an object, as far as can be seen without looking into what it holds."""
+        missing = sum(name not in value for name in self._required)
+        more = len(value.keys() - self._members.keys()) if self._rest is None else 0
+        flat = [(name, form) for name, form in self._members.items() if not _is_deep(form)]
+        return missing + more + sum(name in value and not form.fits(value[name]) for name, form in flat)
+
     def _named(self) -> str:
         return f"as a name, expected {self._names.says}"
 
@@ -367,10 +374,15 @@ class AnyOf:
     def problems(self, value: Any, place: str) -> Iterator[str]:
         if self.fits(value):
             return
-        inside = List if type(value) is list else Object if type(value) is dict else None
         forms = [form.resolved() if isinstance(form, Ref) else form for form in self._forms]
-        found = [list(form.problems(value, place)) for form in forms if inside is not None and isinstance(form, inside)]
-        yield from min(found, key=len, default=[at(place, f"expected {self.says}, got {got(value)}")])
+        objects = [form for form in forms if isinstance(form, Object)] if type(value) is dict else []
+        lists = [form for form in forms if isinstance(form, List)] if type(value) is list else []
+        if objects:  # of one alone: each of them may hold such a choice again
+            yield from min(objects, key=lambda form: form.distance(value)).problems(value, place)
+        elif lists:
+            yield from lists[0].problems(value, place)
+        else:
+            yield at(place, f"expected {self.says}, got {got(value)}")
 
 
 class All:
@@ -403,6 +415,10 @@ class Ref:
 
     def problems(self, value: Any, place: str) -> Iterator[str]:
         return self.resolved().problems(value, place)
+
+
+def _is_deep(form: Form) -> bool:
+    return isinstance(form, List | Object | AnyOf | All | Ref)
 
 
 KINDS: Final[dict[str, Form]] = {
