@@ -76,7 +76,10 @@ def misfit(value: Any, schema: Any) -> str | None:
 
     if not isinstance(schema, dict):
         return None  # it allows anything, or nothing
-    return listed(form_of(schema).problems(value, "")).removeprefix('"": ') or None
+    try:
+        return listed(form_of(schema).problems(value, "")).removeprefix('"": ') or None
+    except (AttributeError, KeyError, TypeError, RecursionError) as failure:  # it is damaged
+        return f"the schema cannot be used ({worded(failure)})"
 
 
 def over_limit(value: Any, schema: Any, formats: FormatChecker | None = None) -> str | None:

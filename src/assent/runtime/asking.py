@@ -197,7 +197,7 @@ class Body:
                 if inspect.isawaitable(value):
                     value = await value
                 done = self._stepped(name, number, value)
-                self._add(done)
+                self._journal.add(done)  # a body that asks meanwhile is not left before its steps have ended
                 if self._journal.writer is not None:
                     await self._journal.writer.flush()
             finally:
@@ -215,12 +215,13 @@ class Body:
         number, done = self._replayed(_own(name))
         if done is None:
             made = done = self._stepped(name, number, fn())
-            self._home.do(lambda: self._add(made))
+            self._home.do(lambda: self._add_late(made))
             if self._journal.writer is not None:
                 self._home.wait_for(self._journal.writer.flush)
         return decode(done.value)
 
-    def _add(self, step: f.Stepped) -> None:
+    def _add_late(self, step: f.Stepped) -> None:
+        """Record a step of a thread, which may have been left behind meanwhile."""
         self._see_that_it_is_entered()
         self._journal.add(step)
 

@@ -125,7 +125,7 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
     if read is not None and read.value is not None:
         return read.value, read.value, read.bound
     shown = effective(state)
-    if added := added_to(state, tool, shown):
+    if is_accepted(state, tool) and (added := added_to(state, tool, shown)):
         names = ", ".join(added)
         raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {names:.80}")
     args = tool.canonical(shown)
@@ -181,6 +181,11 @@ async def _guarded(
         raise
 
 
+def is_accepted(state: CallState, tool: Tool) -> bool:
+    """Return True if the tool changed while the call waited, and was accepted as it is."""
+    return tool.fingerprint == state.fingerprint and state.chosen is None
+
+
 def check_digest(
     driver: Driver, path: Path, state: CallState, tool: Tool, shown: dict[str, Any], args: dict[str, Any]
 ) -> None:
@@ -189,7 +194,7 @@ def check_digest(
         return
     run = driver.journal.run
     same = state.digest == action_digest(run, path, state, tool.name, tool.fingerprint, shown)
-    if tool.fingerprint == state.fingerprint and state.chosen is None:  # changed, and accepted so
+    if is_accepted(state, tool):
         was = state.call.definition or ""
         same = same or state.digest == action_digest(run, path, state, tool.name, was, shown)
     if not same or canonical(args) != canonical(shown):
