@@ -26,9 +26,8 @@ from assent.store.packing import LARGE
 from assent.store.sql import postgres_append as appending
 from assent.store.sql import postgres_read as reading
 from assent.store.sql.pool import Link
-from assent.store.sql.prepared import Prepared, answer, answering
+from assent.store.sql.prepared import Prepared, answer
 from assent.store.sql.schema import metadata
-from assent.store.sql.server import NotHere
 from assent.store.sql.server import Server as Inside
 from assent.store.sql.store import SQLStore
 from assent.testing import FakeClock
@@ -53,22 +52,13 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken: list[str] = []
-        do, watch = Inside._do, Inside.watch
+        do = Inside._do
 
         def noted(server: Inside, work: Any, begin: str | None) -> Any:
             self.taken.append("once" if begin is None else "transaction")
             return do(server, work, begin)
 
-        async def watched(server: Inside, *given: Any) -> Any:
-            self.taken.append("once")
-            try:
-                return await watch(server, *given)
-            except NotHere:
-                self.taken.pop()
-                raise
-
         monkeypatch.setattr(Inside, "_do", noted)
-        monkeypatch.setattr(Inside, "watch", watched)
 
     def of(self) -> list[str]:
         """Those since it was last asked."""
@@ -668,7 +658,7 @@ async def test_a_statement_whose_connection_is_cut_is_not_known_to_be_written(
 async def test_an_answer_that_is_lost_leaves_what_was_written(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(go_on: Callable[[], Any], line: Any, given: Any) -> None:
         go_on()
-        answer(line, answering(line))
+        answer(line)
         cut(url)
         go_on()
 

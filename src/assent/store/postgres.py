@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
@@ -14,16 +13,15 @@ from sqlalchemy import func, select
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
-from ..loop import alone
 from .record import Change, Stored, check_seconds
 from .sql.bell import Bell
 from .sql.lane import Lane
-from .sql.postgres_append import Heads, append_at_once, is_light, is_ordinary
+from .sql.postgres_append import Heads, append_at_once, is_ordinary
 from .sql.postgres_read import newest_at_once, read_at_once
 from .sql.prepared import Steps
 from .sql.reading import newest, read
 from .sql.schema import READY
-from .sql.server import AtOnce, NotAtOnce, NotHere, Server
+from .sql.server import AtOnce, Server
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 
@@ -128,7 +126,6 @@ class PostgresStore(SQLStore):
         ready = await self._write(
             lambda transaction: self._append(transaction, change),
             at_once if is_ordinary(change, self._known) else None,
-            here=is_light(change),
         )
         self._appended(change, ready)
 
@@ -151,27 +148,14 @@ class PostgresStore(SQLStore):
     def _tell(self, transaction: Transaction) -> None:
         transaction.rows(TELL)
 
-    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None, *, here: bool = True) -> R:
-        return await self._do(self._server.write, work, at_once, here)
+    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
+        self._check()
+        return await self._lane.do(lambda: self._server.write(work, at_once))
 
     async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
-        return await self._do(self._server.snapshot if snapshot else self._server.read, work, at_once)
-
-    async def _do(self, way: Callable[..., R], work: Work[R], at_once: AtOnce[R] | None, here: bool = True) -> R:
-        """Do this one way or another: `at_once`, on the event loop if it may be done `here`, or as `work`."""
         self._check()
-        if at_once is not None and here and not alone() and self._lane.idle and self._server.at_hand:
-            try:
-                return await self._server.watch(at_once(), self._later)
-            except NotHere:
-                pass
-            except NotAtOnce:
-                at_once = None
-        return await self._later(lambda: way(work, at_once))
-
-    def _later(self, work: Callable[[], R]) -> asyncio.Future[R]:
-        self._check()
-        return self._lane.do(work)
+        way = self._server.snapshot if snapshot else self._server.read
+        return await self._lane.do(lambda: way(work, at_once))
 
     def _check(self) -> None:
         if self._closed:

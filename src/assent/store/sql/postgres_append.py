@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
-from ..packing import FIRST, head_of, payloads
+from ..packing import FIRST, head_of
 from ..record import Change, SavedContext
 from ..rules import needs_lease
 from .prepared import Prepared, Steps
-from .reading import FEW
 from .schema import READY, blobs, contexts, journal, questions, runs
 from .server import NotAtOnce
 from .writing import end_seal, linked, question_columns, run_columns
@@ -27,8 +26,6 @@ MOST = 4096
 """Of how many runs the end of the chain is remembered."""
 WIDEST = 2**26
 """How many bytes of facts and payloads go into one statement."""
-LIGHT = 2**18
-"""How many bytes an event loop packs and hashes by itself; more would be felt by all else on it."""
 
 _json = msgspec.json.Encoder().encode
 _KINDS = {int: "int8", str: "text", bytes: "bytea"}
@@ -60,12 +57,6 @@ def is_ordinary(change: Change, known: set[str]) -> bool:
     rare = change.evidence or change.granted or change.used or change.revoked
     allowed = change.lease is not None or not needs_lease(change)
     return allowed and not rare and known.issuperset(change.definitions)
-
-
-def is_light(change: Change) -> bool:
-    """Whether its statement is made in no time to speak of."""
-    payload = sum(len(getattr(fact, name)) for fact in change.facts for name in payloads(type(fact)))
-    return len(change.facts) <= FEW and payload <= LIGHT
 
 
 def append_at_once(change: Change, now: int, heads: Heads) -> Steps[bool]:

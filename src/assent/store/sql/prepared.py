@@ -112,23 +112,16 @@ Steps = Generator[Ask, PGresult, R]
 """Something that is done by statements: yields each, is sent its answer, and returns what all that comes to."""
 
 
-def answering(line: PGconn) -> Generator[bool, None, PGresult]:
-    """What comes back. Yields whenever the socket is to be waited for: until it can be read, or with True also written.
+def answer(line: PGconn) -> PGresult:
+    """Wait for the answer and return it.
 
-    Whoever waits does so in Python and not in libpq, so that Ctrl-C is heard meanwhile; psycopg has made the line one
-    that does not block.
+    The wait is in Python and not in libpq, so that Ctrl-C is heard meanwhile; psycopg made the connection non-blocking.
     """
     while line.flush():  # there is more to send than the system takes at one go; it may say something before the end
-        yield True
+        _wait(line.socket, sending=True)
         line.consume_input()
     given: PGresult | None = None
-    while True:
-        while line.is_busy():
-            yield False
-            line.consume_input()
-        found = line.get_result()
-        if found is None:
-            break
+    while (found := _next(line)) is not None:
         if given is None or given.status in _DONE:  # a commit that fails says so after what the statement gave
             given = found
     if given is None:
@@ -137,13 +130,11 @@ def answering(line: PGconn) -> Generator[bool, None, PGresult]:
     return given
 
 
-def answer(line: PGconn, answers: Generator[bool, None, PGresult]) -> PGresult:
-    """What comes back, waited for on this thread."""
-    try:
-        while True:
-            _wait(line.socket, next(answers))
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+def _next(line: PGconn) -> PGresult | None:
+    while line.is_busy():
+        _wait(line.socket, sending=False)
+        line.consume_input()
+    return line.get_result()
 
 
 if hasattr(select, "poll"):

@@ -1,4 +1,4 @@
-"""One Postgres database: its connections, its clock, and what to say when it fails. Most of it blocks."""
+"""One Postgres database: its connections, its clock, and what to say when it fails. All of it blocks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -19,10 +18,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed, UsageError
-from .flight import Flight
 from .pool import Link, Pool
-from .prepared import Prepared, Steps, answer, answering
-from .reading import FEW
+from .prepared import Prepared, Steps, answer
 from .schema import VERSION, VERSION_TABLE, metadata
 from .statement import POSTGRES, Transaction
 
@@ -31,8 +28,6 @@ R = TypeVar("R")
 Work = Callable[["PostgresTransaction"], R]
 AtOnce = Callable[[], Steps[R]]
 """What begins something that is done by statements outside of a transaction."""
-Later = Callable[[Callable[[], R]], Awaitable[R]]
-"""What has something done by the lane."""
 
 TRIES = 5
 """How often a transaction is begun anew that the server has ended for the sake of another, or with its connection."""
@@ -81,10 +76,6 @@ class NotAtOnce(Exception):
     """One statement is not enough here. Nothing was written, and a transaction is to do it or say what is wrong."""
 
 
-class NotHere(Exception):
-    """An event loop would have to wait for more than an answer. Nothing was written, and the lane is to do it."""
-
-
 class PostgresTransaction(Transaction):
     """Executes statements on a connection of psycopg's."""
 
@@ -96,11 +87,12 @@ class PostgresTransaction(Transaction):
         self.sent = False
         """Whether what was written may be committed, though nobody has said so yet."""
 
-    def at_once(self, steps: Steps[R], result: PGresult | None = None) -> R:
-        """Do this outside of a transaction, from this answer on; `NotAtOnce` if it cannot be done so."""
+    def at_once(self, steps: Steps[R]) -> R:
+        """Run the steps outside of a transaction, or raise `NotAtOnce` if that is not possible."""
         try:
+            ask = next(steps)
             while True:
-                result = self._answer(*(steps.send(result) if result is not None else next(steps)))
+                ask = steps.send(self._answer(*ask))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
@@ -115,7 +107,7 @@ class PostgresTransaction(Transaction):
             statement.prepare(line, link.prepared)
             self.sent = statement.writes
             statement.send(line, given)
-            return answer(line, answering(line))
+            return answer(line)
         except psycopg.Error as error:
             if is_elsewise(error, statement, link):
                 raise NotAtOnce from error
@@ -179,8 +171,6 @@ class Server:
         """The definitions that are stored in it, as far as this store knows."""
         self.upgrades = upgrades
         self._pool_size = pool_size
-        self._watched = True
-        """Whether event loops can watch sockets, as far as is known: some on Windows cannot."""
         self._ready = threading.Event()
         self._preparing = threading.Lock()
         self._pool = Pool(pool_size, self.connect)
@@ -277,79 +267,6 @@ class Server:
                     connection.execute(f"VACUUM (FULL) {table}".encode())
         except (psycopg.Error, Unusable) as error:
             raise self.failure(error) from error
-
-    # -- on an event loop --------------------------------------------------------------------------
-
-    @property
-    def at_hand(self) -> bool:
-        """Whether an event loop can have a statement done now: there is nothing to see to first."""
-        ready = self._watched and self._ready.is_set() and not self.clock.stale
-        return ready and self._pool.has_spare and self._pool.process == os.getpid()
-
-    async def watch(self, steps: Steps[R], later: Later[R]) -> R:
-        """Do this while the event loop waits for the server; what takes long is done `later`, on the lane.
-
-        `NotAtOnce` if it cannot be done so, and `NotHere` if it cannot be done here.
-        """
-        try:
-            ask = next(steps)
-            while True:
-                flight = self._send(*ask)
-                try:
-                    result = await flight.answer
-                except BaseException:
-                    flight.leave()
-                    raise
-                if result.ntuples > FEW:
-                    return await later(partial(self._go_on, steps, result))
-                ask = steps.send(result)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        except psycopg.Error as error:
-            self._see_whether_again(error)
-            raise NotHere from error
-
-    def _send(self, statement: Prepared, values: Mapping[str, Any]) -> Flight:
-        given, pool = given_for(statement, values), self._pool
-        link = pool.spare()
-        if link is None:
-            raise NotHere
-        try:
-            flight = self._flight(pool, link, statement)
-        except BaseException as error:
-            self._failed(error, link, sent=False)
-            pool.give(link)
-            raise
-        flight.start(given)
-        return flight
-
-    def _flight(self, pool: Pool, link: Link, statement: Prepared) -> Flight:
-        if not statement.is_known(link.prepared) or (statement.writes and link.has_rested):
-            raise NotHere
-        if statement.writes:
-            link.see_that_it_lives()
-        try:
-            return Flight(pool, link, statement, self._over)
-        except NotImplementedError:
-            self._watched = False
-            raise NotHere from None
-
-    def _over(self, error: BaseException, statement: Prepared, link: Link) -> BaseException:
-        self._failed(error, link, sent=statement.writes)
-        return NotAtOnce() if is_elsewise(error, statement, link) else error
-
-    def _go_on(self, steps: Steps[R], result: PGresult) -> R:
-        """Do the rest of this, from an answer on."""
-        answers = [result]
-
-        def work(transaction: PostgresTransaction) -> R:
-            if not answers:  # its connection was lost, and there is no way back to where it began
-                raise NotAtOnce
-            return transaction.at_once(steps, answers.pop())
-
-        return self._do(work, None)
-
-    # -- on a thread -------------------------------------------------------------------------------
 
     def _do_at_once(self, at_once: AtOnce[R] | None, work: Work[R], begin: str | None) -> R:
         if at_once is not None:
