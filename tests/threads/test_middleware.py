@@ -823,9 +823,9 @@ def edit(name: str, **args: Any) -> dict[str, Any]:
 
 
 MISFITS: list[tuple[Any, str]] = [
-    (edit("write_file", path=1), "The arguments of this edit do not fit write_file: path: "),
-    (edit("write_file"), "The arguments of this edit do not fit write_file: path: "),
-    (edit("write_file", path="c", mode="w"), "The arguments of this edit do not fit write_file: mode: "),
+    (edit("write_file", path=1), 'The arguments of this edit do not fit write_file: "path": '),
+    (edit("write_file"), 'The arguments of this edit do not fit write_file: "path": '),
+    (edit("write_file", path="c", mode="w"), 'The arguments of this edit do not fit write_file: "mode": '),
     (edit("write_file", path=object()), "These arguments are not JSON"),
     (edit("read_data"), "cannot be made one of another tool: the name is 'write_file', not 'read_data'"),
     (edit("rm"), "cannot be made one of another tool: the name is 'write_file', not 'rm'"),

@@ -124,7 +124,8 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
     if read is not None and read.value is not None:
         return read.value, read.value, read.bound
     shown = effective(state)
-    if added := added_to(state, tool, shown):
+    accepted = state.fingerprint is not None and state.chosen is None  # changed, and gone on with as it is
+    if (accepted or state.digest is None) and (added := added_to(state, tool, shown)):
         names = ", ".join(added)
         raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {names:.80}")
     args = tool.canonical(shown)
