@@ -398,8 +398,8 @@ async def test_arguments_that_cannot_be_read(text: str) -> None:
         assert result.final_output == "done"
 
 
-async def test_an_argument_of_nine_megabytes() -> None:
-    size = 9_000_000
+async def test_an_argument_of_almost_ten_megabytes() -> None:
+    size = 9_900_000
     text = json.dumps({"to": "x" * size})
     send, sent = sending(needs_approval=lambda ctx, params, call_id: len(params["to"]) > 5)
     began = time.process_time()

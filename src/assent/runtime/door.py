@@ -125,7 +125,7 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
     if read is not None and read.value is not None:
         return read.value, read.value, read.bound
     shown = effective(state)
-    if is_accepted(state, tool) and (added := added_to(state, tool, shown)):
+    if (state.digest is None or is_accepted(state, tool)) and (added := added_to(state, tool, shown)):
         names = ", ".join(added)
         raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {names:.80}")
     args = tool.canonical(shown)
