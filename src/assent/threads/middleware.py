@@ -36,9 +36,9 @@ class AgentMiddleware(Generic[S, C]):
     |---|---|---|
     | `before_agent(state, runtime)` | once, before the first model call of a run | an update, or None |
     | `before_model(state, runtime)` | before each model call | an update, or None |
-    | `wrap_model_call(request, handler)` | around each model call | the result of `handler(request)`, or a reply |
+    | `wrap_model_call(request, handler)` | around each model call | the handler's result, or a reply |
     | `after_model(state, runtime)` | after each model call, before the gate | an update, or None |
-    | `wrap_tool_call(request, handler)` | around each call that may run | the result of `handler(request)`, or a message |
+    | `wrap_tool_call(request, handler)` | around each call that may run | the handler's result, or a message |
     | `after_agent(state, runtime)` | once, when the model has no more calls | an update, or None |
 
     An update is a dict. `{"messages": [...]}` adds messages; a message with the id of the model's new message replaces

@@ -203,7 +203,7 @@ class Entry:
             self.kept.append((step, number, {**gave, "asks": self.body._asks, "steps": dict(self.body._steps)}))
 
     def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
-        """Return the recorded result of a body, without entering the body again."""
+        """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
         self.body._asks, self.body._steps = kept["asks"], kept["steps"]
         if "failed" in kept:
             raise Failed(kept["failed"])
@@ -232,7 +232,7 @@ class Entry:
         self.ran.add(tool.name)
 
     def _see_that_it_did_not_run(self, tool: Tool) -> None:
-        """Stop the call if the tool ran with other arguments before its middleware asked; idempotent tools may rerun."""
+        """Stop the call if the tool ran before its middleware asked, with other arguments."""
         steps = [step.value for step in self.body._state.steps if step.name.startswith(RAN)]
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
             self.body.mismatch = ReplayMismatch(
