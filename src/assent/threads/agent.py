@@ -185,7 +185,7 @@ class ThreadAgent:
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None and not await _driven(opened.driver) and opened.again is not None:
             opened = await opened.again()
-            if opened.driver is not None:  # this one holds the lease, so no other writer can be first
+            if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
                 await _driven(opened.driver)
         state = self._state(opened)
         if opened.driver is not None:

@@ -131,7 +131,7 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
 
     try:
         return await called(hook, request, handled if is_async(hook) else blocking)
-    finally:  # cancel handler calls that are still running: those of a thread, and tasks that a hook left behind
+    finally:  # a thread cannot be stopped, but its handler call can be cancelled; so can tasks that a hook left
         over = True
         left = list(tasks)
         for task in left:

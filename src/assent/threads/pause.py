@@ -271,7 +271,7 @@ def answers(run: Run, thread: str, resume: Any, tool_at: ToolAt) -> list[Chosen]
 
 
 def answered(run: Run, question: str) -> AlreadyDecided | None:
-    """Return the error for a question that is already answered, with the person and the verdict; None if open."""
+    """Return the error for a question that is already answered, with the person and the verdict; None if not."""
     decided = run.decided.get(question)
     if decided is None or verdict_of(decided) is None:
         return None

@@ -45,7 +45,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         interrupt_on: A dict from tool names, or patterns such as `"delete_*"`, to `True` (approve, edit or reject),
             `False` (no question from this middleware; the tool's own rule still applies), or an `InterruptOnConfig`.
             A name is preferred to a pattern, and a pattern to a later pattern.
-        description_prefix: The first line of the default description of a call.
+        description_prefix: The beginning of the default description of a call.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ class ThreadStream(RunResultStreaming):
     def _fact(self, fact: AnyFact) -> None:
         self._forget()
         if fact.path:
-            return  # nested agents are not streamed; their questions are in the interrupt
+            return  # facts of nested agents are not shown; their questions are in the interrupt
         if isinstance(fact, f.Replied):
             self._replied()
         elif isinstance(fact, f.Told | f.Finished | f.HandedOff):

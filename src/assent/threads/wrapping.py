@@ -47,7 +47,7 @@ class Failed(Exception):
 
 
 def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
-    """Return a copy that may return a `ToolMessage`, with middleware around its body; other kinds stay unchanged."""
+    """Return the tool with middleware around its body, which may return a `ToolMessage`; other kinds stay as is."""
     if tool.kind != "tool":
         return tool
     parts = {field.name: getattr(tool, field.name) for field in fields(Tool) if field.init}
@@ -232,7 +232,7 @@ class Entry:
         self.ran.add(tool.name)
 
     def _see_that_it_did_not_run(self, tool: Tool) -> None:
-        """Stop the call if the tool ran before its middleware asked, with other arguments."""
+        """Stop the call if a tool that is not idempotent ran before its middleware asked, with other arguments."""
         steps = [step.value for step in self.body._state.steps if step.name.startswith(RAN)]
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
             self.body.mismatch = ReplayMismatch(
