@@ -1,4 +1,4 @@
-"""The command line. Thin: it prints what the others return, data to stdout and messages to stderr."""
+"""The command line. It only prints results of the other packages: data to stdout, messages to stderr."""
 
 from .command import main
 

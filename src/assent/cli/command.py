@@ -1,4 +1,4 @@
-"""What `assent` understands, and how it ends: 0 if all is well, 1 if something was refused or failed, 2 if misused."""
+"""The commands and options of `assent`. Exit codes: 0 success, 1 refused or failed, 2 misuse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Work = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. How it ended is returned; only misuse and `--help` leave by `SystemExit`, as is usual."""
+    """Run the command line and return the exit code; misuse and `--help` raise `SystemExit`, as usual."""
     options = parser().parse_args(argv)
     if hasattr(options, "url") and not options.url:
         options.url = os.environ.get(ADDRESS)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: Exception) -> int:
-    if isinstance(error, BrokenPipeError):  # whoever read has enough
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     say(f"assent: {str(error) or type(error).__name__}")
@@ -48,7 +48,7 @@ def _failed(error: Exception) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Return the parser of all commands and their options."""
     root = argparse.ArgumentParser(prog="assent", description="Runs that ask first, in a store.")
     root.add_argument("--version", action="version", version=f"assent {__version__}")
     rooms = _choices(root)

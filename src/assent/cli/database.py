@@ -1,4 +1,4 @@
-"""`assent db`: make, mend and check the database of a store."""
+"""`assent db`: create, repair and check the database of a store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .write import put, say
 
 
 async def upgrade(options: Namespace) -> int:
-    """Make the tables, or bring them up to date."""
+    """Create the tables, or bring them up to date."""
     async with open_store(options.url) as store:
         await store.upgrade()
     put("The store is ready.")
@@ -28,14 +28,14 @@ async def upgrade(options: Namespace) -> int:
 
 
 async def rebuild(options: Namespace) -> int:
-    """Make the records anew."""
+    """Rebuild the records from the journals."""
     async with open_store(options.url, create=False) as store:
         put(f"Made the records of {await store.rebuild()} runs anew.")
     return 0
 
 
 async def vacuum(options: Namespace) -> int:
-    """Write the database anew."""
+    """Rewrite the database without erased and deleted data."""
     async with open_store(options.url, create=False) as store:
         await store.vacuum()
     put("The database was written anew, without what was erased or deleted.")
@@ -43,7 +43,7 @@ async def vacuum(options: Namespace) -> int:
 
 
 async def verify(options: Namespace) -> int:
-    """Compare all that is kept with the journals; what differs is named, run by run."""
+    """Compare all stored data with the journals, and print the differences run by run."""
     heads = Heads(options.against)
     whole = damaged = 0
     with _writing(options.write) as write:
@@ -71,16 +71,16 @@ async def verify(options: Namespace) -> int:
 
 
 class SavedHead(Struct, frozen=True):
-    """How far a run had come when its head was written down."""
+    """The length and hash of a run's journal when its head was saved."""
 
     run: str
     facts: int
     hash: str
-    """Of the facts up to there, and of their times."""
+    """Hash of the facts up to this point, and of their times."""
 
 
 def head_of(run: str, entries: list[Entry]) -> SavedHead:
-    """Make the head of these lines of a run. Erasing leaves it as it is."""
+    """Make the head of these lines of a run. Erasing does not change the head."""
     tally = START
     for entry in entries:
         tally = tallied(tally, bytes.fromhex(entry.hash), entry.seq, entry.at)
@@ -88,7 +88,7 @@ def head_of(run: str, entries: list[Entry]) -> SavedHead:
 
 
 class Heads:
-    """Heads that were written down before, to compare runs with."""
+    """Saved heads from an earlier `--write`, to compare runs with."""
 
     def __init__(self, path: str | None) -> None:
         self._left: dict[str, SavedHead] = {}
@@ -100,7 +100,7 @@ class Heads:
             raise UsageError(f"{path} was not written by `assent db verify --write`: {error}") from None
 
     def compared(self, run: str, entries: list[Entry]) -> list[str]:
-        """Return what differs from the head of a run that was written down."""
+        """Return the differences from the saved head of a run."""
         head = self._left.pop(run, None)
         if head is None:
             return []
@@ -110,7 +110,7 @@ class Heads:
         return [] if same else [f"The first {head.facts} facts of run {run!r} are not those that were written down."]
 
     def missing(self) -> list[str]:
-        """Return what is to be said of runs that are not there any more."""
+        """Return a sentence for each saved head whose run does not exist any more."""
         return [
             f"Run {head.run!r}, of {head.facts} facts, is not there: purged, or removed."
             for head in self._left.values()
@@ -119,7 +119,7 @@ class Heads:
 
 @contextmanager
 def _writing(path: str | None) -> Iterator[TextIO | None]:
-    """A file that is whole or as it was: it takes the other's place in the end."""
+    """Open a file that replaces the old one only after it is completely written."""
     if path is None:
         yield None
         return

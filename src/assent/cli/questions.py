@@ -1,4 +1,4 @@
-"""`assent questions`: what people are asked, and what they say to it."""
+"""`assent questions`: list and show questions, and record decisions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .write import confirmed, put, put_json, put_table, say, visible, when
 HEAD = ("QUESTION", "KIND", "AGENT", "TOOL", "ASKED (UTC)", "UNTIL (UTC)", "ARGUMENTS")
 SETTLED = ("QUESTION", "KIND", "AGENT", "TOOL", "DECIDED (UTC)", "VERDICT", "BY")
 LONGEST = 100
-"""How much of the arguments a list shows; `show` gives all of them."""
+"""Characters of the arguments in a list; `show` prints all of them."""
 
 
 async def listed(options: Namespace) -> int:
-    """A page of questions."""
+    """Print a page of questions."""
     async with open_store(options.url, create=False) as store:
         page = await store.questions(
             run=options.run,
@@ -35,7 +35,7 @@ async def listed(options: Namespace) -> int:
         put_table([SETTLED if options.settled else HEAD, *map(_ended if options.settled else _open, page.items)])
         if page.next is not None:
             say(f"There are more: --after '{page.next}'")
-    return 1 if page.damaged else 0  # the store has logged which are left out, and why
+    return 1 if page.damaged else 0  # the store has logged the damaged questions
 
 
 def _open(question: Question) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def _ended(question: Question) -> tuple[str, ...]:
 
 
 async def show(options: Namespace) -> int:
-    """A question, with its digest."""
+    """Print a question, with its digest."""
     async with open_store(options.url, create=False) as store:
         question = await store.question(options.question)
     if options.json:
@@ -63,7 +63,7 @@ async def show(options: Namespace) -> int:
 
 
 def _parts(question: Question) -> list[tuple[str, str]]:
-    """What is shown of a question, all of it."""
+    """Return all fields of a question to print."""
     parts: list[tuple[str, str | None]] = [
         ("question", question.id),
         ("run", question.run),
@@ -90,7 +90,7 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 
 
 async def decide(options: Namespace) -> int:
-    """Record a decision, on what was shown."""
+    """Record a decision on the question as it was shown."""
     decision = _decision(options)
     checked_name(options.by)
     async with open_store(options.url, create=False) as store:
@@ -112,7 +112,7 @@ async def decide(options: Namespace) -> int:
 
 
 def _decision(options: Namespace) -> Decision:
-    """What was typed; the options that do not fit the verdict are misuse."""
+    """Return the decision from the options; options that do not fit the verdict are misuse."""
     given = {name for name in ("message", "arguments", "output") if getattr(options, name) is not None}
     needs = {"edit": {"arguments"}, "respond": {"output"}}.get(options.verdict, set())
     takes = needs | ({"message"} if options.verdict == "reject" else set())
@@ -128,5 +128,5 @@ def _decision(options: Namespace) -> Decision:
 
 
 def _worded(decision: Decision) -> str:
-    """What is about to be recorded, for whoever confirms it."""
+    """Return the decision as text, for the confirmation."""
     return encode(decision).decode()

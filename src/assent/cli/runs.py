@@ -1,4 +1,4 @@
-"""`assent runs`: look at runs, and let go of them."""
+"""`assent runs`: list, show, erase, retry and purge runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .write import confirmed, put, put_json, put_table, say, when
 
 HEAD = ("RUN", "AGENT", "STATUS", "QUESTIONS", "FACTS", "BEGAN (UTC)", "CHANGED (UTC)", "NOTE")
 LONGEST = 200
-"""How much of a fact is shown on its line; `--json` gives all of it."""
+"""Characters of a fact on its line; `--json` prints all of the fact."""
 LEFT_OUT = ("fact", "at", "call", "by", "path")
 
 
 async def listed(options: Namespace) -> int:
-    """A page of runs."""
+    """Print a page of runs."""
     async with open_store(options.url, create=False) as store:
         page = await store.runs(agent=options.agent, status=options.status, limit=options.limit, after=options.after)
     if options.json:
@@ -46,7 +46,7 @@ def _row(run: RunRecord) -> tuple[str, ...]:
 
 
 def _note(run: RunRecord) -> str:
-    """What else is to be said of a run."""
+    """Return the note of a run: erased, driven by a worker, or failed."""
     if run.erased is not None:
         return f"erased {when(run.erased)}"
     if run.worker is not None:
@@ -55,7 +55,7 @@ def _note(run: RunRecord) -> str:
 
 
 async def show(options: Namespace) -> int:
-    """A run, line by line."""
+    """Print a run, one line for each fact."""
     async with open_store(options.url, create=False) as store:
         record = (await store.read(options.run, 2**31 - 1)).record
         history = await store.history(options.run)
@@ -81,7 +81,7 @@ def _what(fact: dict[str, Any]) -> str:
 
 
 async def erase(options: Namespace) -> int:
-    """Erase what was said in a run."""
+    """Erase the content of a run."""
     async with open_store(options.url, create=False) as store:
         await store.erase(options.run)
     put(f"Erased what was said in {options.run}.")
@@ -91,7 +91,7 @@ async def erase(options: Namespace) -> int:
 
 
 async def retry(options: Namespace) -> int:
-    """Take a run and give it back: it is due now, and its failures are forgotten."""
+    """Acquire a run and release it, so that the run is due now and its failures are reset."""
     async with open_store(options.url, create=False) as store:
         record = (await store.read(options.run, 2**31 - 1)).record
         if record.status not in UNDER_WAY:
@@ -108,7 +108,7 @@ async def retry(options: Namespace) -> int:
 
 
 async def purge(options: Namespace) -> int:
-    """Delete runs."""
+    """Delete runs, after confirmation unless `--yes` is given."""
     which = f"runs that are {' or '.join(options.status)} and have not changed for {options.older_than / 86400:g} days"
     if not options.yes and not confirmed(f"Delete all {which}, for good?"):
         say("Nothing was deleted.")

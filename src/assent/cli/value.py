@@ -1,4 +1,4 @@
-"""What is typed, as values."""
+"""Conversion of command-line arguments to values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def duration(text: str) -> float:
-    """Seconds: `90d`, `12h`, `30m`, `45s`, `1.5`."""
+    """Return seconds from text such as `90d`, `12h`, `30m`, `45s` or `1.5`."""
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is no time; write 90d, 12h, 30m or 45s")
@@ -25,7 +25,7 @@ def duration(text: str) -> float:
 
 
 def statuses(text: str) -> tuple[str, ...]:
-    """`done,closed`."""
+    """Return statuses from text such as `done,closed`."""
     known, given = get_args(Status), tuple(text.split(","))
     for each in given:
         if each not in known:
@@ -34,7 +34,7 @@ def statuses(text: str) -> tuple[str, ...]:
 
 
 def json_value(text: str) -> tuple[Any]:
-    """Any JSON, in a tuple: null is a value too."""
+    """Return any JSON value, in a tuple because null is a value too."""
     try:
         return (parse(text),)
     except BadJSON as error:
@@ -42,7 +42,7 @@ def json_value(text: str) -> tuple[Any]:
 
 
 def json_object(text: str) -> tuple[Any]:
-    """A JSON object."""
+    """Return a JSON object, in a tuple."""
     [value] = json_value(text)
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError('this is not a JSON object, such as {"amount": 5}')

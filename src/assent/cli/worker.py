@@ -1,4 +1,4 @@
-"""`assent worker`: agents of a module, at work."""
+"""`assent worker`: run a worker for the agents of a module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .write import put, say
 
 
 async def work(options: Namespace) -> int:
-    """Go on with runs until a signal comes; with `--once` until none is owed anything."""
+    """Drive runs until a signal comes; with `--once`, until no run has work left."""
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, format="%(levelname)s %(message)s")
     agents = find(options.agents)
     async with open_store(options.url) as store:
@@ -41,7 +41,7 @@ async def work(options: Namespace) -> int:
 
 
 def find(place: str) -> Any:
-    """What a module calls by this name: `module:name`. The working directory is looked in, too."""
+    """Import the object at `module:name`. The working directory is searched too."""
     module, colon, name = place.partition(":")
     if not module or not colon or not name:
         raise UsageError(f"Agents are named as module:name, such as shop:agents, got {place!r:.80}.")

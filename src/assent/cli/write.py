@@ -1,4 +1,4 @@
-"""What is written: data to stdout, messages to stderr. What models and users wrote is text, never control."""
+"""Output: data to stdout, messages to stderr. Text from models and users is never printed as control characters."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import msgspec
 
 
 def visible(text: str) -> str:
-    """The text on one line, with characters that hide or mislead (control, direction, zero width) spelled out."""
+    """Return the text on one line, with control, direction and zero-width characters escaped."""
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def put(text: str = "") -> None:
-    """A line of data."""
+    """Print a line of data."""
     print(visible(text))
 
 
 def put_json(value: Any) -> None:
-    """Data as JSON, on one line."""
+    """Print data as JSON, on one line."""
     sys.stdout.flush()
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
     sys.stdout.flush()
 
 
 def put_table(rows: Iterable[Sequence[str]]) -> None:
-    """Lines whose parts stand under one another."""
+    """Print rows as aligned columns."""
     lines = [[visible(part) for part in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -37,12 +37,12 @@ def put_table(rows: Iterable[Sequence[str]]) -> None:
 
 
 def say(text: str) -> None:
-    """A message, on one line."""
+    """Print a message to stderr, on one line."""
     print(visible(text), file=sys.stderr)
 
 
 def confirmed(question: str) -> bool:
-    """Whether a person says yes to this; anything else is no."""
+    """Ask a question and return True if the answer is yes; anything else is no."""
     print(visible(question), end=" [y/N] ", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line or not sys.stdin.isatty():
@@ -51,7 +51,7 @@ def confirmed(question: str) -> bool:
 
 
 def when(at: int | None) -> str:
-    """A time of the store, in UTC."""
+    """Return a time of the store as text, in UTC."""
     if at is None:
         return "-"
     try:

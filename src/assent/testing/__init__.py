@@ -1,4 +1,4 @@
-"""For your tests: a scripted model and person, a clock that stands still, and what sessions and stores must do."""
+"""Helpers for tests: a scripted model and person, a fake clock, and checks for custom sessions and stores."""
 
 from .clock import FakeClock
 from .model import ScriptedCall, ScriptedModel, call

@@ -1,10 +1,10 @@
-"""A clock that stands still until it is told to go."""
+"""A clock that only moves when a test advances it."""
 
 from __future__ import annotations
 
 
 class FakeClock:
-    """Seconds since 1970 for `RunConfig(clock=...)`."""
+    """A clock for `RunConfig(clock=...)`, in seconds since 1970; it stands still until `advance`."""
 
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self.now = now
@@ -13,5 +13,5 @@ class FakeClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock forward."""
         self.now += seconds

@@ -1,4 +1,4 @@
-"""A model that follows a script: no key, no network, the same every time."""
+"""A model that follows a script: no API key, no network, the same replies every time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ScriptedCall:
 
 
 def call(name: str, arguments: dict[str, Any] | str | None = None, call_id: str | None = None) -> ScriptedCall:
-    """A call for a script. Text is sent as it is, so that a test can send what is not JSON."""
+    """Make a tool call for a script. Text is sent unchanged, so that a test can send invalid JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
     return ScriptedCall(name, text, call_id)
 
@@ -37,16 +37,16 @@ Step = str | ScriptedCall | list[Any] | Exception | ModelResponse | Callable[[Mo
 
 
 class ScriptedModel:
-    """A model that gives one step after another, across runs; running out raises `ScriptExhausted`."""
+    """A model that replies with one step after another, across runs; it raises `ScriptExhausted` after the last."""
 
     def __init__(self, steps: Iterable[Step], *, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[ModelRequest] = []
-        """What the model was asked, with the input as it was then."""
+        """The requests so far, each with a copy of its input."""
         self._steps = iter(tuple(steps) if isinstance(steps, Sequence) else steps)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
-        """The next step: its text word by word, then the response."""
+        """Yield the next step: its text word by word, then the response."""
         self.requests.append(replace(request, input=list(request.input)))
         try:
             step = next(self._steps)
@@ -67,7 +67,10 @@ class ScriptedModel:
         yield response
 
     def _response(self, step: Any, number: int) -> ModelResponse:
-        """Ids are numbered by the length of the talk: another process that goes on does not repeat them."""
+        """Return the response of a step.
+
+        Ids contain the length of the conversation, so that another process that continues the run does not repeat ids.
+        """
         parts = step if isinstance(step, list) else [step]
         output = [self._item(part, f"{number}_{n}") for n, part in enumerate(parts)]
         usage = Usage(requests=1, input_tokens=10, output_tokens=5)

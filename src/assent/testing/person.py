@@ -1,4 +1,4 @@
-"""A person who follows a script: decides on interruptions, and runs an agent to its end."""
+"""A scripted person, who decides on interruptions and can run an agent to its end."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..runtime.runner import Runner
 from ..runtime.state import RunState
 
 Answer = Decision | Callable[[ToolApprovalItem], Decision]
-"""A decision, or a function that makes one of the question."""
+"""A decision, or a function from the question to a decision."""
 
 
 class ScriptedPerson:
-    """Answers questions in the order they come, one answer each; running out raises `ScriptExhausted`."""
+    """A person with one answer for each question, in order; raises `ScriptExhausted` after the last answer."""
 
     def __init__(self, answers: Iterable[Answer], *, name: str = "person") -> None:
         self.name = name
         self.seen: list[ToolApprovalItem] = []
-        """The questions that were put to the person."""
+        """The questions so far."""
         self._answers = iter(list(answers))
 
     def decide(self, state: RunState[Any]) -> None:
@@ -37,7 +37,7 @@ class ScriptedPerson:
             state.decide(item.id, answer(item) if callable(answer) else answer, by=self.name, digest=item.digest)
 
     async def see_through(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:
-        """Run the agent, answering what it asks, until it is done."""
+        """Run the agent and answer its questions until the run is done."""
         result = await Runner.run(agent, input, **options)
         options.pop("max_turns", None)
         while result.interruptions:

@@ -1,4 +1,4 @@
-"""Tries out a session: what every one of them must do, for those who write their own."""
+"""`check_session`: checks of the rules for sessions, for authors of custom sessions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ITEMS: list[Item] = [
 
 
 async def check_session(make_session: MakeSession) -> None:
-    """Try out a session; `AssertionError` says what it does wrong.
+    """Check a session implementation; raise `AssertionError` with the rule that the session breaks.
 
-    `make_session` is called with an id that was never used before, as often as needed, and gives a session
-    of that id, or an awaitable of one. If the session has `write` (see `ExactSession`), that is tried too.
-    The sessions are cleared in the end.
+    `make_session` is called several times, each time with an unused id, and returns a session of that id, or an
+    awaitable of a session. If the session has `write` (see `ExactSession`), that method is checked too. The sessions
+    are cleared in the end.
     """
     made: list[Session] = []
 

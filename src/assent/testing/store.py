@@ -1,4 +1,4 @@
-"""Tries out a store: what every one of them must do, for those who write their own."""
+"""`check_store`: runs the checks in `store_checks`, for authors of custom stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MakeStore = Callable[[Callable[[], float]], Store | Awaitable[Store]]
 Check = Callable[[Store, FakeClock], Awaitable[None]]
 
 PATIENCE = 120.0
-"""How many seconds a check may take: a store that does not answer is wrong, too."""
+"""Timeout of a check, in seconds: a store that does not answer is wrong, too."""
 CHECKS: tuple[Check, ...] = (
     *journal.CHECKS,
     *record.CHECKS,
@@ -27,15 +27,15 @@ CHECKS: tuple[Check, ...] = (
 
 
 async def check_store(make_store: MakeStore, *, damage: Damage | None = None) -> None:
-    """Try out a store; `AssertionError` says what it does wrong.
+    """Check a store implementation; raise `AssertionError` with the rule that the store breaks.
 
     Args:
-        make_store: Called with a clock, as often as needed; gives an empty store, or an awaitable of one. The
-            store must go by that clock: leases and deadlines are tried out by moving it, and nothing sleeps. A
-            store that goes by another clock, such as its database's, needs a way to be given one, if only for this.
-            Each store is closed in the end.
-        damage: If given, called with a store, a run's id, a number and a text: puts the text in the place of that
-            row of the run's journal, behind the store's back. Then it is tried out whether the store notices.
+        make_store: A function of a clock, called several times, that returns an empty store or an awaitable of one.
+            The store must use that clock: leases and deadlines are checked by moving the clock, and nothing sleeps. A
+            store with another clock, such as its database's, needs an option to set the clock for these checks. Each
+            store is closed in the end.
+        damage: An optional function of a store, a run's id, a row number and a text. It replaces that row of the run's
+            journal with the text, without the store's methods. The checks then test that the store detects the damage.
     """
     for check in CHECKS:
         await _try(make_store, check)

@@ -1,4 +1,4 @@
-"""Threads: the vocabulary of middleware, checkpointers and interrupts, over the same runs, gate, door and store."""
+"""Agents with threads, middleware, checkpointers and interrupts, on the same runs, gate, door and store."""
 
 from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent

@@ -1,8 +1,8 @@
-"""Agents with threads: what is said on a thread, what is answered, and how it goes on.
+"""Agents with threads: new messages on a thread, answers to its questions, and its state.
 
-A thread is runs one after another, each with its journal in the store. The n-th run of a thread has an id that follows
-from both, so that of two who begin it one does. There is no runtime here: an ordinary agent is driven by the ordinary
-runner.
+A thread is a sequence of runs, each with its journal in the store. The id of a run is derived from the thread and the
+run's number, so that only one of two concurrent callers can begin the n-th run. There is no runtime here: the ordinary
+runner drives an ordinary agent.
 """
 
 from __future__ import annotations
@@ -75,50 +75,50 @@ from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 OnPending = Literal["reject", "keep"] | None
 MAX_TURNS = 25
 MAPPING = (dict, Mapping)
-"""What a config may be; a dict, which most are, is told at once."""
+"""The types of a config. `dict` comes first because most configs are dicts and this check is fast."""
 TRIES = 5
-"""How often a run is taken up anew that others have just written to."""
+"""The number of attempts to acquire a run that other writers keep changing."""
 SET_ASIDE = "The user said something else instead of answering; the call did not run."
 GIVEN_UP = "The user said something else instead of answering, and the call was given up."
 
 
 class StateSnapshot(Struct, frozen=True):
-    """A thread as it is: what was said, what comes next, and what it waits for."""
+    """The current state of a thread: its messages, the next node, and the open interrupts."""
 
     values: dict[str, Any]
-    """`{"messages": [...]}`; nothing for a thread that there is not."""
+    """`{"messages": [...]}`; empty if the thread does not exist."""
     next: tuple[str, ...]
-    """The node that goes on: empty when the last run is over."""
+    """The node that runs next; empty when the last run is over."""
     interrupts: tuple[Interrupt, ...]
     config: dict[str, Any]
     created_at: str | None = None
-    """When the thread changed last, as ISO 8601."""
+    """The time of the thread's last change, as ISO 8601."""
 
 
 class Opened(NamedTuple):
-    """A thread that was found, or begun: a drive of its newest run, or the run if there is nothing to drive."""
+    """An opened thread: a driver of its newest run, or only the run if there is nothing to drive."""
 
     driver: Driver | None
     found: Run
-    """The run as it was found."""
+    """The run as it was read from the store, or just begun."""
     found_before: list[Run]
-    """The runs that it follows."""
+    """The earlier runs of the thread, as read."""
     again: Callable[[], Awaitable[Opened]] | None = None
-    """What to do if it turns out that others were first, and what was answered is not recorded."""
+    """A function that records the answer first and opens the thread again, for when another writer was faster."""
 
     @property
     def run(self) -> Run:
-        """The run as it is now."""
+        """The current run."""
         return self.found if self.driver is None else self.driver.journal.run
 
     @property
     def before(self) -> list[Run]:
-        """The runs that it follows, the oldest first."""
+        """The earlier runs of the thread, oldest first."""
         return self.found_before if self.driver is None else self.driver.before
 
 
 class ThreadAgent:
-    """An agent with threads; make it with `create_agent`."""
+    """An agent with threads; made with `create_agent`."""
 
     def __init__(
         self,
@@ -133,9 +133,9 @@ class ThreadAgent:
         max_turns: int = MAX_TURNS,
     ) -> None:
         self.agent = agent
-        """The ordinary agent: for a worker, or to be a tool of another."""
+        """The ordinary agent, for a worker or as a tool of another agent."""
         self.store = store
-        """Where its threads are kept."""
+        """The store of the agent's threads."""
         self._inner, self._prefix, self._gated, self._config, self._max_turns = inner, prefix, gated, config, max_turns
         self._schema = schema
 
@@ -143,10 +143,10 @@ class ThreadAgent:
         return f"<ThreadAgent {self.agent.name!r}>"
 
     def as_tool(self, name: str | None = None, description: str | None = None, **options: Any) -> AgentTool:
-        """This agent as a tool of another; what it asks comes up in the thread of that one. See `Agent.as_tool`."""
+        """Return this agent as a tool. Its questions appear in the thread of the outer agent. See `Agent.as_tool`."""
         return self.agent.as_tool(name, description, **options)
 
-    # -- going on ----------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def invoke(
         self,
@@ -156,7 +156,7 @@ class ThreadAgent:
         context: Any = None,
         on_pending: OnPending = None,
     ) -> dict[str, Any]:
-        """`ainvoke`, blocking. Works inside a running event loop too."""
+        """Call `ainvoke` and block until it returns. Works inside a running event loop too."""
         return block(self.ainvoke(input, config, context=context, on_pending=on_pending))
 
     async def ainvoke(
@@ -167,24 +167,25 @@ class ThreadAgent:
         context: Any = None,
         on_pending: OnPending = None,
     ) -> dict[str, Any]:
-        """Say something on a thread, or answer what it waits for, and go on until it is done or waits again.
+        """Add messages to a thread, or answer its open questions, and run until the run is done or waits again.
 
         Args:
-            input: `{"messages": [...]}`, `Command(resume=...)`, or None to go on with what was begun.
-            config: `{"configurable": {"thread_id": ...}}`; `recursion_limit` is how often the model may be asked in
+            input: `{"messages": [...]}`, `Command(resume=...)`, or None to continue an unfinished run.
+            config: `{"configurable": {"thread_id": ...}}`. `recursion_limit` is the number of model calls allowed in
                 the run.
-            context: An object of yours for tools and hooks; kept with the run if it can be.
-            on_pending: What becomes of open questions when there is a new message: "reject" rejects them, "keep" lets
-                them wait, and the model hears the message after them. Without it, such a message is refused.
+            context: Any object for tools and hooks; stored with the run if possible.
+            on_pending: The treatment of open questions when there is a new message: "reject" rejects the questions,
+                "keep" keeps them open, and the model gets the message after their answers. By default such a message
+                is refused with `ThreadWaiting`.
 
         Returns:
-            The state: "messages", all of the thread; "__interrupt__", a list, if it waits; "structured_response", if
-            there is a `response_format` and the run is done.
+            The state: "messages", all messages of the thread; "__interrupt__", a list, if the thread waits;
+            "structured_response", if there is a `response_format` and the run is done.
         """
         opened = await self._open(input, config, context, on_pending)
         if opened.driver is not None and not await _driven(opened.driver) and opened.again is not None:
             opened = await opened.again()
-            if opened.driver is not None:  # it has taken the run, so nobody else is first
+            if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
                 await _driven(opened.driver)
         state = self._state(opened)
         if opened.driver is not None:
@@ -200,7 +201,7 @@ class ThreadAgent:
         context: Any = None,
         on_pending: OnPending = None,
     ) -> Iterator[Any]:
-        """`astream`, blocking. Works inside a running event loop too."""
+        """Iterate over `astream` and block for each chunk. Works inside a running event loop too."""
         modes_of(stream_mode)
         return iterate(self.astream(input, config, stream_mode=stream_mode, context=context, on_pending=on_pending))
 
@@ -213,17 +214,19 @@ class ThreadAgent:
         context: Any = None,
         on_pending: OnPending = None,
     ) -> AsyncGenerator[Any, None]:
-        """`ainvoke`, as it goes. Whoever stops reading stops the run; `invoke(None)` goes on with it.
+        """Run like `ainvoke`, and yield chunks while the run goes on.
+
+        Closing the stream stops the run; `invoke(None)` continues the run later.
 
         Args:
-            input: As for `ainvoke`; so are the others.
-            config: Which thread.
-            stream_mode: "updates": what each node did, `{"model": {...}}`, and `{"__interrupt__": (...)}` at a pause;
-                "messages": pairs of a token, or a tool's message, and where it comes from; "values": the whole state
-                after each step; "custom": what tools and hooks give to `get_stream_writer()`. With a list, chunks
-                are pairs of the mode and the chunk.
-            context: An object of yours for tools and hooks.
-            on_pending: What becomes of open questions when there is a new message.
+            input: As for `ainvoke`.
+            config: As for `ainvoke`.
+            stream_mode: "updates": the result of each node, `{"model": {...}}`, and `{"__interrupt__": (...)}` at a
+                pause; "messages": pairs of a token, or a tool's message, and metadata about its origin; "values": the
+                whole state after each step; "custom": the values that tools and hooks pass to `get_stream_writer()`.
+                With a list, each chunk is a pair of the mode and the chunk.
+            context: As for `ainvoke`.
+            on_pending: As for `ainvoke`.
         """
         modes, told_apart = modes_of(stream_mode)
         opened = await self._open(input, config, context, on_pending, now=True)
@@ -248,20 +251,20 @@ class ThreadAgent:
                             if isinstance(event, tuple):
                                 shown = event[1] if event[0] == "values" else shown
                                 yield event
-                finally:  # whoever stops at the first chunk has not begun to read events
+                finally:  # a reader that stops at the first chunk has not begun to read events
                     await stream._left()
         state = self._state(opened)
         for last in last_chunks(modes, opened.run, state if state != shown else None, self._prefix_at):
             yield last
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------
 
     def get_state(self, config: Mapping[str, Any]) -> StateSnapshot:
-        """`aget_state`, blocking."""
+        """Call `aget_state` and block until it returns."""
         return block(self.aget_state(config))
 
     async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
-        """A thread as it is now. Of a thread that there is not, an empty one."""
+        """Return the current state of a thread; an empty state if the thread does not exist."""
         thread, store = self._thread(config), self._kept()
         last = await store.newest(thread)
         if last is None:
@@ -274,7 +277,7 @@ class ThreadAgent:
         return StateSnapshot(state, _next(opened.run), waiting, dict(config), at)
 
     def _state(self, opened: Opened) -> dict[str, Any]:
-        """The state of a thread, as it is given to the user."""
+        """Return the state of a thread in the public form."""
         run = opened.run
         state: dict[str, Any] = {"messages": messages_of([*opened.before, run])}
         if run.open and (waiting := interrupts(run, self._prefix_at)):
@@ -290,7 +293,7 @@ class ThreadAgent:
         return state
 
     def _prefix_at(self, state: CallState) -> str:
-        """How the description of a call begins: as the agent says that made it, if that has a say."""
+        """Return the prefix of a call's default description, from the agent that made the call if it has a prefix."""
         if state.turn.agent == self.agent.name:
             return self._prefix
         try:
@@ -323,10 +326,10 @@ class ThreadAgent:
         return thread
 
     async def _open(self, input: Any, config: Any, context: Any, on_pending: OnPending, *, now: bool = False) -> Opened:
-        """The thread, ready to be driven: with what is said on it now, or what was answered.
+        """Open a thread with new messages or answers, ready to be driven.
 
-        With `now` all of that is in the store, and the run is ours, when this returns; without, it may be written with
-        what comes next.
+        With `now`, the input is stored and the lease is held when this returns. Otherwise both may happen with the
+        first write of the drive.
         """
         if on_pending not in (None, "reject", "keep"):
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
@@ -353,18 +356,18 @@ class ThreadAgent:
         return await self._go_on(store, thread, stored, context, limit)
 
     def _context(self, stored: Stored, given: Any) -> Any:
-        """The context to go on with; that it is missing is said before anything is recorded."""
+        """Return the context to continue with, or raise `ContextMissing` before anything is recorded."""
         return kept(stored.context, self._schema) if given is None else given
 
     async def _alone(self, input: Any, context: Any, limit: int | None) -> Opened:
-        """A run of its own, which nobody can come back to."""
+        """Begin a run without a checkpointer, which cannot be continued later."""
         if input is None or isinstance(input, Command):
             raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
         items = said(given_messages(input))
         return await self._begin(MemoryStore(), new_id("thread"), None, items, context, limit, False)
 
     async def _fresh(self, store: Store, thread: str, last: Stored | None, given: list[Message]) -> list[Message]:
-        """What is new among the messages of an input: those that the thread has, by their ids, are not said again."""
+        """Return the new messages of an input; messages that the thread already has, by id, are left out."""
         if all(each.id is None for each in given):
             return given
         opened = await self._look(store, last) if last is not None else None
@@ -408,8 +411,11 @@ class ThreadAgent:
     async def _answer(
         self, store: Store, thread: str, command: Command, context: Any, limit: int | None, now: bool
     ) -> Opened:
-        """Go on with what was answered. It is written with what comes next, or recorded first if that is not possible,
-        or others were first."""
+        """Continue with an answer.
+
+        The answer is written together with the first write of the drive. It is recorded first with `now`, if that is
+        not possible, or if another writer was faster.
+        """
         stored = _known(thread, await store.newest(thread))
         choose, proposal = Choice(self.agent, thread, command), None
         run_id, context = stored.record.id, self._context(stored, context)
@@ -428,13 +434,13 @@ class ThreadAgent:
             driver, _ = prepare(self.agent, proposal, context, limit, self._config, None, Order(store=store))
             await _taken_up(driver, now=False)
         except StoreFailed:
-            raise  # it may be recorded by now
+            raise  # the answer may be recorded already
         except AssentError:
-            return await record()  # which says what is wrong, if it still is
+            return await record()  # raises the error again if the cause remains
         return Opened(driver, driver.journal.run, driver.before, record)
 
     async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
-        """Say something on a thread whose last run is not over."""
+        """Add messages to a thread whose last run is not over, and settle open questions as `on_pending` says."""
         record = stored.record
         if record.worker is not None and (record.until is None or record.until > store.clock() * 1000):
             raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and say it again.")
@@ -461,16 +467,16 @@ class ThreadAgent:
 
 
 class Choice:
-    """The decisions that an answer comes to, in a run as it is."""
+    """A function that turns an answer into decisions on the current run."""
 
     def __init__(self, agent: Agent[Any], thread: str, command: Command) -> None:
         self.agent, self.thread, self.command = agent, thread, command
         self.chosen: list[Chosen] = []
         self.shown: list[Pending] = []
-        """What the run waited for."""
+        """The open interrupts of the run."""
 
     def __call__(self, run: Run) -> list[Chosen]:
-        for question, _, _ in self.chosen:  # it was open a moment ago
+        for question, _, _ in self.chosen:  # open in the last call; another person may have answered since
             if (already := answered(run, question)) is not None:
                 raise already
         self.shown = pending(run)
@@ -482,7 +488,7 @@ class Choice:
 
     @contextmanager
     def placed(self) -> Iterator[None]:
-        """Say of a decision that the store refuses which of those that were given it is."""
+        """Add the position of the decision to an `InvalidDecision` from the store."""
         try:
             yield
         except InvalidDecision as error:
@@ -495,13 +501,13 @@ class Choice:
 
 
 def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
-    """The rejection of a question that was not answered, in words that fit what the call may have done by then."""
+    """Return the rejection of an unanswered question; its text mentions what the call has already done."""
     done = deeds(state, asked.id)
     return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
 
 
 def _number(record: RunRecord | None) -> int:
-    """Which run of its thread it is, from 1 on."""
+    """Return the run's number in its thread, from 1 on; 0 if there is no run, or no number in its id."""
     if record is None:
         return 0
     number = record.id.rpartition(":")[2]
@@ -509,7 +515,7 @@ def _number(record: RunRecord | None) -> int:
 
 
 def _limit(config: Any) -> int | None:
-    """How often the model may be asked in the run, if the config says."""
+    """Return the limit of model calls in the run; None if the config has no `recursion_limit`."""
     limit = config.get("recursion_limit") if isinstance(config, MAPPING) else None
     if limit is not None and not is_count(limit):
         raise UsageError(f"recursion_limit must be a whole number from 1 to 2**63 - 1, got {described(limit)}.")
@@ -518,7 +524,7 @@ def _limit(config: Any) -> int | None:
 
 @contextmanager
 def _told_on_a_thread() -> Iterator[None]:
-    """Say what to do on a thread about a run that used up its turns, or whose output is not what was asked for."""
+    """Reword errors about used-up turns and invalid output with what to do on a thread."""
     try:
         yield
     except (InvalidOutput, UnansweredRequest) as error:
@@ -540,14 +546,14 @@ def _known(thread: str, last: Stored | None) -> Stored:
 
 
 async def _taken_up(driver: Driver, now: bool) -> None:
-    """Have the run in the store, and the right to drive it; or, unless that is to be so now, with the first write."""
+    """Store the run and acquire its lease. Without `now`, both may wait for the first write."""
     writer = driver.writer
     assert writer is not None
     if not now and not writer.waits:
         return
     try:
         await writer.begin(now=now)
-    except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+    except GeneratorExit:  # the coroutine is garbage-collected with its event loop: awaiting is impossible
         raise
     except BaseException:
         await writer.close()
@@ -555,7 +561,7 @@ async def _taken_up(driver: Driver, now: bool) -> None:
 
 
 async def _driven(driver: Driver) -> bool:
-    """Drive; False if it turned out that others were first, and nothing was written."""
+    """Drive the run; return False if another writer was first and nothing was written."""
     writer = driver.writer
     assert writer is not None
     try:
@@ -570,7 +576,7 @@ async def _driven(driver: Driver) -> bool:
 
 @contextmanager
 def _told_of_others(driver: Driver) -> Iterator[None]:
-    """Say of a run that somebody else has begun that it was not begun."""
+    """Raise `Overtaken` with a clear message if another caller began the same run first."""
     try:
         yield
     except (LeaseLost, Overtaken):
@@ -584,12 +590,12 @@ def _told_of_others(driver: Driver) -> Iterator[None]:
 
 
 def _next(run: Run) -> tuple[str, ...]:
-    """The node that goes on."""
+    """Return the node that runs next."""
     waiting = pending(run)
     if waiting:
         state = waiting[0].states[0][1]
         return ((GATE if waiting[0].decides else "model" if state.call.kind == "hook" else "tools"),)
-    if run.cancelled is not None:  # it was stopped, and goes on when somebody says so
+    if run.cancelled is not None:  # it stays stopped until it is resumed
         return ("tools",) if run.open else ("model",)
     left = owed(run)
     return () if not left else ("model",) if type(left[0]) in (f.AskModel, f.Guard, f.Conclude) else ("tools",)

@@ -1,4 +1,4 @@
-"""Making an agent with threads: what was declared becomes an ordinary agent, or is refused at once."""
+"""`create_agent`: checks the definition and makes an ordinary agent with threads from it."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def create_agent(
     name: str = "agent",
     max_turns: int = MAX_TURNS,
 ) -> ThreadAgent:
-    """An agent with threads.
+    """Make an agent with threads.
 
     Args:
         model: The model, or its name, such as "gpt-5.2" or "openai:gpt-5.2".
         tools: Functions, Assent's tools, and other agents.
-        system_prompt: What the model is told first.
-        middleware: Who is asked about which calls, and code of yours around model and tools.
-        checkpointer: Where threads are kept: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
-            True for an agent that is a tool of another, in whose threads it is kept.
+        system_prompt: The instructions for the model.
+        middleware: A `HumanInTheLoopMiddleware` for approvals, and user code around the model and the tools.
+        checkpointer: The storage of threads: `InMemorySaver()`, `SqliteSaver(path)`, `PostgresSaver(url)`, or a store.
+            True for an agent that is a tool of another agent and is stored in that agent's threads.
         response_format: The type of the final output, as `result["structured_response"]`.
-        context_schema: The type of the context, such as a dataclass; a mapping becomes it at once, and on resume it is
-            made again of what was kept.
-        model_settings: How the model is asked.
-        name: What the agent is called in the store.
-        max_turns: How often the model may be asked in one run.
+        context_schema: The type of the context, such as a dataclass. A mapping is converted to this type at once; on
+            resume the saved context is converted again.
+        model_settings: Settings for the model calls.
+        name: The agent's name in the store.
+        max_turns: The number of model calls allowed in one run.
     """
     asked = model_from("create_agent", model)
     around = checked_middleware(middleware)
@@ -114,7 +114,7 @@ def _tool(given: Any) -> Tool:
 
 
 def _check_free(agent: Agent[Any]) -> None:
-    """See that no call of an agent without a checkpointer can wait for anybody."""
+    """Raise `InvalidDefinition` if a call could wait for a person: without a checkpointer nobody can answer."""
     for seat in Cast(agent).seats():
         for tool in seat.tools.values():
             if tool.needs_approval is not False:

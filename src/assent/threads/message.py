@@ -1,7 +1,7 @@
-"""Messages: how a conversation looks in this vocabulary, and how it becomes a run's items and back.
+"""Messages of a thread, and their conversion to and from a run's items.
 
-A run keeps provider items, each once. Messages are made of them when somebody looks; they have ids that are the same in
-every process.
+A run stores provider items, each once. Messages are made from the items on demand, with ids that are the same in every
+process.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..runtime.asking import asked_at
 from ..runtime.history import accepted
 
 ToolCall = dict[str, Any]
-"""A call that a model proposes: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""
+"""A tool call of the model: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""
 
 
 class Message(Struct, repr_omit_defaults=True):
-    """What all messages have."""
+    """The base of all messages."""
 
     type: ClassVar[str] = ""
     content: Any = ""
@@ -44,34 +44,34 @@ class Message(Struct, repr_omit_defaults=True):
 
 
 class HumanMessage(Message):
-    """What the user says."""
+    """A message from the user."""
 
     type: ClassVar[str] = "human"
 
 
 class SystemMessage(Message):
-    """What the model is told by the program."""
+    """An instruction to the model from the program."""
 
     type: ClassVar[str] = "system"
 
 
 class AIMessage(Message):
-    """What the model says, and the calls that it proposes."""
+    """A message from the model, with its tool calls."""
 
     type: ClassVar[str] = "ai"
     tool_calls: list[ToolCall] = []
     invalid_tool_calls: list[ToolCall] = []
-    """Calls whose arguments are not JSON: `args` is what the model wrote."""
+    """Calls whose arguments are not JSON; `args` is the text that the model wrote."""
     usage_metadata: dict[str, int] | None = None
     response_metadata: dict[str, Any] = {}
 
 
 class AIMessageChunk(AIMessage):
-    """A part of what the model says, as it is made. Parts are put together with `+`."""
+    """A part of a streamed message from the model. Join parts with `+`."""
 
     type: ClassVar[str] = "AIMessageChunk"
     tool_call_chunks: list[dict[str, Any]] = []
-    """Parts of calls: the name and the id come with the first part of a call, and `index` says which are of one."""
+    """Parts of calls: the first part of a call has its name and id, and all parts of a call have the same `index`."""
 
     def __add__(self, other: Any) -> AIMessageChunk:
         if not isinstance(other, AIMessageChunk):
@@ -98,7 +98,7 @@ def _put_together(one: Any, other: Any) -> Any:
 
 
 def _joined(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Parts of calls, those of one call put together."""
+    """Join the parts of each call."""
     out: list[dict[str, Any]] = []
     for chunk in chunks:
         index = chunk.get("index")
@@ -114,7 +114,7 @@ def _joined(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _whole(chunk: dict[str, Any]) -> ToolCall | None:
-    """The call that parts come to; None as long as something is missing."""
+    """Return the call that joined parts make; None while the call is incomplete."""
     try:
         args = parse_object(chunk.get("args") or "")
     except BadJSON:
@@ -130,20 +130,20 @@ def _summed(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[st
 
 
 class ToolMessage(Message):
-    """What a call gave; with status "error" it failed, or did not run."""
+    """The output of a call. With status "error", the call failed or did not run."""
 
     type: ClassVar[str] = "tool"
     tool_call_id: str = ""
     status: Literal["success", "error"] = "success"
     artifact: Any = None
-    """What the tool returned, where code around it wants more than the text."""
+    """The value that the tool returned, for middleware that needs more than the text."""
 
 
 # -- from a run -----------------------------------------------------------------------------------
 
 
 def messages_of(runs: Iterable[Run]) -> list[Message]:
-    """The conversation of runs that follow one another."""
+    """Return the messages of consecutive runs."""
     out: list[Message] = []
     for run in runs:
         out += run_messages(run)
@@ -151,14 +151,15 @@ def messages_of(runs: Iterable[Run]) -> list[Message]:
 
 
 def run_messages(run: Run, saw: int | None = None, last: Turn | None = None) -> list[Message]:
-    """The conversation of one run; what the model has not heard yet, all or of the first `saw` inputs, comes last.
+    """Return the messages of one run; inputs that the model has not answered yet come last.
 
-    With a `last` turn it is as it was when that reply was made, without what its calls gave.
+    With `saw`, only the first `saw` inputs of the run count. With a `last` turn, the messages end with that turn's
+    reply, without the outputs of its calls.
     """
     out: list[Message] = []
     id, unheard, asked = run.id, run.unheard if saw is None else run.news(saw), asked_at(run)
     upto = len(unheard if asked is None else run.news(asked))
-    reply = None  # which is being made, and will stand before what was said since
+    reply = None  # reserves the number of the reply under way, which precedes inputs given since
     for number, entry in enumerate([*entries_of(run), *unheard[:upto], reply, *unheard[upto:]]):
         if type(entry) is Turn:
             out += turn_messages(entry, f"{id}.{number}", outputs=entry is not last)
@@ -170,7 +171,7 @@ def run_messages(run: Run, saw: int | None = None, last: Turn | None = None) -> 
 
 
 def entries_of(run: Run) -> list[Entry]:
-    """The entries that messages are made of and numbered by: all but the questions of hooks."""
+    """Return the entries that become messages and number them: all but the questions of hooks."""
     return [entry for entry in run.entries if not _is_question(entry)]
 
 
@@ -179,7 +180,7 @@ def _is_question(entry: Entry) -> bool:
 
 
 def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
-    """A reply, and the outputs of its calls so far."""
+    """Return the messages of a reply and, if wanted, of the outputs of its calls so far."""
     reply = turn.reply
     if type(reply) is not f.Replied:
         return []
@@ -200,7 +201,7 @@ def turn_messages(turn: Turn, id: str, outputs: bool = True) -> list[Message]:
 
 
 def tool_message(state: CallState, id: str) -> ToolMessage | None:
-    """What a call gave; None while it has no outcome."""
+    """Return the output of a call as a message; None while the call has no outcome."""
     text = output_text(state)
     if text is None:
         return None
@@ -216,7 +217,7 @@ def tool_message(state: CallState, id: str) -> ToolMessage | None:
 
 
 def messages_from(items: Sequence[Item], id: str) -> list[Message]:
-    """Items as messages; what a model made at one go is one message."""
+    """Return items as messages; consecutive items from the model become one message."""
     out: list[Message] = []
     for group in _groups(items):
         known = group[0].get(MARK) or {}
@@ -228,7 +229,7 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
 
 
 def _groups(items: Sequence[Item]) -> list[list[Item]]:
-    """The items of each message: one for what was given, and for what a model made all until the next message."""
+    """Group items by message: each input is a message, and so are the model's items up to the next input or mark."""
     groups: list[list[Item]] = []
     goes_on = False
     for item in items:
@@ -242,7 +243,7 @@ def _groups(items: Sequence[Item]) -> list[list[Item]]:
 
 
 def numbered(id: str, number: int) -> str:
-    """The id of one of several messages that an entry of a run comes to."""
+    """Return the id of the message with this number among the messages of one run entry."""
     return f"{id}-{number}" if number else id
 
 
@@ -251,7 +252,7 @@ def _is_given(item: Item) -> bool:
 
 
 def _given(item: Item) -> Message | None:
-    """A message that was given to the model; None for what it made itself."""
+    """Return an input item as a message; None for an item that the model made."""
     if not _is_given(item):
         return None
     if item.get("type") == "function_call_output":
@@ -268,7 +269,7 @@ def _content(content: Any) -> Any:
 
 
 def ai_message(items: Sequence[Item], id: str) -> AIMessage:
-    """What a model made at one go, as a message."""
+    """Return the items of one model message as an `AIMessage`."""
     text: list[str] = []
     calls: list[ToolCall] = []
     invalid: list[ToolCall] = []
@@ -290,7 +291,7 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
 
 
 def _said(content: Any) -> str:
-    """The text of a message; the words it refuses with, if it has no other."""
+    """Return the text of a message, or the text of its refusal if there is no other."""
     text = content_text(content)
     if text or not isinstance(content, list):
         return text
@@ -311,7 +312,7 @@ ROLES: dict[str, type[Message]] = {
 
 
 def given_messages(input: Any) -> list[Message]:
-    """What a user gives a thread to hear; `InvalidInput` if these are no messages."""
+    """Return the messages of the user's input, or raise `InvalidInput`."""
     given = input.get("messages") if isinstance(input, dict) else None
     if given is None:
         raise InvalidInput(
@@ -328,9 +329,10 @@ def given_messages(input: Any) -> list[Message]:
 
 
 def fresh(given: Sequence[Message], known: Sequence[Message], thread: str) -> list[Message]:
-    """What a thread has not heard yet, by the ids of its messages; `InvalidInput` for what it has heard otherwise.
+    """Return the messages that the thread does not have yet, by id.
 
-    An id that is none of its messages' and looks like one is not kept: the thread may give it to another.
+    A known id with other content raises `InvalidInput`. An unknown id that has the form of the thread's own ids is
+    dropped: the thread may give that id to another message.
     """
     heard = {each.id: each for each in known}
     own = re.compile(rf"{re.escape(thread)}:\d+\.\d")
@@ -355,12 +357,12 @@ def fresh(given: Sequence[Message], known: Sequence[Message], thread: str) -> li
 
 
 def alike(one: Message, other: Message) -> bool:
-    """Whether two messages say the same to a model."""
+    """Return True if two messages are the same to a model."""
     return unmarked(items_of(one)) == unmarked(items_of(other))
 
 
 def said(messages: Sequence[Message]) -> str | list[Item]:
-    """Messages as a run hears them: a text, or items; `InvalidInput` for what no model can be told."""
+    """Return messages as the input of a run, text or items; raise `InvalidInput` if no model can take them."""
     items = [item for each in messages for item in items_of(each)]
     if not items:
         raise InvalidInput("There is no message in this input.")
@@ -376,7 +378,7 @@ def said(messages: Sequence[Message]) -> str | list[Item]:
 
 
 def listed(given: Any) -> list[Any]:
-    """Messages as they may be given: a list, or a single one."""
+    """Return the given messages as a list; a single message becomes a list of one."""
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) != 2):
         return list(given)
     if not isinstance(given, str | dict | Message | tuple):
@@ -385,7 +387,7 @@ def listed(given: Any) -> list[Any]:
 
 
 def message(given: Any) -> Message:
-    """A message from an object, a dict with role and content, a pair of the two, or a user's text."""
+    """Make a message from a `Message`, a dict with role and content, a pair of the two, or the user's text."""
     if isinstance(given, Message):
         return _checked(given)
     if isinstance(given, str):
@@ -412,7 +414,7 @@ def _checked(given: Message) -> Message:
 
 
 def items_of(message: Message) -> list[Item]:
-    """A message as items; its id and name, and a status of "error", are kept with the first."""
+    """Return a message as items; the first item keeps its id and name, and a status of "error"."""
     items = _bare_items(message)
     known: dict[str, str | None] = {"id": message.id, "name": message.name}
     if isinstance(message, ToolMessage) and message.status == "error":
@@ -448,7 +450,7 @@ def _spoken(message: AIMessage) -> list[Item]:
 
 
 def call_item(call: Any) -> Item:
-    """A tool call as an item."""
+    """Return a tool call as an item."""
     name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
     if not isinstance(name, str) or not name or not isinstance(args, dict):
         raise InvalidInput(f'A tool call is {{"name": ..., "args": {{...}}, "id": ...}}, got {described(call)}.')

@@ -1,6 +1,7 @@
-"""Middleware: code of yours around the agent, its model and its tools.
+"""Middleware: user code around the agent, its model and its tools.
 
-It may look, add, change and cut short. It cannot let a call pass: whatever it makes of one goes to the gate.
+A middleware may read, add, change and end early. A middleware cannot approve a call: each call that it makes or changes
+is judged by the gate.
 """
 
 from __future__ import annotations
@@ -29,46 +30,46 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 class AgentMiddleware(Generic[S, C]):
-    """Code around an agent. Subclass it, and give it any of these methods, sync or async:
+    """Code around an agent. Subclass this, and define any of these methods, sync or async.
 
-    | method | is called | and gives |
+    | method | is called | returns |
     |---|---|---|
     | `before_agent(state, runtime)` | once, before the first model call of a run | an update, or None |
     | `before_model(state, runtime)` | before each model call | an update, or None |
-    | `wrap_model_call(request, handler)` | around each model call | what `handler(request)` gave, or a reply |
+    | `wrap_model_call(request, handler)` | around each model call | the handler's result, or a reply |
     | `after_model(state, runtime)` | after each model call, before the gate | an update, or None |
-    | `wrap_tool_call(request, handler)` | around each call that may run | what `handler(request)` gave, or a message |
+    | `wrap_tool_call(request, handler)` | around each call that may run | the handler's result, or a message |
     | `after_agent(state, runtime)` | once, when the model has no more calls | an update, or None |
 
-    An update is `{"messages": [...]}`, to add messages or, by its id, replace the model's new one; and
-    `{"jump_to": "end" | "model" | "tools"}`, which need not be declared: `can_jump_to` is accepted, and changes
-    nothing. The first in the list is outermost: its `before_` hooks come first and its `after_` hooks last. An async
-    method may also be called `abefore_model` and so on.
+    An update is a dict. `{"messages": [...]}` adds messages; a message with the id of the model's new message replaces
+    that message. `{"jump_to": "end" | "model" | "tools"}` jumps. Jumps need no declaration: `can_jump_to` is accepted
+    and has no effect. The first middleware in the list is outermost: its `before_` hooks run first and its `after_`
+    hooks last. An async method may also be named `abefore_model` and so on.
     """
 
     tools: Sequence[Any] = ()
-    """Tools that the middleware brings along."""
+    """Tools that the middleware adds to the agent."""
 
     @property
     def name(self) -> str:
-        """What the middleware is called."""
+        """The name of the middleware."""
         return type(self).__name__
 
 
 def hook_of(middleware: AgentMiddleware, name: str) -> Callable[..., Any] | None:
-    """A hook of a middleware, the async one if there are both; None if it has none of this name."""
+    """Return the hook of this name, or None; the async hook is preferred if a middleware has both."""
     found: Callable[..., Any] | None = getattr(middleware, f"a{name}", None) or getattr(middleware, name, None)
     return found
 
 
 def hooks_of(middleware: Sequence[AgentMiddleware], name: str) -> list[Callable[..., Any]]:
-    """The hooks of one name, in the order they are called, or for `wrap_` the outermost first."""
+    """Return the hooks of one name in calling order; for `wrap_` hooks the outermost is first."""
     found = [hook for each in middleware if (hook := hook_of(each, name)) is not None]
     return found[::-1] if name.startswith("after_") else found
 
 
 def checked_middleware(given: Any) -> list[AgentMiddleware]:
-    """The list of middleware, or `InvalidDefinition`."""
+    """Return the middleware as a list, or raise `InvalidDefinition`."""
     listed = list(given) if isinstance(given, list | tuple) else [given]
     for each in listed:
         if not isinstance(each, AgentMiddleware):
@@ -86,7 +87,7 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
 
 
 async def called(hook: Callable[..., Any], *args: Any) -> Any:
-    """What a hook gives; one that is not async runs in a thread."""
+    """Call a hook and return its result; a hook that is not async runs in a thread."""
     if is_async(hook):
         return await hook(*args)
     given = await in_thread(functools.partial(hook, *args))
@@ -94,14 +95,14 @@ async def called(hook: Callable[..., Any], *args: Any) -> Any:
 
 
 def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
-    """Hooks around a handler, the first outermost."""
+    """Wrap hooks around a handler; the first hook is outermost."""
     for hook in reversed(hooks):
         inner = functools.partial(_around, hook, inner)
     return inner
 
 
 async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
-    """Call a hook with its handler, which is good for as long as the hook is in it."""
+    """Call a hook with its handler. The handler is valid until the hook returns."""
     home = Home()
     tasks: set[asyncio.Task[Any]] = set()
     over = False
@@ -124,13 +125,13 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
 
     def blocking(request: Any) -> Any:
         see_that_it_is_good()
-        if home.here:  # it would wait for itself
+        if home.here:  # blocking the event loop would be a deadlock
             raise UsageError("The handler of a hook that is not async blocks; call it in the hook's thread.")
         return home.wait_for(lambda: handled(request))
 
     try:
         return await called(hook, request, handled if is_async(hook) else blocking)
-    finally:  # a thread cannot be stopped, and what it waits for can; so can tasks that a hook left behind
+    finally:  # a thread cannot be stopped, but its handler call can be cancelled; so can tasks that a hook left
         over = True
         left = list(tasks)
         for task in left:
@@ -173,14 +174,14 @@ def _decorator(hook: str, text: str) -> Callable[..., Any]:
 
 
 before_agent = _decorator("before_agent", "Make a middleware of a function that is called before an agent begins.")
-"""Make a middleware of a function `(state, runtime)` that is called before the first model call of a run."""
+"""Make a middleware from a function `(state, runtime)` that is called before the first model call of a run."""
 before_model = _decorator("before_model", "Make a middleware of a function that is called before each model call.")
-"""Make a middleware of a function `(state, runtime)` that is called before each model call."""
+"""Make a middleware from a function `(state, runtime)` that is called before each model call."""
 after_model = _decorator("after_model", "Make a middleware of a function that is called after each model call.")
-"""Make a middleware of a function `(state, runtime)` that is called after each model call, before the gate."""
+"""Make a middleware from a function `(state, runtime)` that is called after each model call, before the gate."""
 after_agent = _decorator("after_agent", "Make a middleware of a function that is called when the agent is done.")
-"""Make a middleware of a function `(state, runtime)` that is called when the model has no more calls."""
+"""Make a middleware from a function `(state, runtime)` that is called when the model has no more calls."""
 wrap_model_call = _decorator("wrap_model_call", "Make a middleware of a function around each model call.")
-"""Make a middleware of a function `(request, handler)` around each model call."""
+"""Make a middleware from a function `(request, handler)` around each model call."""
 wrap_tool_call = _decorator("wrap_tool_call", "Make a middleware of a function around each call that may run.")
-"""Make a middleware of a function `(request, handler)` around each call that may run."""
+"""Make a middleware from a function `(request, handler)` around each call that may run."""

@@ -1,7 +1,7 @@
-"""A model with middleware around it: hooks run before and after it, and what they make of its reply is the reply.
+"""A model with middleware around it: hooks run before and after each model call, and their result is the reply.
 
-So nothing that a hook adds, changes or invents is outside of the journal, and its calls are judged like the model's
-own. A hook that asks leaves the model's replies so far with its question; see `runtime.asking.Hook`.
+Everything that a hook adds or changes is therefore in the journal, and calls from a hook are judged like the model's
+own calls. A hook that asks a person stores the model's replies so far with the question; see `runtime.asking.Hook`.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ if TYPE_CHECKING:
     from ..runtime.driver import Driver
 
 REPEATS = 25
-"""How often hooks may have the model asked again before anything is recorded."""
+"""The limit of model calls within one reply, for hooks that jump back to the model."""
 UPDATE = {"messages", "jump_to"}
 
 
 class ModelRequest(Struct, Generic[C]):
-    """What the model is about to be asked. Change it with `override`, and give it to the handler."""
+    """A request to the model. Change the request with `override`, and pass the result to the handler."""
 
     messages: list[Message]
     system_prompt: str | None
     tools: list[Tool]
-    """Those that the model is offered: a middleware may offer fewer, and no others."""
+    """The tools that the model is offered. A middleware may offer fewer, and no others."""
     model: Model
     state: State
     runtime: Runtime[C]
     tool_choice: str | None = None
     model_settings: ModelSettings | dict[str, Any] = DEFAULT_SETTINGS
-    """Put over the agent's own settings."""
+    """Settings that override the agent's own."""
 
     @property
     def system_message(self) -> SystemMessage | None:
@@ -73,7 +73,7 @@ class ModelRequest(Struct, Generic[C]):
         return None if self.system_prompt is None else SystemMessage(self.system_prompt)
 
     def override(self, **changes: Any) -> ModelRequest[C]:
-        """The same request with some things changed. `system_message` is another way to say `system_prompt`."""
+        """Return a copy of the request with these fields changed. `system_message` sets `system_prompt`."""
         if "system_message" in changes:
             said = changes.pop("system_message")
             changes["system_prompt"] = said.text if isinstance(said, SystemMessage) else said
@@ -85,7 +85,7 @@ class ModelRequest(Struct, Generic[C]):
 
 
 class ModelResponse(Struct):
-    """What a model call gave: the model's message, and whatever a middleware puts beside it."""
+    """The result of a model call: the model's message, and the messages that a middleware adds."""
 
     result: list[Message]
 
@@ -102,20 +102,20 @@ class HookedModel:
 
     @property
     def name(self) -> str:
-        """What the model itself is called."""
+        """The name of the model itself."""
         return self.inner.name
 
     def stream(self, request: Request) -> AsyncIterator[Item | Response]:
-        """Hooks need a run; the runtime asks with `within`."""
+        """Raise `UsageError`: hooks need a run, so the runtime calls `within`."""
         raise UsageError("A model with middleware around it is asked by a run, and by nobody else.")
 
     def within(self, driver: Driver, hook: Hook) -> Asking:
-        """The model as it is asked now, in this run."""
+        """Return the model for one reply in this run."""
         return Asking(self, driver, hook)
 
 
 class Asking:
-    """One asking of the model: from the hooks before it to those after it, as often as they want."""
+    """One reply: the hooks before and after the model, and as many model calls as the hooks ask for."""
 
     def __init__(self, model: HookedModel, driver: Driver, hook: Hook) -> None:
         self.model, self.driver, self.hook = model, driver, hook
@@ -126,15 +126,15 @@ class Asking:
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.heard = [*messages_of(() if hook.path else driver.before), *run_messages(run, hook.saw)]
         self.made: list[Message] = []
-        """What is said in this asking, by hooks and by the model."""
+        """The new messages of this reply, from hooks and from the model."""
         self.raw: dict[str, list[Item]] = {}
-        """What the model's own messages were made of, by their ids."""
+        """The items of the model's own messages, by message id."""
         self.usage = f.Usage()
         self.response_id: str | None = None
         self.deltas: asyncio.Queue[Item | None] = asyncio.Queue()
 
     async def stream(self, request: Request) -> AsyncIterator[Item | Response]:
-        """The model's deltas as they are made, and then what all of it comes to."""
+        """Yield the model's deltas as they arrive, and then the complete response."""
         task = asyncio.create_task(self._reply(request))
         task.add_done_callback(lambda _: self.deltas.put_nowait(None))
         try:
@@ -156,7 +156,7 @@ class Asking:
             if jump == "end":
                 self._drop_calls()
             elif jump != "model" and self._settled():
-                jump = "model"  # hooks have answered all its calls, and it has not heard the answers
+                jump = "model"  # hooks have answered all calls, and the model has not seen the answers
             if jump != "model" and not self._waits():
                 jump = await self._run("after_agent")
             if jump != "model":
@@ -171,21 +171,21 @@ class Asking:
 
     @functools.cached_property
     def _looked(self) -> list[Any]:
-        """What was heard looked like this, before any hook had it."""
+        """Snapshot of the input messages before any hook ran."""
         return _looks(self.heard)
 
     def _look(self) -> list[Any]:
-        """What was heard looks like this now: `wrap_model_call` may have changed it, for the model."""
+        """Return a snapshot of the input messages as they are now: `wrap_model_call` may have changed them."""
         return _looks(self.heard) if self.model.hooks["wrap_model_call"] else self._looked
 
     def _stays(self, state: State, looked: list[Any]) -> bool:
-        """Whether a hook that had this state has left in it what was there, as it was."""
+        """Return True if a hook left the messages of its state unchanged."""
         left: Any = state.get("messages")
         same = isinstance(left, list) and list(map(id, left)) == list(map(id, [*self.heard, *self.made]))
         return same and _looks(self.heard) == looked
 
     async def _run(self, name: str) -> str | None:
-        """Run the hooks of one name; where one of them jumps, the rest are not run."""
+        """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
         hooks = self.model.hooks[name]
         runtime = runtime_in(self.driver.ctx) if hooks else None
         looked = self._look() if hooks else []
@@ -214,18 +214,18 @@ class Asking:
         return None
 
     def _add(self, given: Any) -> None:
-        """Add messages; one with the id of a message of this asking takes its place."""
-        added = [replace(message(each)) for each in listed(given)]  # whoever gave them may give them again
+        """Add messages; a message with the id of a new message of this reply replaces that message."""
+        added = [replace(message(each)) for each in listed(given)]  # copies: a hook may return the same objects again
         taken = {*self.raw, *(each.id for each in [*self.made, *added])}
         for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
             if places:
                 self.made[places[0]] = new
                 continue
-            named = new.id is not None and new.id not in self.raw  # by a hook, and not by this asking of the model
+            named = new.id is not None and new.id not in self.raw  # a hook chose the id; it is not from this reply
             same = [old for old in self.heard if named and old.id == new.id]
             if same and alike(same[0], new):
-                continue  # it was said before
+                continue  # the thread has this message already
             if same:
                 raise UsageError(
                     "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
@@ -268,11 +268,11 @@ class Asking:
         self.hook.still_goes()
         kept = self.hook.replied()
         id = numbered(self.id, len(self.made))
-        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware has it asked again
+        id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware called the handler again
         if kept is not None:
             reply = convert(kept, Response)
         else:
-            self.raw[id] = []  # or it would be another's that is asked meanwhile
+            self.raw[id] = []  # reserves the id: a concurrent model call must get another
             try:
                 reply = await self._streamed(asked.model, self._request(request, asked, same), id)
             except BaseException:
@@ -292,13 +292,13 @@ class Asking:
             if isinstance(event, Response):
                 reply = event
             else:
-                self.deltas.put_nowait({**event, MARK: {"id": id}})  # the id of the message that it will be
+                self.deltas.put_nowait({**event, MARK: {"id": id}})  # the id of the message that the deltas become
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
 
     def _request(self, request: Request, asked: ModelRequest, same: bool) -> Request:
-        """What the model is asked, as the runtime says it."""
+        """Return the runtime's request with the changes of the middleware."""
         heard = [*request.input, *self._accepted(self.made)] if same else self._accepted(asked.messages)
         offered = {spec.name: spec for spec in request.tools}
         names = [tool if isinstance(tool, str) else getattr(tool, "name", None) for tool in asked.tools]
@@ -325,15 +325,15 @@ class Asking:
         )
 
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
-        """Messages as items for the model; a call without its output is left out, and so is the thinking before it."""
+        """Return messages as items for the model, without calls that have no output and the reasoning before them."""
         given = [message(each) for each in messages]
         said = _in_order(given, {each.tool_call_id for each in given if isinstance(each, ToolMessage)})
         return accepted(unmarked([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
-        """A message as items: the model's own as they came, as far as they were not changed."""
+        """Return a message as items; unchanged parts of a model message keep the original items."""
         raw = self.raw.get(said.id or "")
-        own = (said.id or "").startswith(self.id)  # such an id follows from the place
+        own = (said.id or "").startswith(self.id)  # such an id is derived from the position, and need not be stored
         bare = replace(said, id=None) if own else said
         if not isinstance(said, AIMessage):
             return items_of(bare)
@@ -345,23 +345,23 @@ class Asking:
             raise InvalidInput(f"Two calls of a message have the same id, one of: {', '.join(ids)}.")
         return items_of(bare) if raw is None or was is None else _rebuilt(raw, was, said)
 
-    # -- what comes of it ----------------------------------------------------------------------------
+    # -- the reply ---------------------------------------------------------------------------------
 
     def _answered(self) -> set[str]:
         return {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
 
     def _waits(self) -> bool:
-        """Whether a call has no output."""
+        """Return True if a call has no output."""
         answered = self._answered()
         return any(id not in answered for each in self.made for id in _calls(each))
 
     def _settled(self) -> bool:
-        """Whether the model's last message has calls, and all have their outputs."""
+        """Return True if the model's last message has calls and no call is without output."""
         last = next((each for each in reversed(self.made) if isinstance(each, AIMessage)), None)
         return bool(_calls(last)) and not self._waits()
 
     def _drop_calls(self) -> None:
-        """Let go of the calls that have no output."""
+        """Drop the calls that have no output."""
         answered = self._answered()
         for number, each in enumerate(self.made):
             if isinstance(each, AIMessage):
@@ -370,7 +370,7 @@ class Asking:
                 self.made[number] = replace(each, tool_calls=calls, invalid_tool_calls=invalid)
 
     def _items(self) -> list[Item]:
-        """The reply: everything that was said."""
+        """Return the items of the reply: all new messages of hooks and of the model."""
         items = self._apart(_in_order(self.made, {id for each in self.made for id in _calls(each)}))
         calls: set[Any] = set()
         for item in items:
@@ -383,8 +383,10 @@ class Asking:
         return items
 
     def _apart(self, made: Sequence[Message]) -> list[Item]:
-        """Messages as items that become these messages again: one is marked that would become a part of the one before
-        it, or have another id there."""
+        """Return messages as items that can be turned back into the same messages.
+
+        A message gets a mark with its id if it would otherwise be merged into the message before, or get another id.
+        """
         items: list[Item] = []
         before: list[Message] = []
         for each in made:
@@ -400,9 +402,10 @@ class Asking:
 
 
 def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
-    """Messages as a provider takes them: what was put between a call and its output comes before the call.
+    """Return messages in an order that providers accept: nothing stands between a call and its output.
 
-    `answered` are the calls whose outputs are among the messages, or will be.
+    Messages from between the two move before the call. `answered` are the ids of the calls that have an output, or will
+    get one.
     """
     out: list[Message] = []
     open_: set[Any] = set()
@@ -423,18 +426,18 @@ def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
 
 
 def _calls(message: Message | None) -> list[Any]:
-    """The ids of a message's calls."""
+    """Return the ids of a message's calls."""
     calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     return [call.get("id") for call in calls if isinstance(call, dict)]
 
 
 def _looks(messages: Sequence[Any]) -> list[Any]:
-    """What messages are now, to see later whether somebody has changed them, in place or otherwise."""
+    """Return a snapshot of messages, to detect changes later, even changes in place."""
     return [(type(each), to_builtins(each, enc_hook=repr)) for each in messages]
 
 
 def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:
-    """The model's items with what a middleware has changed: text, calls, or which of them there are."""
+    """Return the model's items with the changes of a middleware: other text, and changed, removed or new calls."""
     calls = {call["id"]: call for call in now.tool_calls if call.get("id")}
     kept = {call["id"] for call in now.invalid_tool_calls}
     items: list[Item] = []

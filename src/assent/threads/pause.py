@@ -1,7 +1,7 @@
-"""Interrupts: a thread's open questions in this vocabulary, and answers as decisions.
+"""Interrupts: the open questions of a thread, and the conversion of answers to decisions.
 
-All calls of a pause that wait for a decision are one interrupt. What a tool or a middleware asks with `interrupt` is an
-interrupt of its own. Answers are checked whole before anything is recorded.
+All calls that wait for a decision are one interrupt together. Each question from `interrupt` in a tool or a middleware
+is an interrupt of its own. An answer is checked completely before any part is recorded.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ..tools.tool import Tool
 Path = tuple[str, ...]
 Chosen = tuple[str, Decision, str]
 ToolAt = Callable[[CallState, str], Tool | None]
-"""The tool of this name that the agent has which made the call."""
+"""A function that returns the tool of this name of the agent that made the call."""
 
 PrefixAt = Callable[[CallState], str]
-"""How the description of a call begins that has no other."""
+"""A function that returns the prefix of a call's default description."""
 
 PREFIX = "Tool execution requires approval"
 RESPONSE = {
@@ -43,7 +43,7 @@ RESPONSE = {
     "required": ["decisions"],
     "additionalProperties": False,
 }
-"""What an answer looks like to a question about a call that a middleware has changed."""
+"""JSON schema of the answer to a question about a call that a middleware has changed."""
 ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -56,32 +56,32 @@ class ActionRequest(TypedDict):
     """The same as `args`."""
     description: str
     path: NotRequired[list[str]]
-    """The agents that the call is under, by the names of their tools, if it is not the agent's own."""
+    """The tool names of the nested agents that lead to the call; absent for the agent's own calls."""
 
 
 class ReviewConfig(TypedDict):
-    """Which decisions fit a call that waits."""
+    """The decisions that are allowed on a waiting call."""
 
     action_name: str
     allowed_decisions: list[str]
 
 
 class HITLRequest(TypedDict):
-    """The value of an interrupt for decisions: two lists of the same length and order."""
+    """The value of an interrupt that needs decisions: two lists of the same length and order."""
 
     action_requests: list[ActionRequest]
     review_configs: list[ReviewConfig]
 
 
 class EditedAction(TypedDict):
-    """What runs instead."""
+    """The tool call that runs in place of the proposed call."""
 
     name: str
     args: dict[str, Any]
 
 
 class HITLDecision(TypedDict):
-    """What a person says to one call: `approve`, `edit`, `reject` or `respond`."""
+    """A person's decision on one call: `approve`, `edit`, `reject` or `respond`."""
 
     type: Literal["approve", "edit", "reject", "respond"]
     edited_action: NotRequired[EditedAction]
@@ -89,26 +89,26 @@ class HITLDecision(TypedDict):
 
 
 class HITLResponse(TypedDict):
-    """The answer to a `HITLRequest`: a decision for each call, in order."""
+    """The answer to a `HITLRequest`: one decision for each call, in order."""
 
     decisions: list[HITLDecision]
 
 
 class Interrupt(Struct, frozen=True, repr_omit_defaults=True):
-    """Something that a thread waits for. Answer it with `Command(resume=...)`."""
+    """A question that a thread waits for. Answer with `Command(resume=...)`."""
 
     value: Any
     id: str
     response_schema: dict[str, Any] | None = None
-    """What an answer looks like, as JSON schema, if whoever asks has said."""
+    """JSON schema of the answer, if the tool or middleware declared one."""
 
 
 @dataclass(frozen=True, init=False)
 class Command:
-    """Answers what a thread waits for.
+    """The answer to a thread's open interrupts.
 
-    `resume` is `{"decisions": [...]}` for calls that wait, and any JSON for what `interrupt` asks; or a dict by the ids
-    of interrupts, `{interrupt.id: answer}`. `by` is who answers.
+    `resume` is `{"decisions": [...]}` for waiting calls, or any JSON for a question from `interrupt`. If several
+    interrupts are open, give a dict by their ids: `{interrupt.id: answer}`. `by` is the name of the person who answers.
     """
 
     resume: Any
@@ -129,11 +129,12 @@ class Command:
 def interrupt(value: Any, *, response_schema: Any = None) -> Any:
     """Ask a person, from inside a tool or a middleware, and return the answer.
 
-    `value` is text, or any JSON. `response_schema` says what an answer looks like: a type, which it then becomes, or a
-    JSON schema. One that does not fit is refused, and a correct one works.
+    `value` is text, or any JSON. `response_schema` describes the answer: a type, to which the answer is converted, or a
+    JSON schema. An answer that does not fit is refused, and the question stays open.
 
     The run pauses here. After the answer the tool or the hook is entered again from the top, and each `interrupt` that
-    has its answer returns it at once: do nothing before it that may not happen twice, and ask the same each time.
+    has an answer returns that answer at once. Before an `interrupt`, do nothing that must not happen twice, and ask the
+    same question each time.
     """
     asks = HERE.get()
     if asks is None:
@@ -141,20 +142,20 @@ def interrupt(value: Any, *, response_schema: Any = None) -> Any:
     return asks.ask_sync(value, response_schema)
 
 
-# -- what is open ---------------------------------------------------------------------------------
+# -- open questions -------------------------------------------------------------------------------
 
 
 class Pending(NamedTuple):
-    """An interrupt, and the questions that it is made of."""
+    """An interrupt, with its questions."""
 
     id: str
     states: list[tuple[Path, CallState]]
     decides: bool
-    """Whether it is about calls that need a decision; else it is what somebody asks."""
+    """True if the interrupt is about calls that need decisions; False for a question of a tool or a middleware."""
 
 
 def pending(run: Run) -> list[Pending]:
-    """What a run waits for: the calls that need decisions together, and what was asked one by one."""
+    """Return the open interrupts of a run: one for all calls that need decisions, and one for each other question."""
     batch: list[tuple[Path, CallState]] = []
     single: list[Pending] = []
     for path, state in questions(run):
@@ -172,7 +173,7 @@ def _id(questions: list[str]) -> str:
 
 
 def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
-    """What a run waits for, as it is shown."""
+    """Return the open interrupts of a run in the public form."""
     out: list[Interrupt] = []
     for each in pending(run):
         if each.decides:
@@ -190,12 +191,12 @@ def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
 
 
 def _inside(asked: f.Asked) -> HITLRequest | None:
-    """What a question is about that was asked about a call that a middleware has changed; None for any other."""
+    """Return the request of a question about a call that a middleware has changed; None for other questions."""
     return decode(asked.prompt) if asked.schema and decode(asked.schema) == RESPONSE else None
 
 
 def _begun(request: HITLRequest, prefix: str) -> HITLRequest:
-    """The request as it is shown: how it begins is not part of what was asked, and may have changed since."""
+    """Put the current prefix into default descriptions: the prefix is not part of the recorded question."""
     for action in request["action_requests"]:
         default = f"{PREFIX}\n\nTool: {action['name']}\n"
         if action["description"].startswith(default):
@@ -218,7 +219,7 @@ def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -
 
 
 def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str) -> ActionRequest:
-    """A call as a person is shown it."""
+    """Return a call in the form that is shown to a person."""
     if asked.kind == "doubt":
         text = asked.why
     else:
@@ -236,7 +237,7 @@ def _args(state: CallState, asked: f.Asked) -> dict[str, Any]:
 
 
 def waits_for(run: Run) -> str:
-    """What a run waits for, in words."""
+    """Return a phrase that names what a run waits for, for error messages."""
     calls = [state.tool for each in pending(run) if each.decides for _, state in each.states]
     asks = [state.tool for each in pending(run) if not each.decides for _, state in each.states]
     parts = [f"a decision on {', '.join(calls)}"] if calls else []
@@ -248,7 +249,7 @@ def waits_for(run: Run) -> str:
 
 
 def answers(run: Run, thread: str, resume: Any, tool_at: ToolAt) -> list[Chosen]:
-    """The decisions that an answer comes to, checked whole; or why nothing can be recorded."""
+    """Return the decisions of an answer, completely checked, or raise the reason why nothing can be recorded."""
     open_ = {each.id: each for each in pending(run)}
     if isinstance(resume, dict) and resume and all(isinstance(key, str) and ID.fullmatch(key) for key in resume):
         for key in resume:
@@ -270,7 +271,7 @@ def answers(run: Run, thread: str, resume: Any, tool_at: ToolAt) -> list[Chosen]
 
 
 def answered(run: Run, question: str) -> AlreadyDecided | None:
-    """Who has answered a question already, and how; None if nobody has."""
+    """Return the error for a question that is already answered, with the person and the verdict; None if not."""
     decided = run.decided.get(question)
     if decided is None or verdict_of(decided) is None:
         return None
@@ -323,7 +324,7 @@ def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
 
 
 def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
-    """An edit that names its tool only if it is another one, which then must be one that may be chosen."""
+    """Return an edit that names a tool only if the tool changes; raise `InvalidDecision` if it may not be chosen."""
     if edit.tool == state.tool:
         return Edit(edit.arguments, note=edit.note)
     other = tool_at(state, edit.tool or "")
@@ -335,7 +336,7 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
 
 
 def decision_inside(answer: Any, action: ActionRequest, allowed: Sequence[str], tool: Tool | None) -> Decision:
-    """The decision on a call that a middleware has made of another, or `InvalidDecision`."""
+    """Return the decision on a call that a middleware has changed, or raise `InvalidDecision`."""
     name = action["name"]
     [given] = decisions_of(answer, [Shown(name, allowed, lambda: action["args"])])
     decision = decision_from(given)
@@ -353,7 +354,7 @@ def decision_inside(answer: Any, action: ActionRequest, allowed: Sequence[str], 
 
 
 class Shown(NamedTuple):
-    """A call that somebody was shown, as far as an answer is compared with it."""
+    """The parts of a shown call that an answer is checked against."""
 
     tool: str
     allowed: Sequence[str]
@@ -366,7 +367,7 @@ def _shown(state: CallState) -> Shown:
 
 
 def decisions_of(answer: Any, shown: Sequence[Shown]) -> list[Decision]:
-    """The decisions of a `HITLResponse`, one for each call that was shown, or `InvalidDecision`."""
+    """Return the decisions of a `HITLResponse`, one for each shown call, or raise `InvalidDecision`."""
     if not isinstance(answer, dict) or answer.keys() != {"decisions"} or not isinstance(answer["decisions"], list):
         names = ", ".join(each.tool for each in shown)
         raise InvalidDecision(
@@ -387,7 +388,7 @@ def decisions_of(answer: Any, shown: Sequence[Shown]) -> list[Decision]:
 
 @contextmanager
 def placed(tool: str, number: int, count: int) -> Iterator[None]:
-    """Say of a decision that does not fit which of several it is."""
+    """Add the position of the decision to an `InvalidDecision` if there are several decisions."""
     try:
         yield
     except InvalidDecision as error:
@@ -404,7 +405,7 @@ KEYS = {
 }
 ARGS = ("args", "arguments")
 ACTION = ActionRequest.__annotations__.keys()
-"""What an edited action may have: people change what they were shown, and send all of it back."""
+"""The keys allowed in an edited action: clients often change the shown request and send all of it back."""
 SHAPES = {
     "approve": '{"type": "approve"}',
     "edit": '{"type": "edit", "edited_action": {"name": ..., "args": {...}}}',
@@ -448,7 +449,7 @@ def _edit(given: dict[str, Any], shown: Shown) -> Edit:
 
 
 def _changed(given: Sequence[Any], shown: Shown) -> Any:
-    """The arguments of an edit, by whichever of their names: what differs from what was shown is what was meant."""
+    """Return the arguments of an edit; if "args" and "arguments" differ, the one that was changed counts."""
     if len(given) > 1 and not same(*given):
         was = shown.args()
         given = [args for args in given if not same(args, was)]
@@ -462,7 +463,7 @@ def _changed(given: Sequence[Any], shown: Shown) -> Any:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON but for `1` and `1.0`: browsers make one of the other."""
+    """Return True if two values are the same JSON with `1` equal to `1.0`: browsers turn `1.0` into `1`."""
     try:
         return same(_whole(one), _whole(other))
     except RecursionError:
@@ -470,7 +471,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """A value with whole numbers as integers."""
+    """Return a value with whole floats as integers."""
     if isinstance(value, dict):
         return {key: _whole(each) for key, each in value.items()}
     if isinstance(value, list):

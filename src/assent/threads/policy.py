@@ -1,7 +1,7 @@
-"""Who is asked about which calls: the human-in-the-loop middleware as a declaration, and tools that follow it.
+"""The human-in-the-loop middleware: the calls that need a person's decision.
 
-It is no hook. Each tool that it names becomes a copy with a rule, the decisions that fit, and a description: the gate
-judges by these, wherever a call comes from, and they are part of what a person agrees to.
+The middleware has no hooks. Each tool that it names is replaced by a copy with an approval rule, the allowed decisions
+and a description. The gate judges by these for every call, and they are part of what a person approves.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ OPTIONS = {"allowed_decisions", "description", "when"}
 
 
 class InterruptOnConfig(TypedDict):
-    """How a person is asked about a tool's calls."""
+    """The options for asking a person about a tool's calls."""
 
     allowed_decisions: list[Verdict]
-    """Which decisions fit: `approve`, `edit`, `reject`, `respond`."""
+    """The allowed decisions: `approve`, `edit`, `reject`, `respond`."""
     description: NotRequired[str | Callable[[dict[str, Any], dict[str, Any], Any], str]]
-    """What the person is told: text, or a function of `(tool_call, state, runtime)` that gives it."""
+    """The text that the person reads, or a function of `(tool_call, state, runtime)` that returns the text."""
     when: NotRequired[Callable[[ToolCallRequest], bool]]
-    """Whether a call needs the person at all; judged once, when the call is made."""
+    """A function that returns True if a call needs a person; called once, when the call is made."""
 
 
 class HumanInTheLoopMiddleware(AgentMiddleware):
-    """Has a person decide on calls of these tools before anything of the turn runs.
+    """A middleware that lets a person decide on calls of these tools before any call of the turn runs.
 
     Args:
-        interrupt_on: For a tool's name, or a pattern such as `"delete_*"`: `True` (approve, edit or reject), `False`
-            (this asks nobody; a rule that the tool has itself stays), or an `InterruptOnConfig`. A name goes before a
-            pattern, a pattern before a later one.
-        description_prefix: How the description of a call begins that has no other.
+        interrupt_on: A dict from tool names, or patterns such as `"delete_*"`, to `True` (approve, edit or reject),
+            `False` (no question from this middleware; the tool's own rule still applies), or an `InterruptOnConfig`.
+            A name is preferred to a pattern, and a pattern to a later pattern.
+        description_prefix: The beginning of the default description of a call.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         self.description_prefix = description_prefix
 
     def applied(self, tools: Sequence[Tool]) -> list[Tool]:
-        """The tools, those that need a person as copies that say so."""
+        """Return the tools; those named in `interrupt_on` are copies with the rule, decisions and description."""
         names = [tool.name for tool in tools]
         for pattern in self.interrupt_on:
             if pattern not in names and not any(fnmatchcase(name, pattern) for name in names):
@@ -87,13 +87,13 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
 
 @dataclass(eq=False, repr=False)
 class ThreadedAgent(Agent[Any]):
-    """The ordinary agent that `create_agent` makes; what it asks is worded its own way, under any other agent too."""
+    """The agent that `create_agent` makes. Its questions keep its own prefix, even as a tool of another agent."""
 
     description_prefix: str = PREFIX
 
 
 def prefix_of(agent: Agent[Any], default: str) -> str:
-    """How the description of a call of this agent begins that has no other."""
+    """Return the prefix of the default description of this agent's calls."""
     return agent.description_prefix if isinstance(agent, ThreadedAgent) else default
 
 
@@ -104,7 +104,7 @@ def _named(name: Any) -> str:
 
 
 def _config(name: str, given: Any) -> InterruptOnConfig | None:
-    """How a tool's calls are asked about; None if they are not."""
+    """Return the checked options for a tool; None if its calls need no person."""
     if given is False:
         return None
     if given is True:
@@ -139,7 +139,7 @@ def _call(tool: Tool, args: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 class When:
-    """A `when` as the rule of a tool; a rule that the tool has itself is asked first."""
+    """A `when` function as the approval rule of a tool; the tool's own rule is called first."""
 
     def __init__(self, tool: Tool, when: Callable[[ToolCallRequest], Any]) -> None:
         self.tool, self.when = tool, when
@@ -166,7 +166,7 @@ class When:
 
 
 class Described:
-    """A `description` as the gate asks for it."""
+    """A `description` option in the form that the gate calls."""
 
     def __init__(self, tool: Tool, text: Any) -> None:
         self.tool, self.text = tool, text

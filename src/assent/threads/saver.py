@@ -1,4 +1,4 @@
-"""Savers: where threads are kept. Each is an Assent store by a name of this vocabulary, and nothing else."""
+"""Savers, the checkpointers of threads. A saver only wraps an Assent store."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ..store.store import Store
 
 
 class Saver:
-    """Keeps threads in a store: `saver.store`, where their runs, questions and decisions can be looked at too."""
+    """A checkpointer. `saver.store` is the store with the threads' runs, questions and decisions."""
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
 
     @functools.cached_property
     def store(self) -> Store:
-        """The store, opened when it is first needed."""
+        """The store, created on first access."""
         return self._make()
 
     def setup(self) -> Any:
-        """Make the tables, or bring them to what this Assent needs. May be awaited, and need not be."""
+        """Create or upgrade the tables. The result may be awaited, and need not be."""
         upgrade = getattr(self.store, "upgrade", None)
         if upgrade is not None:
             block(upgrade())
         return _Done()
 
     def close(self) -> None:
-        """Let go of the file, or of the connections."""
+        """Close the store, with its file or connections."""
         block(self.store.close())
 
     def __enter__(self) -> Self:
@@ -50,21 +50,21 @@ class Saver:
 
 
 class _Done:
-    """Something that was done already, for those who await it."""
+    """An awaitable that is already done."""
 
     def __await__(self) -> Any:
         return iter(())
 
 
 class InMemorySaver(Saver):
-    """Keeps threads in the memory of this process; they end with it."""
+    """A saver in the memory of this process; threads end with the process."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore)
 
 
 class SqliteSaver(Saver):
-    """Keeps threads in an SQLite file, for any number of processes on one machine."""
+    """A saver in an SQLite file, for any number of processes on one machine."""
 
     def __init__(self, path: str | Path) -> None:
         def make() -> Store:
@@ -76,12 +76,12 @@ class SqliteSaver(Saver):
 
     @classmethod
     def from_conn_string(cls, conn_string: str) -> Self:
-        """The same, to be used as a context manager: `with SqliteSaver.from_conn_string("threads.db") as saver`."""
+        """Make a saver to use as a context manager: `with SqliteSaver.from_conn_string("threads.db") as saver`."""
         return cls(conn_string.removeprefix("sqlite:///"))
 
 
 class PostgresSaver(Saver):
-    """Keeps threads in a Postgres database, for any number of machines. Call `setup()` once."""
+    """A saver in a Postgres database, for any number of machines. Call `setup()` once."""
 
     def __init__(self, url: str) -> None:
         def make() -> Store:
@@ -93,18 +93,18 @@ class PostgresSaver(Saver):
 
     @classmethod
     def from_conn_string(cls, conn_string: str) -> Self:
-        """The same, to be used as a context manager: `with PostgresSaver.from_conn_string(url) as saver`."""
+        """Make a saver to use as a context manager: `with PostgresSaver.from_conn_string(url) as saver`."""
         return cls(conn_string)
 
 
 AsyncSqliteSaver = SqliteSaver
-"""Another name of `SqliteSaver`, which is for sync and async programs alike."""
+"""Another name of `SqliteSaver`, which works in sync and async programs."""
 AsyncPostgresSaver = PostgresSaver
-"""Another name of `PostgresSaver`, which is for sync and async programs alike."""
+"""Another name of `PostgresSaver`, which works in sync and async programs."""
 
 
 def store_of(checkpointer: Any) -> Store | None:
-    """The store behind a checkpointer: a saver, or a store itself."""
+    """Return the store of a checkpointer: of a saver, or the store itself; None without a checkpointer."""
     if checkpointer is None:
         return None
     if isinstance(checkpointer, Saver):

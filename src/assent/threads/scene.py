@@ -1,4 +1,4 @@
-"""What hooks, descriptions and rules get to know: the thread's state, and the run that they are in."""
+"""The objects that hooks, descriptions and rules are called with: the thread's state, the runtime, the tool call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ S = TypeVar("S", default=Any)
 
 
 class AgentState(TypedDict):
-    """The state of a thread, as hooks may annotate it. It has no other keys."""
+    """The state of a thread, for the annotations of hooks. There are no other keys."""
 
     messages: list[Message]
 
@@ -36,26 +36,26 @@ Writer = Callable[[Any], None]
 
 
 def _nowhere(value: Any) -> None:
-    """For a run that nobody streams."""
+    """Discard a value: the run is not streamed."""
 
 
 WRITER: ContextVar[Writer] = ContextVar("assent_stream_writer", default=_nowhere)
 
 
 def get_stream_writer() -> Writer:
-    """A function that gives something of yours to whoever streams with `stream_mode="custom"`; for tools and hooks."""
+    """Return a function that sends any value to the stream with `stream_mode="custom"`; for tools and hooks."""
     return WRITER.get()
 
 
 class Runtime(Struct, Generic[C], frozen=True):
-    """What code around a run gets to know of it."""
+    """The run that a hook or a rule is called in."""
 
     context: C
     """The object that was given as `invoke(..., context=...)`."""
     store: Store | None
-    """The store that the thread is kept in."""
+    """The store of the thread."""
     stream_writer: Writer
-    """Gives something of yours to whoever streams with `stream_mode="custom"`."""
+    """A function that sends any value to the stream with `stream_mode="custom"`."""
     thread_id: str | None
 
 
@@ -76,13 +76,13 @@ class ToolCallRequest:
 
     @property
     def state(self) -> State:
-        """The thread's state, made when it is first asked for."""
+        """The thread's state, built on first access."""
         if callable(self._state):
             self._state = self._state()
         return self._state
 
     def override(self, **changes: Any) -> ToolCallRequest:
-        """The same request with another `tool_call`, `state` or `runtime`. Which tool runs, its name says."""
+        """Return a copy with another `tool_call`, `state` or `runtime`. The name in `tool_call` selects the tool."""
         parts = {"tool_call": self.tool_call, "state": self._state, "runtime": self.runtime}
         other = sorted(changes.keys() - parts.keys())
         if other:
@@ -94,7 +94,7 @@ class ToolCallRequest:
 
 
 def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
-    """The drive that a context is of."""
+    """Return the driver of a context's run, or raise `Conflict` if the run is over."""
     control: RunControl = ctx._bound()  # type: ignore[assignment]
     driver = control.driver()
     if driver is None:
@@ -103,10 +103,10 @@ def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
 
 
 def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:
-    """The state of the thread; of the agent, if a body is given, whose call it is.
+    """Return the state of the thread or, with a body, of the agent that made the body's call.
 
-    In a body it is the state that the call was made in, each time that it is entered: what other calls have given since
-    is not in it, or code that shows it to a person would ask something else once there is an answer.
+    Inside a body the state ends with the reply that made the call, each time the body is entered. Outputs of other
+    calls are left out: a question that shows the state must be the same when the body is entered again.
     """
     driver = driver_of(ctx)
     path, here = body.path if body is not None else (), body or HERE.get()
@@ -117,7 +117,7 @@ def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:
 
 
 def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:
-    """What is known of the run."""
+    """Return the `Runtime` of a context's run."""
     driver = driver_of(ctx)
     began = driver.journal.run.began
     store = driver.writer.store if driver.writer is not None else None

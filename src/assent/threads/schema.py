@@ -1,4 +1,4 @@
-"""The context of a thread's runs, as the type that was declared: when it is given, and when it is made again."""
+"""Conversion of a run's context to and from the type that `context_schema` declares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AGAIN = "give it again: invoke(..., context=...). Nothing was recorded."
 
 
 class ContextSchema:
-    """The type of a context."""
+    """The declared type of a context."""
 
     def __init__(self, declared: Any) -> None:
         try:
@@ -29,18 +29,18 @@ class ContextSchema:
             ) from None
 
     def given(self, context: Any) -> Any:
-        """What the user gave, as that type."""
+        """Return the user's context as the declared type, or raise `InvalidInput`."""
         try:
             return self._adapter.validate_python(context)
         except ValidationError as error:
             raise InvalidInput(f"The context is not what context_schema says: {_why(error)}.") from None
 
     def saved(self, context: Any) -> Any:
-        """It, as what JSON can hold."""
+        """Return a context as a value that JSON can hold."""
         return self._adapter.dump_python(context, mode="json")
 
     def loaded(self, value: Any) -> Any:
-        """It, made again."""
+        """Return a saved context as the declared type, or raise `ContextMissing`."""
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
@@ -50,7 +50,7 @@ class ContextSchema:
 
 
 def kept(saved: SavedContext, schema: ContextSchema | None) -> Any:
-    """The context of a run, made again of what was kept of it; `ContextMissing` if it has to be given."""
+    """Restore the saved context of a run, or raise `ContextMissing` if the caller has to give the context again."""
     if saved.kind == LEFT_OUT:
         raise ContextMissing(f"The context of this run could not be kept; {AGAIN}")
     if saved.json is None:

@@ -1,4 +1,4 @@
-"""A thread's run as it goes: the model's tokens, what each node did, the state, and what tools write."""
+"""The stream of a thread's run: the model's tokens, the updates of each node, the state, and values from tools."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .pause import PrefixAt, interrupts
 
 Mode = Literal["updates", "messages", "values", "custom"]
 GATE = "HumanInTheLoopMiddleware.after_model"
-"""The node that decisions are of."""
+"""The name of the node that updates about decisions come from."""
 
 
 def modes_of(given: Any) -> tuple[list[Mode], bool]:
-    """The modes of a stream, and whether its chunks are told apart by them."""
+    """Return the modes of a stream, and True if each chunk is paired with its mode."""
     modes = list(given) if isinstance(given, list | tuple) else [given]
     for mode in modes:
         if mode not in get_args(Mode):
@@ -36,22 +36,22 @@ def modes_of(given: Any) -> tuple[list[Mode], bool]:
 
 
 class ThreadStream(RunResultStreaming):
-    """One drive of a thread, read as chunks: pairs of a mode and what it shows."""
+    """One drive of a thread as a stream of pairs: a mode and its chunk."""
 
     def __init__(self, driver: Driver, modes: list[Mode], gated: bool) -> None:
         self._modes = modes
         self._gated = gated
-        """Whether the agent has a human-in-the-loop middleware."""
+        """True if the agent has a human-in-the-loop middleware."""
         self._spoken: set[str] = set()
-        """Which messages of the reply were shown as they were made."""
+        """The ids of messages of the reply that were streamed as deltas."""
         self._decided = False
-        """Whether it was shown that calls were approved."""
+        """True after the update about approved calls was sent."""
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         super().__init__(driver)
 
     def write(self, value: Any) -> None:
-        """Show something of the user's; from any thread."""
+        """Send a value of the user's code to the stream; may be called from any thread."""
         if threading.get_ident() == self._thread:
             self._put("custom", value)
         else:
@@ -78,22 +78,22 @@ class ThreadStream(RunResultStreaming):
             self._call_chunk(data, None, data.get("delta"), None)
 
     def _call_chunk(self, data: Item, name: Any, args: Any, id: Any) -> None:
-        """A part of a call: the first has its name and its id."""
+        """Send a part of a call; the first part has the call's name and id."""
         index = data.get("output_index")
         self._chunk(data, "", [{"name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk"}])
 
     def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> str:
-        """Show a part of a message, and say of which."""
+        """Send a part of a message, and return the message's id."""
         run = self._driver.journal.run
         known = data.get(MARK) or {}
-        id: str = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # as it will be
+        id: str = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # the id of the finished message
         self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
         return id
 
     def _fact(self, fact: AnyFact) -> None:
         self._forget()
         if fact.path:
-            return  # what agents inside do is theirs; what they ask is in the interrupt
+            return  # facts of nested agents are not shown; their questions are in the interrupt
         if isinstance(fact, f.Replied):
             self._replied()
         elif isinstance(fact, f.Told | f.Finished | f.HandedOff):
@@ -140,14 +140,14 @@ class ThreadStream(RunResultStreaming):
             self._put("values", self.state())
 
     def state(self) -> dict[str, Any]:
-        """The thread as it is now."""
+        """Return the current state of the thread."""
         return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
 
 
 def last_chunks(
     modes: list[Mode], run: Any, state: dict[str, Any] | None, prefix: PrefixAt
 ) -> Iterator[tuple[Mode, Any]]:
-    """What a stream shows at its end; the state unless it was shown already."""
+    """Yield the last chunks of a stream: open interrupts, and the state unless it is None."""
     waiting = interrupts(run, prefix)
     if waiting and "updates" in modes:
         yield "updates", {"__interrupt__": tuple(waiting)}

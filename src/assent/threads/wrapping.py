@@ -1,8 +1,8 @@
-"""Tools of an agent with threads: their bodies may give messages, and may have middleware around them.
+"""Tools of an agent with threads: a body may return a `ToolMessage`, and middleware may be around the body.
 
-The door enters such a tool like any other, once, when its call may run. What the middleware makes of the call is the
-door's business again: as it was approved, it runs; changed, it is judged anew. Middleware that asks is entered again
-from the top, and a body that had run by then is not: what it gave is kept with the question.
+The door enters such a tool like any other, once, when its call may run. If the middleware runs the call unchanged, the
+approval holds; a changed call is judged again. Middleware that asks a person is entered again from the top. A body that
+had already run is not entered again: its result is stored with the question.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from .pause import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .scene import ToolCallRequest, driver_of, runtime_in, state_in
 
 RAN = "assent:ran:"
-"""How the names of steps begin that say what a body gave before the code around it asked."""
+"""Prefix of the steps that record the result of a body before its middleware asked a person."""
 
 LOST = (
     "The call ran, and its result is lost: the program around the tool is at fault. Do not take it for failed: what "
     "it does, it has done."
 )
-"""What the model is told where a middleware cannot say what a call gave that ran."""
+"""Text for the model if a middleware fails after the body ran, so that the result is lost."""
 
 
 class Failed(Exception):
-    """A body that failed before the code around it asked; the text is what the model is told."""
+    """A body failed before its middleware asked a person; the text is for the model."""
 
 
 def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
-    """A tool that may give a `ToolMessage`, with middleware around its body; one without a body as it is."""
+    """Return the tool with middleware around its body, which may return a `ToolMessage`; other kinds stay as is."""
     if tool.kind != "tool":
         return tool
     parts = {field.name: getattr(tool, field.name) for field in fields(Tool) if field.init}
@@ -56,7 +56,7 @@ def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
 
 
 def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
-    """What the model is told of a failure: the words that were kept of it, or what the tool has for it."""
+    """Return the text for the model after a failure: the recorded text, or that of the tool's failure function."""
     if isinstance(error, Failed):
         return str(error)
     body: Body = ctx._asking  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WrappedTool(Tool):
-    """A tool whose body may give a `ToolMessage`, with middleware around it, if there is any."""
+    """A tool whose body may return a `ToolMessage`, with any middleware around the body."""
 
     inner: Tool
     hooks: tuple[Callable[..., Any], ...]
@@ -81,15 +81,15 @@ class WrappedTool(Tool):
         return self.inner.shape
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        """Return the arguments with the schema's defaults filled in; nothing is coerced."""
         return self.inner.canonical(args)
 
     def bind(self, args: dict[str, Any]) -> Any:
-        """The arguments as the body takes them, or `InvalidArguments`."""
+        """Return the arguments in the form that the body takes, or raise `InvalidArguments`."""
         return self.inner.bind(args)
 
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
-        """Enter the middleware, and through it the body."""
+        """Run the middleware, which runs the body."""
         if self.hooks:
             return await Entry(self, ctx, bound).run()
         value = await run_inside(ctx, self.inner, bound)
@@ -99,33 +99,33 @@ class WrappedTool(Tool):
 
 
 def checked(tool: str, value: Any) -> Any:
-    """What a body gave, or `UsageError` if it gave an answer to a question, or what is not there to be updated."""
+    """Return the value that a body returned, or raise `UsageError` if that value is a `Command`."""
     if isinstance(value, Command):
         raise UsageError(f"The tool {tool!r} gave a Command. A tool gives its result: a value, or a ToolMessage.")
     return value
 
 
 def outcome(given: ToolMessage) -> Any:
-    """What a message of a tool, or of a middleware, comes to."""
+    """Return the outcome of a call from a message: its content, or a `Failure` for status "error"."""
     return Failure(given.text) if given.status == "error" else given.content
 
 
 class Entry:
-    """One entry of a tool with middleware around it."""
+    """One entry of a tool with middleware."""
 
     def __init__(self, tool: WrappedTool, ctx: ToolContext[Any], bound: Any) -> None:
         self.tool, self.ctx, self.bound = tool, ctx, bound
         self.body: Body = ctx._asking  # type: ignore[assignment]
         self.ran: set[str] = set()
         self.kept: list[tuple[str, int, dict[str, Any]]] = []
-        """What bodies gave in this entry, as steps for the next one."""
+        """The results of bodies in this entry; recorded as steps if the call pauses for a question."""
         self.value: tuple[ToolMessage, str, Any] | None = None
-        """The last message that a body gave, its text, and the value that it was made of."""
+        """The last message of a body, its text, and the value that the body returned."""
 
     async def run(self) -> Any:
-        """What the call gives, when all middleware is through with it."""
+        """Run the middleware around the body, and return the outcome of the call."""
         ctx = self.ctx
-        args = parse_object(self.body.arguments())  # a copy: it may be changed
+        args = parse_object(self.body.arguments())  # a copy: middleware may change the arguments
         call = {"name": self.tool.name, "args": args, "id": ctx.call_id, "type": "tool_call"}
         state = functools.partial(state_in, ctx, self.body)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
@@ -137,7 +137,7 @@ class Entry:
                     self.body._journal.add(self.body._stepped(*kept))
         if not isinstance(given, ToolMessage):
             if inspect.iscoroutine(given):
-                given.close()  # nobody will ever await it
+                given.close()  # avoids the warning about a coroutine that was never awaited
             raise UsageError(
                 "wrap_tool_call gives what its handler gave, awaited where the hook is async, or a ToolMessage of "
                 f"assent.threads; it gave {described(given)}."
@@ -148,7 +148,7 @@ class Entry:
         return outcome(given)
 
     async def _handle(self, request: ToolCallRequest) -> ToolMessage:
-        """Run the call: as it was approved, or what a middleware has made of it, if that may run."""
+        """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""
         call: Any = getattr(request, "tool_call", None)
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(args, dict):
@@ -184,7 +184,7 @@ class Entry:
         return given
 
     async def _entered(self, tool: Tool, args: dict[str, Any], as_approved: bool) -> Any:
-        """What a body gives, or a person in its place; `NotRun` if it was not entered."""
+        """Return the result of the body, or a person's answer in its place; raise `NotRun` if no body was entered."""
         steps = len(self.body._state.steps)
         try:
             if as_approved:
@@ -198,12 +198,12 @@ class Entry:
             return answer.value
 
     def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
-        """Note what a body gave, and how far the call's questions and steps had come then."""
-        if self.body.pending is None:  # else it asks itself, whatever it made of that, and is entered again
+        """Keep the result of a body, and the numbers of questions and steps up to that point."""
+        if self.body.pending is None:  # otherwise the body itself has asked, and is entered again
             self.kept.append((step, number, {**gave, "asks": self.body._asks, "steps": dict(self.body._steps)}))
 
     def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
-        """What a body gave before the code around it asked; it is not entered again, and asks nothing again."""
+        """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
         self.body._asks, self.body._steps = kept["asks"], kept["steps"]
         if "failed" in kept:
             raise Failed(kept["failed"])
@@ -213,7 +213,7 @@ class Entry:
         return self._gave(name, kept["value"])
 
     async def _tool(self, name: str) -> Tool | None:
-        """The tool that this call's agent has under this name and may use, without what is around it."""
+        """Return the tool of this name without its middleware; None if the call's agent has none, or it is disabled."""
         if name == self.tool.name:
             return self.tool.inner
         driver = driver_of(self.ctx)
@@ -232,7 +232,7 @@ class Entry:
         self.ran.add(tool.name)
 
     def _see_that_it_did_not_run(self, tool: Tool) -> None:
-        """A body that ran before the code around it asked, with other arguments than these, is not entered again."""
+        """Stop the call if a tool that is not idempotent ran before its middleware asked, with other arguments."""
         steps = [step.value for step in self.body._state.steps if step.name.startswith(RAN)]
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
             self.body.mismatch = ReplayMismatch(
@@ -242,7 +242,7 @@ class Entry:
             raise Paused
 
     def _decide(self, tool: Tool, asked: f.Asked, args: dict[str, Any]) -> Decision:
-        """Ask a person about a call that a middleware has changed; the body waits for the answer."""
+        """Ask a person about a call that a middleware has changed; the call pauses until there is an answer."""
         allowed = list(asked.allowed or tool.allowed or ANSWERS["approval"])
         action = action_request(tool.name, args, asked, PREFIX)
         reviews = [{"action_name": tool.name, "allowed_decisions": allowed}]
@@ -251,7 +251,7 @@ class Entry:
             answer = self.body.ask_sync({"action_requests": [action], "review_configs": reviews}, RESPONSE)
             try:
                 return decision_inside(answer, action, allowed, tool)
-            except InvalidDecision as error:  # it was recorded by somebody who had no tool at hand to check it by
+            except InvalidDecision as error:  # recorded by a process without the tool, which could not check it
                 action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
 
     def _gave(self, name: str, value: Any) -> ToolMessage:

@@ -1,1 +1,1 @@
-"""What `check_store` tries out, by subject. Each check is a function of an empty store and its clock."""
+"""The checks of `check_store`, by subject. Each check is a function of an empty store and its clock."""

@@ -1,4 +1,4 @@
-"""Rows that were changed behind the store's back: they are noticed, and named."""
+"""Checks that a store detects and names rows that were changed outside of its methods."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .draft import Draft, json, written
 from .expect import raises, same_facts, true
 
 Damage = Callable[[Store, str, int, bytes], Awaitable[None] | None]
-"""Puts a text in the place of a row: of this store and run, the row of this number."""
+"""A function that replaces the row with this number, of this store and run, with a text."""
 
 
 def checks(damage: Damage) -> tuple[Callable[[Store, FakeClock], Awaitable[None]], ...]:
-    """The checks that need rows to be damaged."""
+    """Return the checks that damage rows."""
 
     async def replace(store: Store, run_id: str, seq: int, text: bytes) -> None:
         done = damage(store, run_id, seq, text)

@@ -1,4 +1,4 @@
-"""What people do: `decide`, `revoke`, `cancel`, `resume`, `say`, and what follows when they do it at once."""
+"""Checks of actions by people: `decide`, `revoke`, `cancel`, `resume`, `say`, also several at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is written by hand: facts folded one after another, as a driver does it, and written to a store."""
+"""Runs written by hand: facts are folded one by one, as a driver does, and written to a store."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DEFINITIONS = {tool.fingerprint: encode(tool) for tool in (SEND, SHRED)}
 
 
 def json(value: Any) -> Raw:
-    """A value as the JSON that facts hold."""
+    """Return a value as raw JSON, as facts hold it."""
     return Raw(encode(value))
 
 
 class Draft:
-    """A run, and those of its facts that are not written yet."""
+    """A run, with its unwritten facts."""
 
     def __init__(
         self, clock: Callable[[], float], *, agent: str = AGENT, id: str | None = None, thread: str | None = None
@@ -56,7 +56,7 @@ class Draft:
 
     @classmethod
     async def read(cls, store: Store, run_id: str) -> Draft:
-        """A run of a store, to go on with."""
+        """Read a run from a store, to continue it."""
         facts = (await store.read(run_id)).facts
         draft = cls(store.clock, id=run_id)
         draft.run, draft.seq, draft.facts, draft.projection = replay(facts), len(facts), [], Projection()
@@ -64,11 +64,11 @@ class Draft:
 
     @property
     def now(self) -> int:
-        """The milliseconds since the run began."""
+        """Milliseconds since the run began."""
         return int(self.clock() * 1000) - (self.run.began.at if self.run.began is not None else 0)
 
     def add(self, *facts: AnyFact) -> Self:
-        """Fold facts into the run."""
+        """Fold facts into the run; `write` stores them."""
         for fact in facts:
             fold(self.run, fact)
             self.projection.note(self.run, fact)
@@ -76,7 +76,7 @@ class Draft:
         return self
 
     def propose(self, *tools: FrozenTool, agent: str = AGENT, args: Any = None) -> list[str]:
-        """The model calls these tools; the ids of the calls."""
+        """Add a reply in which the model calls these tools; return the ids of the calls."""
         first = len(self.run.calls)
         calls = [f.Call(f"c{first + n}", tool.name, n, "tool", tool.fingerprint) for n, tool in enumerate(tools)]
         text = encode({"to": "ann"} if args is None else args).decode()
@@ -89,7 +89,7 @@ class Draft:
         return [call.id for call in calls]
 
     def ask(self, call: str, **more: Any) -> str:
-        """A person is asked about a call; the id of the question."""
+        """Add a question about a call; return the id of the question."""
         state = self.run.calls[call]
         digest = action_digest(self.run, (), state, state.tool, state.call.definition or "", {"to": "ann"})
         id = more.pop("id", None) or f"q_{uuid4().hex}"
@@ -97,11 +97,11 @@ class Draft:
         return id
 
     def conclude(self) -> Self:
-        """The model is done, and so is the run."""
+        """Add the final reply, and conclude the run."""
         return self.add(f.Replied(json([{"role": "assistant", "content": "Done."}]), at=self.now), f.Concluded())
 
     def change(self, **more: Any) -> Change:
-        """What is not written yet, as one change."""
+        """Return the unwritten facts as one change."""
         change = self.projection.change(self.run, self.seq, self.facts, self.clock())
         self.facts = []
         if change.asked:
@@ -111,7 +111,7 @@ class Draft:
         return change
 
     async def write(self, store: Store, **more: Any) -> Change:
-        """Write what is not written yet, as a driver who has the run for just that; return the change."""
+        """Write the unwritten facts and return the change; acquire a lease for this write if the change needs one."""
         change = self.change(**more)
         if change.lease is None and needs_lease(change):
             change.lease = await store.take(self.id, "draft", seq=self.seq, hold=60)
@@ -124,7 +124,7 @@ class Draft:
 def asking(
     clock: Callable[[], float], tools: Sequence[FrozenTool] = (SEND,), *, agent: str = AGENT, **asked: Any
 ) -> Draft:
-    """A run that waits: the model has called these tools, and a person is asked about each."""
+    """Return a waiting run: the model has called these tools, and each call has an open question."""
     draft = Draft(clock, agent=agent)
     for call in draft.propose(*tools, agent=agent):
         draft.ask(call, **asked)
@@ -132,7 +132,7 @@ def asking(
 
 
 def branching(clock: Callable[[], float]) -> Draft:
-    """A run that waits: an agent that is a tool of another has called a tool, and a person is asked about it."""
+    """Return a waiting run: a nested agent has called a tool, and the call has an open question."""
     draft, path = Draft(clock), ("c0",)
     items = json([{"type": "function_call", "call_id": "call_1", "name": "send", "arguments": '{"to":"ann"}'}])
     draft.add(
@@ -149,19 +149,19 @@ def branching(clock: Callable[[], float]) -> Draft:
 
 
 async def written(store: Store, tools: Sequence[FrozenTool] = (SEND,), **more: Any) -> list[Question]:
-    """The questions of a run that waits, and is in the store."""
+    """Store a waiting run, and return its questions."""
     return (await asking(store.clock, tools, **more).write(store)).asked
 
 
 async def begun(store: Store, **more: Any) -> Draft:
-    """A run that somebody should work on, and is in the store."""
+    """Store a run that a worker should drive, and return the run."""
     draft = Draft(store.clock, **more)
     await draft.write(store)
     return draft
 
 
 async def ended(store: Store, **more: Any) -> Draft:
-    """A run that is done, and is in the store."""
+    """Store a finished run, and return the run."""
     draft = Draft(store.clock, **more).conclude()
     await draft.write(store)
     return draft

@@ -1,4 +1,4 @@
-"""How a check says what a store does wrong."""
+"""Assertions for the checks: each takes the sentence of the rule that a store breaks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 def same(found: Any, expected: Any, sentence: str) -> None:
-    """`AssertionError` with this sentence unless the two are equal."""
+    """Raise `AssertionError` with this sentence unless the two values are equal."""
     if found != expected:
         found, expected = _difference(found, expected)
         raise AssertionError(f"{sentence} It gave {found!r:.300}, not {expected!r:.300}.")
 
 
 def _difference(found: Any, expected: Any) -> tuple[Any, Any]:
-    """Where two values differ first, if they are lists or records of one length."""
+    """Return the first differing parts of two records, or of two lists or tuples of one length; else both values."""
     if type(found) is not type(expected):
         return found, expected
     if isinstance(found, Struct):
@@ -37,13 +37,13 @@ def _difference(found: Any, expected: Any) -> tuple[Any, Any]:
 
 
 def true(holds: object, sentence: str) -> None:
-    """`AssertionError` with this sentence unless it holds."""
+    """Raise `AssertionError` with this sentence unless the value is true."""
     if not holds:
         raise AssertionError(sentence)
 
 
 async def raises(kind: type[E], work: Awaitable[Any], sentence: str) -> E:
-    """The error that the work ends with; `AssertionError` with this sentence if it ends in another way."""
+    """Await the work and return its error; raise `AssertionError` with this sentence if there is no such error."""
     try:
         found = await work
     except kind as error:
@@ -54,12 +54,12 @@ async def raises(kind: type[E], work: Awaitable[Any], sentence: str) -> E:
 
 
 def only(found: Sequence[T], sentence: str) -> T:
-    """The one thing that was found; `AssertionError` with this sentence if it was none, or several."""
+    """Return the only item; raise `AssertionError` with this sentence if there are none or several."""
     if len(found) != 1:
         raise AssertionError(f"{sentence} It gave {list(found)!r:.300}.")
     return found[0]
 
 
 def same_facts(found: list[AnyFact], expected: list[AnyFact], sentence: str) -> None:
-    """`AssertionError` with this sentence unless the facts are the same to the last byte."""
+    """Raise `AssertionError` with this sentence unless the facts are the same to the last byte."""
     same([(type(fact), pack(fact)) for fact in found], [(type(fact), pack(fact)) for fact in expected], sentence)

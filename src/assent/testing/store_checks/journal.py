@@ -1,4 +1,4 @@
-"""Writing and reading: `append`, `read`, `lines`."""
+"""Checks of writing and reading: `append`, `read`, `lines`, `newest`."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ TEXTS = [
     json("x" * (LARGE - 1)),
     json({"large": [STRANGE] * 2_000}),
 ]
-"""Payloads of all kinds: what other people's JSON looks like is theirs to say."""
+"""Payloads of all kinds: a store must keep any JSON text unchanged."""
 
 
 def _sample(type: Any) -> Any:
-    """Something for a field that every fact of its kind has."""
+    """Return a value for a required field of a fact."""
     if type is f.Call:
         return f.Call("c9", STRANGE, 2, "hook", "f" * 32)
     if type in (str, Count):
@@ -47,7 +47,7 @@ def _sample(type: Any) -> Any:
 
 
 def _every_kind(payload: Raw) -> Iterator[AnyFact]:
-    """A fact of each kind there is, with this payload wherever one can be."""
+    """Yield a fact of each kind, with this payload in every payload field."""
     for kind in get_args(AnyFact):
         needed = {
             field.name: _sample(field.type)
@@ -185,7 +185,7 @@ async def survives_cancellation(store: Store, clock: FakeClock) -> None:
     runs = {run.id: run.seq for run in (await store.runs()).items}
     true(runs.pop(draft.id, 0) in (0, len(change.facts)), "A write that is cancelled is whole or not there.")
     same(runs, {later.id: later.seq}, "A store can be used after a call was cancelled.")
-    with suppress(Overtaken):  # it is written already, or may be any moment
+    with suppress(Overtaken):  # the cancelled write may have succeeded
         await store.append(change)
     found = (await store.read(draft.id)).facts
     same_facts(found, change.facts, "What was cancelled is there once when it is written again.")

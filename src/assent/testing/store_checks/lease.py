@@ -1,4 +1,4 @@
-"""Who drives a run: `claim`, `take`, `renew`, `release`, `wait`, and appending with a lease."""
+"""Checks of leases: `claim`, `take`, `renew`, `release`, `wait`, and `append` with a lease."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .draft import SEND, Draft, begun, ended, json, written
 from .expect import only, raises, same, same_facts, true
 
 LONG = 60.0
-"""How long to wait for what is to come at once, in seconds."""
+"""Timeout for waits that should end at once, in seconds."""
 WAIT = 30.0
-"""How long somebody waits who is to be woken long before."""
+"""Timeout of a waiter that should be woken long before, in seconds."""
 TRIES = 400
-"""How often to give a waiter a reason to wake up."""
+"""The number of attempts to wake a waiter."""
 
 
 async def _claim(
@@ -66,7 +66,7 @@ async def claims_in_order(store: Store, clock: FakeClock) -> None:
     for agent in ("A", "B", "A", "C", "A"):
         runs.append((await begun(store, agent=agent)).id)
         clock.advance(1)
-    await store.say(runs[0], "More.")  # it has waited since now
+    await store.say(runs[0], "More.")  # the run has waited only from this moment on
     clock.advance(1)
     same(await _claim(store, agents=[]), [], "Of no agents, no run is claimed.")
     same(await _claim(store, agents=["D", "%"]), [], "Of agents without runs, no run is claimed.")
@@ -326,7 +326,7 @@ async def waits(store: Store, clock: FakeClock) -> None:
     else:
         woken = waiting.done(), elsewhere.done()
         waiting.cancel()
-        await store.close()  # whoever waits in a thread is let go
+        await store.close()  # ends the wait in the other thread
         same(woken, (True, True), "Whoever waits, in any event loop, is woken when a run becomes ready.")
     await asyncio.gather(waiting, elsewhere)
     gone = asyncio.ensure_future(store.wait(WAIT))

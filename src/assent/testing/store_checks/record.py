@@ -1,4 +1,4 @@
-"""Finding things: `questions`, `question`, `runs`, `grants`, `definition`."""
+"""Checks of queries: `questions`, `question`, `runs`, `grants`, `definition`."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def pages_questions(store: Store, clock: FakeClock) -> None:
 async def pages_with_filters(store: Store, clock: FakeClock) -> None:
     """Filters hold on every page, and limits are kept."""
     for _ in range(3):
-        await written(store, (SEND, SHRED))  # all at one time: their order is the store's, and always the same
+        await written(store, (SEND, SHRED))  # all at the same time: the store may choose the order, but must keep it
     whole = _ids(await store.questions(tool="shred"))
     one = await store.questions(tool="shred", limit=1)
     two = await store.questions(tool="shred", limit=1, after=one.next)

@@ -1,4 +1,4 @@
-"""What becomes of what is kept: `erase`, `purge`, `rebuild`, `close`, and several threads at once."""
+"""Checks of `erase`, `purge`, `rebuild`, `verify` and `close`, and of use from several threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "the secret"
 
 
 async def _told(store: Store, large: str = "") -> Draft:
-    """A run with a secret in all that can be said in it, and over."""
+    """Store a finished run with the secret in all its content, and return the run."""
     draft = Draft(store.clock)
     draft.add(f.Said(json(f"{SECRET} {large}"), at=0))
     (call,) = draft.propose(SEND, args={"to": SECRET})
@@ -79,7 +79,7 @@ async def erases_evidence(store: Store, clock: FakeClock) -> None:
 
 
 async def _all(store: Store, run_id: str) -> list[Any]:
-    """All records of a run but its own."""
+    """Return the questions and grants of a run."""
     open_ = (await store.questions(run=run_id)).items
     settled = (await store.questions(run=run_id, settled=True)).items
     return [*open_, *settled, *(await store.grants(run=run_id, revoked=True)).items]
