@@ -126,7 +126,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     tool.
     """
     lease: float = 30.0
-    """Seconds after which another process may take over a run in a store, unless the lease is renewed."""
+    """Seconds after which another process may take over a run in a store, if its process stops renewing the lease."""
     write_lag: float = 0.01
     """Seconds for which facts that nobody waits for are gathered before they are written to the run's store.
 
