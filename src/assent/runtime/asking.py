@@ -1,8 +1,10 @@
-"""Inside a tool's body, or code around the model: questions that pause the run, and steps that happen once.
+"""Questions that pause the run, from a tool's body or from code around the model, and steps that run once.
 
-A body that asks is entered again from the top for each answer. What it asked before is matched by
-order and digest, for an answer to one question must never pass for an answer to another. What is asked
-otherwise the second time is asked anew, or, if that might do something twice, the body is stopped.
+A body that asks is entered again from the top for each answer. Its earlier questions are matched by order and
+digest, so that an answer to one question never passes for an answer to another. A question that has changed is
+asked anew. If asking anew might repeat an effect, the body is stopped with `ReplayMismatch`.
+
+The door and the model call record the questions; this module only makes them.
 """
 
 from __future__ import annotations
@@ -32,28 +34,31 @@ from .value import output_json, question_json
 log = logging.getLogger("assent")
 
 OURS = "assent:"
-"""How the names of steps begin that the runtime takes itself."""
+"""The prefix of step names that are reserved for the runtime."""
 ANEW = " this where something else was asked, and answered, before; that answer counts for nothing."
-"""Why somebody is asked, after who asks, where code asks otherwise than it did."""
+"""The end of a question's reason if code asks something else than it asked before."""
 
 
 class Paused(BaseException):
-    """Leaves a body that waits for an answer. Not an Exception, so that bodies do not catch it."""
+    """The signal that leaves a body or a hook until its question is answered.
+
+    A `BaseException`, so that `except Exception` in a body does not catch it.
+    """
 
 
 class Asks(Protocol):
-    """What code that asks needs: a body, or a hook."""
+    """The interface through which code asks a person: a body or a hook."""
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
-        """The person's answer, or out of here until there is one."""
+        """Return the person's answer; raise `Paused` if it is not given yet."""
 
 
 HERE: ContextVar[Asks | None] = ContextVar("assent_asks", default=None)
-"""The body or the hook that the code which runs now is in."""
+"""The body or hook that the current code runs in."""
 
 
 class Body:
-    """One entry of one call's body."""
+    """One entry into the body of one call."""
 
     __slots__ = (
         "_asks",
@@ -81,38 +86,38 @@ class Body:
         self._state = state
         self._home = home
         self.deadline: Deadline | None = None
-        """How long a question of the body's waits."""
+        """The deadline of the body's questions."""
         self._asks = 0
         self._steps: dict[str, int] = {}
         self._begun: set[asyncio.Future[None]] = set()
-        """Steps that have begun and not ended."""
+        """A future for each step that has begun and not ended."""
         self.pending: f.Asked | None = None
-        """The question that the body left with."""
+        """The unanswered question that the body stopped at."""
         self.mismatch: ReplayMismatch | None = None
         self.entered = False
-        """Whether somebody is in it: before, and after it was left, however that came, nothing is entered in it."""
+        """True while the body runs; before and after, its asks and steps are refused."""
         self.ran = False
-        """Whether the code around it has what it gave,"""
+        """True once the middleware around the body has the body's value."""
         self.raised: Exception | None = None
-        """or else what it raised."""
+        """The exception that the body raised to the middleware around it."""
 
     def _identity(self) -> dict[str, Any]:
         return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
 
     def arguments(self) -> str:
-        """The arguments that run, as canonical JSON text."""
+        """Return the arguments that run, as canonical JSON text."""
         return canonical(self.args).decode()
 
     def key(self) -> str:
-        """The idempotency key: of run, call and effective arguments, the same for every attempt."""
+        """Return the idempotency key: made of run, call, tool and effective arguments, the same for every attempt."""
         return digest({**self._identity(), "tool": self._state.tool, "arguments": self.arguments()})[:32]
 
     async def ask(self, question: Any, schema: Any) -> Any:
-        """The person's answer, or out of the body until there is one."""
+        """Return the person's answer; raise `Paused` if it is not given yet."""
         return self.ask_sync(question, schema)
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
-        """The person's answer, or out of the body until there is one."""
+        """Return the person's answer; raise `Paused` if it is not given yet."""
         self._still_goes()
         (prompt, text), shape = _prompt(question), schema_of(schema)
         place = {**self._identity(), "ask": self._asks, "prompt": text}
@@ -149,13 +154,15 @@ class Body:
         raise Paused
 
     def _may_ask_anew(self, number: int) -> bool:
-        """Whether no later question was answered, and no step was taken: a body that asks otherwise than before may be
-        on another way, where its steps would stand for others."""
+        """Return True if this is the last answered question and the body has taken no step.
+
+        A body that asks something else may follow another course, on which recorded steps would stand for other steps.
+        """
         steps = self._begun or any(not step.name.startswith(OURS) for step in self._state.steps)
         return number == len(self._state.answers) - 1 and not steps
 
     def _still_goes(self) -> None:
-        """Stop a body that caught `Paused`, that was left, or whose run is another's, at its next ask or step."""
+        """Stop a body that caught `Paused`, that is over, or whose lease is lost, at its next ask or step."""
         if self.pending is not None or self.mismatch is not None:
             raise Paused
         self._see_that_it_is_entered()
@@ -163,18 +170,18 @@ class Body:
             self._journal.writer.check()
 
     def _see_that_it_is_entered(self) -> None:
-        """Raise `Conflict` in a body that the run does not wait for any more, such as a thread after its grace."""
+        """Raise `Conflict` if the run does not wait for the body, such as a thread that outlasted its grace period."""
         if not self.entered:
             raise Conflict(f"Nothing can be done in this call of {self._state.tool!r}: it has not begun, or is over.")
 
     async def holds_lease(self) -> bool:
-        """Ask the store whether the run is still this drive's."""
+        """Ask the store if this drive still holds the lease; return False if the body is over."""
         if not self.entered:
             return False
         return self._journal.writer is None or await self._journal.writer.holds()
 
     def holds_lease_sync(self) -> bool:
-        """Ask the store, from a body that runs in a thread."""
+        """Do the same as `holds_lease`, for a body that runs in a thread."""
         return self.entered and self._home.wait_for(self.holds_lease)
 
     def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
@@ -187,7 +194,7 @@ class Body:
         return number, next(done, None)
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
-        """The step's value: recorded, or made now and recorded."""
+        """Return the step's recorded value; if there is none, run the step and record its value."""
         number, done = self._replayed(_own(name))
         if done is None:
             ended: asyncio.Future[None] = self._home.loop.create_future()
@@ -197,7 +204,7 @@ class Body:
                 if inspect.isawaitable(value):
                     value = await value
                 done = self._stepped(name, number, value)
-                self._journal.add(done)  # a body that asks meanwhile is not left before its steps have ended
+                self._journal.add(done)  # still legal: a body that asks is left only after its steps have ended
                 if self._journal.writer is not None:
                     await self._journal.writer.flush()
             finally:
@@ -206,12 +213,12 @@ class Body:
         return decode(done.value)
 
     async def settle(self) -> None:
-        """Wait for the steps that a body left behind: what is done unrecorded would be done again."""
+        """Wait for the steps that are under way; a step that is not recorded would run again."""
         while self._begun:
             await asyncio.wait(self._begun)
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
-        """The step's value, in a body that runs in a thread: the journal belongs to the loop."""
+        """Do the same as `step`, for a body that runs in a thread; the fact is recorded on the event loop."""
         number, done = self._replayed(_own(name))
         if done is None:
             made = done = self._stepped(name, number, fn())
@@ -221,7 +228,7 @@ class Body:
         return decode(done.value)
 
     def _add_late(self, step: f.Stepped) -> None:
-        """Record a step of a thread, which may have been left behind meanwhile."""
+        """Record a thread's step; raise `Conflict` if the run has stopped waiting for the thread meanwhile."""
         self._see_that_it_is_entered()
         self._journal.add(step)
 
@@ -230,19 +237,19 @@ class Body:
         return f.Stepped(self._state.call.id, name, output, number, at=now, path=self.path)
 
     def other(self, tool: str, args: dict[str, Any]) -> Body:
-        """This entry as another tool sees it that runs in the call's place: it asks and steps where the call does."""
+        """Return this entry for another tool that runs in the call's place; asks and steps remain those of the call."""
         return _Other(self, tool, args)
 
 
 def _own(name: str) -> str:
-    """A step's name, if it is not one of the runtime's."""
+    """Return the step's name; raise `UsageError` if the name has the runtime's prefix."""
     if type(name) is str and name.startswith(OURS):
         raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
     return name
 
 
 class _Other(Body):
-    """Another tool's view of a body: other arguments and another key, and all else the body's own."""
+    """Another tool's view of a body: its own arguments and key; everything else is the body's."""
 
     __slots__ = ("_body", "_tool")
 
@@ -270,11 +277,11 @@ class _Other(Body):
 
 
 class Hook:
-    """Code around one asking of the model, which may ask a person too.
+    """Code around one model call, which may ask a person too.
 
-    Its question leaves the model's replies so far in the journal. Entered again, it gets those, and the answers that
-    were given since the model's last recorded reply, by their order: so the model is not asked again, and an answer is
-    to what was asked. It hears what it heard when it was entered first; what was said since is for the next reply.
+    A hook's question records the model's replies so far in the journal. When the hook is entered again, it gets those
+    replies, so that the model is not called again, and the answers since the last recorded reply, in their order. It
+    also gets the same input as on its first entry; later input is for the next reply.
     """
 
     __slots__ = ("_asks", "_calls", "_journal", "_replies", "path", "pending", "saw")
@@ -285,21 +292,21 @@ class Hook:
         run = journal.run.at(path)
         first = asked_at(run)
         self.saw = saw if first is None else first
-        """How many inputs it hears."""
+        """The number of inputs that the hook gets."""
         self._calls = _hook_calls(run)
         self._replies: list[Any] = []
-        """What the model has replied since the last question."""
+        """The model's replies since the last question."""
         self._asks = 0
         self.pending: tuple[f.Proposed, f.Asked] | None = None
-        """The question that the hook left with."""
+        """The unanswered question that the hook stopped at."""
 
     def still_goes(self) -> None:
-        """A hook that caught `Paused` and went on gets no further."""
+        """Raise `Paused` again in a hook that caught it and went on."""
         if self.pending is not None:
             raise Paused
 
     def replied(self) -> Any:
-        """What the model replied at this point before the hook was left; None if it was not asked yet."""
+        """Return the recorded reply of the model at this point; None if the model was not called yet."""
         kept = decode(self._calls[self._asks].args)["replies"] if self._asks < len(self._calls) else ()
         if len(self._replies) >= len(kept):
             return None
@@ -307,11 +314,11 @@ class Hook:
         return self._replies[-1]
 
     def keep(self, reply: Any) -> None:
-        """Keep a reply, as JSON, in case that the hook is left."""
+        """Keep a reply, as JSON, for the question that the hook may ask."""
         self._replies.append(reply)
 
     def ask_sync(self, question: Any, schema: Any) -> Any:
-        """The person's answer, or out of the hook until there is one."""
+        """Return the person's answer; raise `Paused` if it is not given yet."""
         self.still_goes()
         (prompt, text), shape = _prompt(question), schema_of(schema)
         run, number = self._journal.run.at(self.path), self._asks
@@ -347,27 +354,32 @@ class Hook:
 
 
 def _shown(place: dict[str, Any], shape: Raw) -> str:
-    """Return the digest of what a question shows."""
+    """Return the digest of a question's place, prompt and schema."""
     return digest({**place, "schema": bytes(shape).decode() if shape else None})
 
 
 def _shown_earlier(before: f.Asked, place: dict[str, Any], schema: Any) -> bool:
-    """Return True if a question is this one, asked by an Assent that wrote the schema of a type otherwise."""
+    """Return True if this question was recorded by an older Assent, which wrote a type's schema differently."""
     if schema is None or isinstance(schema, dict):
         return False
     return before.digest == _shown(place, earlier_schema_of(schema))
 
 
 def asked_at(run: Run) -> int | None:
-    """How many inputs the code around the model had heard when it first asked since the last reply; None if it did not,
-    or if it is not known."""
+    """Return the number of inputs that the hook had when it first asked since the last reply.
+
+    None if the hook has not asked, or if the number was not recorded.
+    """
     calls = _hook_calls(run)
     reply = calls[0].turn.reply if calls else None
     return reply.saw if reply is not None else None
 
 
 def _hook_calls(run: Run) -> list[CallState]:
-    """What hooks asked since the model last replied, as far as it stands: what is asked anew ends all from there on."""
+    """Return the hooks' valid questions since the model's last reply, as calls.
+
+    A question that is asked anew voids the earlier question in its place and all after that.
+    """
     found: list[CallState] = []
     for entry in reversed(run.entries):
         if type(entry) is Turn:
@@ -383,7 +395,7 @@ def _hook_calls(run: Run) -> list[CallState]:
 
 
 def _warn(who: str, before: f.Asked | None) -> None:
-    """Tell the developer, who may not look at the questions that people are asked."""
+    """Log a warning for the developer, who may not see the questions that people are asked."""
     log.warning(
         "%s asked something else than before its answers came: it is asked anew, and the answer to question %s counts "
         "for nothing. Code that asks must ask the same, in the same order, each time it is entered",

@@ -1,6 +1,7 @@
-"""Whoever is told what happens while a run goes on: hooks, and those who follow a branch.
+"""Delivery of events to hooks, and to the `on_stream` callbacks of agents that are tools.
 
-They are told after the fact is recorded. What a hook raises stops the run; what a follower raises is logged.
+Questions and verdicts are delivered after their fact is recorded. An exception of a hook stops the run; an exception
+of an `on_stream` callback is only logged.
 """
 
 from __future__ import annotations
@@ -31,28 +32,33 @@ Path = tuple[str, ...]
 
 
 class Audience:
-    """The hooks of a run, and the followers of its branches. It does not hold the drive, which holds it: what is told
-    is told with what it is about."""
+    """The hooks of a run, and the `on_stream` callbacks of its branches.
+
+    The driver is passed to each method and not kept, because the driver holds this object.
+    """
 
     def __init__(self, hooks: RunHooks[Any] | None) -> None:
         self.hooks = hooks
         self.mute = False
-        """Whether a hook has raised what it thought of a question or a verdict: it is told the rest on resume."""
+        """True during a delivery of approval events, and after a hook has raised; the rest is delivered on resume."""
         self.faults: list[Exception] = []
-        """What hooks have raised."""
+        """The exceptions that hooks have raised."""
         self.noted: list[f.AnyFact] = []
-        """Questions and verdicts that hooks are to be told of."""
+        """Questions and verdicts that are not delivered to the hooks yet."""
         self.streams: dict[Path, tuple[AgentTool, str]] = {}
         self.waiting: list[tuple[AgentTool, dict[str, Any]]] = []
-        """Events of branches that are to be given to somebody."""
+        """Events of branches that are not delivered to their callbacks yet."""
         self.flushing: asyncio.Lock | None = None
 
     def wants(self, agent: Agent[Any]) -> bool:
-        """Whether any hook is to be told what this agent does."""
+        """Return True if the run or this agent has hooks."""
         return self.hooks is not None or agent.hooks is not None
 
     async def tell(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
-        """Tell the hooks of the run, and then those of the agent. What they raise stops the run, wherever it is."""
+        """Call the hooks of the run, and then those of the agent.
+
+        An exception of a hook stops the whole run, even if the hook was called in a branch.
+        """
         try:
             await self._told(ctx, what, agent, *args)
         except Exception as error:
@@ -76,7 +82,7 @@ class Audience:
             self.noted.append(fact)
 
     async def deliver(self, driver: Driver) -> None:
-        """Tell hooks of questions and verdicts, and branches' listeners of their events."""
+        """Deliver branch events to their callbacks, then questions and verdicts to the hooks."""
         await self.flush()
         while self.noted and not self.mute:
             self.mute = True
@@ -98,7 +104,7 @@ class Audience:
         await self.tell(driver.ctx, "approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
 
     def follow(self, driver: Driver, path: Path, tool: AgentTool, state: CallState) -> None:
-        """Give the events of this branch to whoever wants them."""
+        """Deliver this branch's events to the tool's `on_stream` callback from now on, if it has one."""
         if tool.on_stream is None:
             return
         if self.flushing is None:
@@ -122,7 +128,7 @@ class Audience:
             self.waiting.append((tool, {"event": event, "agent": tool.agent, "call_id": call_id}))
 
     async def flush(self) -> None:
-        """Give the events of branches to whoever wants them, in their order; what they raise is only logged."""
+        """Deliver the waiting branch events to their callbacks, in order; log what the callbacks raise."""
         if self.flushing is None:
             return
         async with self.flushing:

@@ -1,4 +1,8 @@
-"""Branches: an agent call opens one, and has its outcome when that has ended."""
+"""Branches: the run of an agent that is called as a tool.
+
+An agent call opens a branch, and gets its outcome when the branch has ended. Judging and entering the call are not
+done here.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ Path = tuple[str, ...]
 
 
 async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentTool, args: dict[str, Any]) -> None:
-    """Begin the run of the agent that an approved call asks for, inside this run.
+    """Begin a branch for the agent that an approved call asks for.
 
-    If there is nothing to begin with, the branch is closed as it is opened: the call has failed.
+    If the input cannot be built or no turn is left, the branch is closed at once and the call fails.
     """
     journal, inside = driver.journal, (*path, state.call.id)
     place = driver.cast.place(tool.agent)
@@ -56,8 +60,10 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
 
 
 def _turns(driver: Driver, path: Path, tool: AgentTool, place: str) -> int:
-    """How many turns a branch has. An agent that is asked from within itself has no more than it has left there, so
-    that it comes to an end however often it asks itself."""
+    """Return the maximum number of turns of a branch.
+
+    An agent that calls itself gets at most the turns that its outer run has left, so that the recursion ends.
+    """
     turns = tool.max_turns or DEFAULT_MAX_TURNS
     for depth in range(len(path), -1, -1):  # the innermost first
         run = driver.run_at(path[:depth])
@@ -86,10 +92,10 @@ def _said(tool: AgentTool, said: Any) -> Raw:
 
 
 async def close_branch(driver: Driver, effect: f.Return) -> None:
-    """Give the call what its branch came to, or what the model is told if it failed."""
+    """Record the branch's output as the call's outcome, or a failure if the branch failed."""
     path, call = effect.path, effect.call or ""
     state, journal, inside = driver.run_at(path).calls[call], driver.journal, (*path, call)
-    tool = driver.cast.of(state).tools.get(state.tool)  # as it is now: what was approved was begun as it was then
+    tool = driver.cast.of(state).tools.get(state.tool)  # today's definition: the approved one began the branch
     if state.child is None or not isinstance(tool, AgentTool):
         raise DefinitionChanged(f"The agent that call {call} asked has ended, and tool {state.tool!r} is gone.")
     error: Exception | None = None
@@ -125,7 +131,7 @@ async def _extracted(driver: Driver, inside: Path, extract: Extractor) -> Any:
 
 
 def why_failed(tool: AgentTool, child: Run) -> Exception:
-    """Why a branch ended without an output, as an exception."""
+    """Return the reason why a branch ended without an output, as an exception."""
     if child.closed is not None:
         return AgentFailed(f"The agent {tool.agent.name!r} stopped: {child.closed.why}")
     return MaxTurnsExceeded(f"The agent {tool.agent.name!r} used up its {child.max_turns} turns.")

@@ -1,4 +1,4 @@
-"""What the code around a call gets to know of it, and what the model is told when it fails."""
+"""The context that bodies, guardrails and hooks get for a call, and the text for the model if the call fails."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 
 class Looking(Body):
-    """A call as the code around it sees it: there is nothing to ask, and nothing to do."""
+    """A call as guardrails see it: its arguments can be read, and asks and steps are refused."""
 
     __slots__ = ()
     who: ClassVar[str] = "A guardrail looks"
 
     def ask_sync(self, question: Any, schema: Any) -> NoReturn:
-        """Nobody can be asked from here."""
+        """Raise `UsageError`: nobody can be asked here."""
         raise UsageError(f"{self.who}, and can neither ask nor step.")
 
     async def step(self, name: str, fn: Callable[[], Any]) -> NoReturn:
-        """Nothing can be done from here."""
+        """Raise `UsageError`: no step can be taken here."""
         self.ask_sync(name, None)
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> NoReturn:
-        """Nothing can be done from here."""
+        """Raise `UsageError`: no step can be taken here."""
         self.ask_sync(name, None)
 
     async def holds_lease(self) -> NoReturn:
-        """The one who needs to know is the body."""
+        """Raise `UsageError`: only a body has effects to guard with the lease."""
         raise UsageError(f"{self.who}, and has no effect to guard with the lease.")
 
     def holds_lease_sync(self) -> NoReturn:
-        """The one who needs to know is the body."""
+        """Raise `UsageError`: only a body has effects to guard with the lease."""
         raise UsageError(f"{self.who}, and has no effect to guard with the lease.")
 
 
@@ -57,7 +57,7 @@ class Told(Looking):
 def context_of(
     driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any], kind: type[Body] = Body
 ) -> tuple[Body, ToolContext[Any]]:
-    """What a body, and the guardrails and hooks around it, get to know of the call."""
+    """Return a body of this kind, and the context that a tool, a guardrail or a hook gets for the call."""
     body = kind(driver.journal, path, state, args, driver.home)
     body.deadline = deadline_of(tool, driver.config.question_deadline)
     agent = driver.cast.of(state).agent
@@ -67,9 +67,10 @@ def context_of(
 async def record_failure(
     driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
 ) -> str:
-    """Record an exception as a call's outcome; then raise it, if the tool says so, or if it is a fault of the program.
+    """Record an exception as the call's outcome and return the text for the model.
 
-    What the model is told of it.
+    Afterwards the exception is raised if the tool has no `failure_error_function`, or if it is a fault of the program.
+    An exception of that function is raised in its place.
     """
     text, raised = await _failure_text(tool, ctx, error)
     output, note = output_json(text)
@@ -83,16 +84,16 @@ async def record_failure(
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether what left a body is about the program that it is of: no model could do anything about it.
+    """Return True if a body's exception is a fault of the program, which no model can fix.
 
-    What does not fit in arguments, answers and saved runs may well come from the model, and so may a run without end.
+    Invalid arguments, decisions and saved runs may come from the model, and so may used-up turns: they are no faults.
     """
     given = isinstance(error, InvalidArguments | InvalidDecision | UnreadableState | MaxTurnsExceeded)
     return isinstance(error, UsageError) and not given
 
 
 async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> tuple[str, Exception | None]:
-    """What the model is told of a failure, and what is raised to the user, if the tool says so."""
+    """Return the text for the model, and the exception to raise to the user, if any."""
     text = default_tool_error_function(ctx, error)
     if tool.failure_error_function is None:
         return text, error

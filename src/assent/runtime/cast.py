@@ -1,10 +1,10 @@
-"""The cast of a run: which agent stands at which place, and its tools by their names.
+"""The agents that a run can reach, each at its place, with their tools by name.
 
-A place is the name of the agent the run began with or, for an agent it leads to, the place one comes
-from and the name of the handoff or tool that leads on, by the shortest way. Two agents may have one
-name; they never have one place. What is granted to one is not granted to the other.
+The place of the agent that the run began with is the agent's name. The place of any other agent is the place of the
+agent that leads to it, a slash, and the name of the handoff or tool, along the shortest way. Two agents may have the
+same name, but never the same place, so a grant to one agent is not a grant to the other.
 
-A run keeps the place it has come to: if a shorter way is added meanwhile, the longer one still leads there.
+A run keeps the place it has reached: if a shorter way is added meanwhile, the longer way still leads there.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Seat:
 
     @property
     def tools(self) -> dict[str, Tool]:
-        """What the agent's model may call, by name; made anew when the agent's lists have changed."""
+        """The agent's tools and handoffs, by name; made anew when the agent's lists have changed."""
         return toolbox_of(self.agent).tools
 
     @property
     def final(self) -> OutputTool | None:
-        """What a person is asked about when the final output needs approval; None if it does not."""
+        """The output tool that a person is asked about; None if the final output needs no approval."""
         rule = self.agent.output_needs_approval
         if rule is False:
             return None
@@ -53,39 +53,39 @@ class Seat:
         return self._final
 
     def tool(self, kind: f.CallKind, name: str) -> Tool | None:
-        """What a call of this kind calls by this name, today."""
+        """Return the current tool of this name, or the output tool for an output call; None if there is none."""
         return self.final if kind == "output" else toolbox_of(self.agent).tools.get(name)
 
     def defined(self) -> f.Defined:
-        """The fact that says how the agent is defined."""
+        """Return the fact that describes the agent's current definition."""
         return definition(self.agent, self.tools)
 
 
 class Found(NamedTuple):
-    """The seats that an exploration found, by place, and what it looked at, the root first."""
+    """The seats that an exploration found, by place, and the seats with their tools that it read, root first."""
 
     seats: dict[str, Seat]
     looked_at: list[tuple[Seat, dict[str, Tool]]]
 
     def holds(self, root: Agent[Any]) -> bool:
-        """Whether the same would be found again: nothing else can be while all of them have the same tools."""
+        """Return True if exploring again would find the same: every seat still has the same tools."""
         first = self.looked_at[0][0]
-        if first.agent is not root or first.place != root.name:  # a copy of an agent is another one
+        if first.agent is not root or first.place != root.name:  # a copied agent carries the cache of its original
             return False
         return all(seat.tools is tools for seat, tools in self.looked_at)
 
 
 class Cast:
-    """All the agents that a run can come to from the one it began with."""
+    """All the agents that a run can reach from the agent it began with."""
 
     def __init__(self, root: Agent[Any]) -> None:
         self.root = root
         self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
         self._found: Found | None = None
-        """What was explored last."""
+        """The result of the last exploration."""
 
     def seat(self, place: str) -> Seat:
-        """The seat at a place, or `DefinitionChanged` if nothing leads there any more."""
+        """Return the seat at a place; raise `DefinitionChanged` if nothing leads there any more."""
         found = self._seats.get(place)
         if found is None:
             self._explore()
@@ -98,17 +98,17 @@ class Cast:
         return found
 
     def leads_on(self) -> bool:
-        """Whether a run can come to other agents than the one it begins with."""
+        """Return True if the first agent has a tool or handoff that leads to another agent."""
         return toolbox_of(self.root).leading
 
     def seats(self) -> list[Seat]:
-        """Every seat there is."""
+        """Return every seat, the first agent's first."""
         if self.leads_on():
             self._explore()
         return list(self._seats.values())
 
     def place(self, agent: Agent[Any]) -> str:
-        """The place of an agent that another's tools or handoffs lead to."""
+        """Return the place of an agent that a tool or handoff leads to."""
         found = self._place(agent)
         if found is None:
             self._explore()
@@ -120,22 +120,25 @@ class Cast:
         return next((seat.place for seat in self._seats.values() if seat.agent is agent), None)
 
     def of(self, state: CallState) -> Seat:
-        """The seat of the agent that made a call."""
+        """Return the seat of the agent that made a call."""
         place = state.turn.agent
         return self._seats.get(place) or self.seat(place)
 
     def names(self) -> Cast:
-        """The same places, and at each of them an agent that is no more than its name."""
+        """Return a cast with the same places, in which each agent is reduced to its name."""
         cast = Cast(Agent(self.root.name))
         cast._seats |= {seat.place: Seat(Agent(seat.agent.name), seat.place) for seat in self.seats()[1:]}
         return cast
 
     def _explore(self) -> None:
-        """Find every agent by its shortest way. One that nothing leads to any more keeps its place in this process."""
+        """Find every agent by its shortest way.
+
+        An agent that nothing leads to any more keeps its place in this process.
+        """
         root, new = self.root, len(self._seats) == 1
         if self._found is not None and self._found.holds(root):
             return
-        found: Found | None = root._cast if new else None  # what another run found will do for one that begins
+        found: Found | None = root._cast if new else None  # a run that begins can use the result of another run
         if found is None or not found.holds(root):
             found = self._explored()
             if new:
@@ -151,7 +154,7 @@ class Cast:
                 continue
             queue = [known]
             seats[known.place], places[id(known.agent)] = known, known.place
-            for seat in queue:  # grows while it is read
+            for seat in queue:  # the loop appends to the queue
                 tools = seat.tools
                 explored.append((seat, tools))
                 for tool in tools.values():
@@ -164,7 +167,7 @@ class Cast:
         return Found(seats, explored)
 
     def _walk(self, place: str) -> Seat | None:
-        """The seat at the end of a way that is not the shortest any more."""
+        """Return the seat at the end of a way that is no longer the shortest; None if the way is broken."""
         agent, start = self.root, f"{self.root.name}/"
         for name in place.removeprefix(start).split("/") if place.startswith(start) else [""]:
             tools = (tool for tool in tools_of(agent).values() if step(tool.name) == name)
@@ -177,20 +180,20 @@ class Cast:
 
 
 def step(name: str) -> str:
-    """A tool's name as part of a place; a slash in it is not one between two steps."""
+    """Return a tool's name as part of a place; a slash in the name is escaped, as it separates two steps."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OutputTool(Tool):
-    """A final output as something that can be asked about. It has no body: it is what the run gives."""
+    """A final output in the form of a tool, so that a person can be asked about it. It has no body."""
 
     schema: AgentOutputSchema | None
     kind: f.CallKind = "output"
 
     @property
     def shape(self) -> dict[str, Any] | None:
-        """The schema of what a person may put in the output's place."""
+        """The schema of the arguments that a person may give in the output's place; None if the type has no schema."""
         given = self.schema.json_schema if self.schema is not None else None
         if self.schema is None or given is None:
             return None
@@ -201,11 +204,11 @@ class OutputTool(Tool):
         return shape | ({"$defs": definitions} if definitions else {})
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as they are."""
+        """Return the arguments unchanged."""
         return args
 
     def bind(self, args: dict[str, Any]) -> Any:
-        """The output as its type, or `InvalidArguments`."""
+        """Return the output as its type; raise `InvalidArguments` if it does not fit."""
         if args.keys() != {"output"}:
             raise InvalidArguments('arguments: the only argument is "output"')
         value = args["output"]
@@ -220,7 +223,7 @@ class OutputTool(Tool):
 
 
 def output_tool(agent: Agent[Any]) -> OutputTool:
-    """What a person is asked about when this agent's output needs approval."""
+    """Return the tool that stands for this agent's final output in a question."""
     shape = schema_of(agent)
     return OutputTool(
         name="final_output",

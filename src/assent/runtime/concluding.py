@@ -1,4 +1,7 @@
-"""The end of a run: whether a turn ends it, with what, and whether that may be."""
+"""The end of a run or branch: decide if a turn ends it, make the final output, and have the output checked.
+
+Running the guardrails and judging the approval are not done here.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 ENDS = ("finished", "edited", "responded")
-"""The outcomes of a call that can end a run: it ran, or a person answered for it."""
+"""The outcomes of a call that can end a run: the call ran, or a person answered in its place."""
 
 
 async def conclude(driver: Driver, effect: f.Conclude) -> None:
-    """See whether the last turn, or the output call that was approved, ends the run."""
+    """Conclude the run with the last turn or with an approved output, or record that it continues."""
     path = effect.path
     run = driver.run_at(path)
     seat = driver.cast.seat(run.agent)
@@ -64,7 +67,7 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
 
 
 def _looked_at(driver: Driver, path: Path, seat: Seat) -> bool:
-    """Whether anybody but the user wants to see the output before it is one."""
+    """Return True if guardrails, hooks, an approval or an output type must see the output before the run ends."""
     agent, config = seat.agent, driver.config
     guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
     return (
@@ -76,7 +79,7 @@ def _looked_at(driver: Driver, path: Path, seat: Seat) -> bool:
 
 
 async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str) -> None:
-    """An output that was approved: what a person wrote is guarded like what the model wrote."""
+    """Conclude with an approved output; an edited output passes the output guardrails first."""
     state = run.calls[call]
     tool = driver.tool_for(state)
     if tool is None:
@@ -84,7 +87,7 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
     args = effective(state)
     try:
         output = tool.bind(args)
-    except InvalidArguments as error:  # somebody edited it who had only the type's schema at hand
+    except InvalidArguments as error:  # a person edited it with only the type's schema at hand
         why = f"the output does not fit: {error}"
         driver.journal.add(f.Refused(call, "runtime", why=why, at=driver.journal.now(), path=path))
         return
@@ -101,7 +104,7 @@ async def _end(driver: Driver, path: Path, seat: Seat, end: f.Concluded, output:
 
 
 def _text(seat: Seat, turn: Turn) -> Any:
-    """The reply as the agent's output type, or `InvalidOutput`."""
+    """Return the reply as the agent's output type; raise `InvalidOutput` if it does not fit."""
     reply, shape = turn.reply, schema_of(seat.agent)
     if type(reply) is not f.Replied:
         raise UsageError("There is no reply to conclude from.")
@@ -117,7 +120,7 @@ def _text(seat: Seat, turn: Turn) -> Any:
 
 
 def _fitted(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:
-    """What tools gave as the agent's output type, if it has one, or `InvalidOutput`."""
+    """Return the tools' output as the agent's output type, if it has one; raise `InvalidOutput` if it does not fit."""
     shape = schema_of(seat.agent)
     if shape is None:
         return end, output
@@ -132,7 +135,7 @@ def _fitted(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any
 
 
 def _plain(seat: Seat, output: Any) -> Any:
-    """An output as a person is shown it: of an agent that gives text, as text."""
+    """Return an output as a person is shown it; as text if the agent has no output type."""
     shape = schema_of(seat.agent)
     if shape is None:
         return output if type(output) is str else value_text(output_json(output)[0])
@@ -140,12 +143,12 @@ def _plain(seat: Seat, output: Any) -> Any:
 
 
 def _ends(item: ToolCallOutputItem) -> bool:
-    """Whether what a call gave can end a run: what a guardrail held back is words for the model."""
+    """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""
     return item.outcome.status in ENDS and not item.outcome.by.startswith("guardrail:")
 
 
 async def _by_tools(driver: Driver, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:
-    """What the outputs of the turn's calls make of the run: an end, or None if the model is to hear them."""
+    """Return the end of the run that the turn's outputs lead to; None if the model gets them first."""
     turn = next(entry for entry in reversed(run.entries) if type(entry) is Turn)
     if turn.handed:
         return None

@@ -1,4 +1,7 @@
-"""How a run is driven: settings that are live objects and are given again on resume."""
+"""The settings of a run. They are live objects, so they are given again on resume.
+
+Settings of one agent or one tool do not belong here.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ CALLABLES = (
 
 
 class ToolErrorFormatterArgs(Struct, Generic[T], frozen=True):
-    """What a `tool_error_formatter` is told of a call that was refused."""
+    """A refused call, as a `tool_error_formatter` gets it."""
 
     kind: Literal["approval_rejected", "tool_not_found", "invalid_arguments"]
     tool_name: str
@@ -65,65 +68,87 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """Settings of a run."""
 
     model: Model | str | None = None
-    """A model, or its name; goes before the agents' own models."""
+    """A model, or its name, that is used in place of the agents' own models."""
     model_settings: ModelSettings | None = None
-    """Put over the agents' own settings."""
+    """Settings that override those of the agents."""
     input_guardrails: Sequence[InputGuardrail] = ()
-    """Look at the run's input, beside those of the agent it begins with."""
+    """Guardrails for the run's input, in addition to those of the first agent."""
     output_guardrails: Sequence[OutputGuardrail] = ()
-    """Look at the run's output, beside those of the agent it ends with."""
+    """Guardrails for the run's final output, in addition to those of the last agent."""
     pre_approval_tool_input_guardrails: bool = False
-    """Whether tools' input guardrails look at the arguments before a person is asked, too: what they refuse,
-    nobody is asked about. They look again before the body is entered."""
+    """True if a tool's input guardrails also check the arguments before a person is asked.
+
+    Nobody is asked about a call that a guardrail refuses. The guardrails check again before the body is entered.
+    """
     handoff_input_filter: InputFilter | None = None
-    """For handoffs that have no filter of their own."""
+    """The input filter for handoffs that have none of their own."""
     tool_error_formatter: ToolErrorFormatter | None = None
-    """Words a refusal for the model where whoever refused did not; None keeps the default text."""
+    """A function that returns the model's text for a refused call.
+
+    It is not called if the refusal has a message of its own. None, here or as the returned value, keeps the default
+    text.
+    """
     release: Release = "each"
-    """"each": a call runs as soon as it may. "batch": none of a turn runs until all are settled.
-    Kept in the run: it counts where the run begins."""
+    """The release of approved calls: "each" or "batch".
+
+    With "each", a call runs as soon as it is allowed to. With "batch", no call of a turn runs until all of the
+    turn's calls are decided. The value is recorded when the run begins; a later value has no effect.
+    """
     tool_not_found: Literal["tell", "raise"] = "tell"
-    """Whether the model is told that it called a tool it does not have, or you are."""
+    """The response to a call of a tool that the agent does not have: "tell" the model, or "raise" `ToolNotFound`."""
     max_argument_bytes: int = MAX_ARGUMENT_BYTES
-    """How large the arguments of a call may be, from a model or from a person who edits them; larger ones are not
-    read. Kept in the run: it counts where the run begins."""
+    """The maximum size of a call's arguments in bytes, from the model or from a person who edits them.
+
+    Larger arguments are not read. The value is recorded when the run begins; a later value has no effect.
+    """
     max_parallel_tools: int | None = None
-    """How many tool bodies run at once; None for no limit."""
+    """The maximum number of tool bodies that run at once; None for no limit."""
     session_limit: int | None = None
-    """How many of the session's latest items a run hears; None for all."""
+    """The number of the session's latest items that a run loads; None for all."""
     session_input_callback: SessionInput | None = None
-    """Makes one list of the session's items and the new ones: what the run hears. The new ones are kept."""
+    """A function that merges the session's items and the new items into the run's input.
+
+    Items that are not in the session yet are saved to it.
+    """
     deadline: Deadline | float | None = None
-    """How long a person is waited for, to approve a call or to answer what a body asks, where the tool does not say:
-    a `Deadline`, or the seconds after which the call is rejected. None for as long as it takes."""
+    """The time limit for approving a call or answering a body's question, unless the tool sets its own.
+
+    A `Deadline`, or the seconds after which the call is rejected. None for no limit.
+    """
     cancel_grace: float = 5.0
-    """Seconds that bodies may take to end when a stream is cancelled at once; what does not is in doubt."""
+    """Seconds that tool bodies get to end after an immediate cancel; a call that does not end is in doubt."""
     tracing: Tracing | None = None
-    """Where the run's spans go; None for nowhere. On resume an omitted one keeps the state's, if that has it."""
+    """The tracing of the run; None for none. On resume, None keeps the tracing of the state, if it has any."""
     on_change: OnChange = "ask"
-    """What becomes of an open call whose tool has changed, for a run that lives in a store: "ask" puts it to a person
-    again, "refuse" raises `DefinitionChanged`, "accept" goes on with the tool as it is now."""
+    """The response to an open call whose tool has changed, for a run in a store.
+
+    "ask" puts the call to a person again, "refuse" raises `DefinitionChanged`, "accept" continues with the current
+    tool.
+    """
     lease: float = 30.0
-    """Seconds after which a run that lives in a store may be taken over, if its process does not say that it lives."""
+    """Seconds after which another process may take over a run in a store, if its process stops renewing the lease."""
     write_lag: float = 0.01
-    """Seconds for which what nobody waits for, such as a body's result while the model is asked, is gathered before it
-    is written to the run's store. 0 writes it at once, and a new run before its model is asked."""
+    """Seconds for which facts that nobody waits for are gathered before they are written to the run's store.
+
+    An example is a body's result while the model is called. 0 writes such facts at once, and a new run before its
+    first model call.
+    """
     context_serializer: Callable[[Any], Any] | None = None
-    """Makes JSON of a context, for a run that lives in a store,"""
+    """A function that turns a context into JSON data, for a run in a store."""
     context_deserializer: Callable[[Any], Any] | None = None
-    """and a context of that JSON."""
+    """A function that turns the JSON data back into a context."""
     clock: Callable[[], float] = time.time
-    """Seconds since 1970, for the times in the journal; a run that lives in a store goes by the store's clock."""
+    """A function that returns seconds since 1970, for the journal's times. A run in a store uses the store's clock."""
 
     @property
     def own_model(self) -> Model | None:
-        """The model that goes before the agents' own; None if theirs are asked."""
-        return self.model  # type: ignore[return-value]  # `__post_init__` has made one of a name
+        """The model that is used in place of the agents' own; None if the agents' models are used."""
+        return self.model  # type: ignore[return-value]  # `__post_init__` has replaced a name with its model
 
     @property
     def question_deadline(self) -> Deadline | None:
-        """How long a question waits unless its tool says otherwise."""
-        return self.deadline  # type: ignore[return-value]  # `__post_init__` has made one of seconds
+        """The deadline of a question, unless its tool sets another; None for no limit."""
+        return self.deadline  # type: ignore[return-value]  # `__post_init__` has replaced seconds with a `Deadline`
 
     def __post_init__(self) -> None:
         for option, kind in (("input_guardrails", InputGuardrail), ("output_guardrails", OutputGuardrail)):
@@ -174,4 +199,4 @@ def _check_tracing(tracing: Any) -> None:
 
 
 DEFAULT = RunConfig()
-"""Settings for a run that is given none."""
+"""The settings of a run that is given none."""

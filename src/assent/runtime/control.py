@@ -1,6 +1,7 @@
-"""What code of a run itself can see of it, and decide in it: a context's hold on its run.
+"""The access that a context gives user code to its own run: usage, verdicts and decisions.
 
-It holds the journal and not the drive: a drive holds the context, and is freed when nobody needs it any more.
+A `RunControl` holds the journal, and the driver only weakly: the driver holds the context, so that a strong reference
+would keep the driver alive for as long as somebody keeps the context.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ Path = tuple[str, ...]
 
 
 class RunControl:
-    """A run, in the hands of its own code."""
+    """A run, as its own tools, rules and hooks can use it."""
 
     __slots__ = ("cast", "driver", "home", "journal", "taken")
 
     def __init__(self, driver: Driver, journal: Journal, cast: Cast, home: Home) -> None:
         self.driver = ref(driver)
-        """What drives the run; whoever keeps a context does not keep that."""
+        """A weak reference to the driver, so that a kept context does not keep the driver alive."""
         self.journal = journal
         self.cast = cast
         self.home = home
         self.taken = False
-        """Whether somebody has the run as it was left: what is decided from then on, is decided there."""
+        """True once somebody has taken the run's state; decisions are then made on the state."""
 
     def usage(self) -> f.Usage:
-        """What the run has used so far."""
+        """Return the usage of the run so far."""
         return self.journal.run.usage
 
     def decide(self, item: ToolApprovalItem, approve: bool, always_: bool, message: str | None) -> None:
-        """A decision made by code of the run itself; from a body in a thread too, for the journal is the loop's."""
+        """Record a decision of the run's own code, on the event loop; a body in a thread may call this too."""
         decision: Decision = Approve() if approve else Reject(message)
         lasting = always(always_, "approve" if approve else "reject")
 
@@ -56,11 +57,11 @@ class RunControl:
         self.home.do(act)
 
     def verdict(self, tool_name: str, call_id: str, path: Path = ()) -> bool | None:
-        """Whether a call, by the provider's id, may run; None while it is not decided.
+        """Return True if the call with this id of the provider may run, False if not, None while it is not decided.
 
-        Calls of the run or branch that asks come first, since providers' ids are not unique over branches; where
-        calls of several others differ, nothing can be said. A call that was not made yet has the verdict of a
-        grant, if one covers the tool.
+        Calls of the run or branch at `path` come first, since the ids are not unique over branches. If calls of
+        several other branches differ, the result is None. A call that was not made yet has the verdict of a grant,
+        if a grant covers the tool.
         """
         root = self.journal.run
         here = root.at(path)
@@ -77,12 +78,12 @@ class RunControl:
 
 
 def _called_as(run: Run, tool_name: str, call_id: str) -> CallState | None:
-    """The last call of a tool that has this id of the provider's."""
+    """Return the last call of a tool with this id of the provider; None if there is none."""
     calls = reversed(run.calls.values())
     return next((each for each in calls if each.call.tool == tool_name and each.proposal.call_id == call_id), None)
 
 
 def branches(run: Run) -> list[Run]:
-    """Every branch of a run, at any depth."""
+    """Return every branch of a run, at any depth."""
     children = run.children()
     return children + [inner for child in children for inner in branches(child)]

@@ -1,4 +1,7 @@
-"""Recording decisions in a journal: the same for a state in somebody's hands and for a run under way."""
+"""Recording of decisions in a journal, the same for a paused run and for a run under way.
+
+The rules for decisions are in `approval.decide`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Always = Literal["approve", "reject"] | None
 
 
 def always(flag: bool, verdict: Literal["approve", "reject"]) -> Always:
-    """The grant a decision asks for, if it asks for one."""
+    """Return the verdict of the grant that a decision asks for; None if it asks for no grant."""
     if type(flag) is not bool:
         raise InvalidDecision(f"always_{verdict} is True or False, got {flag!r:.80}.")
     return verdict if flag else None
@@ -33,9 +36,9 @@ def record(
     lasting: Always = None,
     terms: GrantTerms | dict[str, Any] | bool | None = None,
 ) -> None:
-    """Check a decision and record it, with its grant if it has one; or raise, and record nothing.
+    """Check a decision and record it, with its grant if it has one; if the check fails, raise and record nothing.
 
-    With `lasting` or `terms` it holds for later calls too: for all of them, or within the terms.
+    With `lasting` the decision also holds for all later calls, with `terms` for the later calls within the terms.
     """
 
     def tool_of(state: CallState, name: str) -> Tool:

@@ -1,4 +1,4 @@
-"""What an agent was when a call was made, and whether its tools still are that."""
+"""Agent definitions as facts, and the check that a call's tool is still the one that was offered."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ..errors import DefinitionChanged
 from ..tools.tool import Tool, marked
 
 ROOM = 1000
-"""How many bytes of a saved run may say which tools an agent has."""
+"""The maximum size, in bytes, of the tool marks in a `Defined` fact; above it the marks are left out."""
 
 
 def resolve(state: CallState, tool: Tool | None) -> Tool | None:
-    """The tool a call was offered, given today's of that name; `DefinitionChanged` if it is gone or another one."""
+    """Return the current tool if it is the one that the call was offered; None if the call was offered no tool.
+
+    Raise `DefinitionChanged` if the tool is gone or has changed.
+    """
     accepted = state.fingerprint or state.call.definition
     if accepted is None:
         return None
@@ -31,7 +34,7 @@ def resolve(state: CallState, tool: Tool | None) -> Tool | None:
 
 
 def definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
-    """The fact that says how an agent is defined; made anew when something that is in it has changed."""
+    """Return the fact that describes an agent's definition; made anew when a part of the definition has changed."""
     model = model_of(agent)
     parts = (
         tools,
@@ -60,7 +63,7 @@ def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
 
 
 def output_mark(agent: Agent[Any]) -> str:
-    """What identifies the shape of an agent's output and the rule for it; empty for text that needs nobody."""
+    """Return a mark of an agent's output type and approval rule; empty for text that needs no approval."""
     shape, rule = schema_of(agent), agent.output_needs_approval
     if shape is None and rule is False:
         return ""
@@ -69,7 +72,7 @@ def output_mark(agent: Agent[Any]) -> str:
 
 
 def same_definition(one: f.Defined, other: f.Defined) -> bool:
-    """Whether two definitions say the same."""
+    """Return True if two definitions are the same."""
     return (one.agent, one.digest, one.model, one.instructions, one.finishing, one.output) == (
         other.agent,
         other.digest,

@@ -1,8 +1,10 @@
 """The door: the one function that enters a tool's body, of any kind.
 
-Before the body: what is about to run is what was approved, and the tool's guardrails have nothing
-against it, or nothing runs; then `Started`. After it: `Finished`, or a question of the body's own.
-Nothing else in Assent calls `Tool.invoke`. An agent call has no body: its door opens a branch.
+Before the body, the door checks that the call is the one that was approved, runs the tool's input guardrails, and
+records `Started`. If a check fails, nothing runs. After the body, the door records `Finished`, or the body's question.
+An agent call has no body: the door opens a branch for it.
+
+`Tool.invoke` is called in this module and nowhere else in Assent.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ Path = tuple[str, ...]
 
 
 async def enter(driver: Driver, path: Path, state: CallState) -> None:
-    """Run an approved call and record how it ended."""
+    """Run an approved call and record its outcome."""
     journal, call = driver.journal, state.call.id
     seat = driver.cast.of(state)
     agent, tool = seat.agent, resolve(state, seat.tool(state.call.kind, state.tool))
@@ -75,7 +77,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     elif driver.audience.wants(agent):
         _, hooked = context_of(driver, path, state, tool, args, Told)
         await driver.audience.tell(hooked, "tool_start", agent, tool)
-    if driver.stopped(path):  # meanwhile
+    if driver.stopped(path):  # while guardrails and hooks ran
         return
     if isinstance(tool, AgentTool):
         await open_branch(driver, path, state, tool, args)
@@ -107,11 +109,14 @@ async def _tell_end(
 
 
 async def _written(driver: Driver, path: Path, state: CallState, writer: Writer) -> bool:
-    """Store the intent to enter the body; True if it may be entered then. If not, the run knows that it was not."""
+    """Write `Started` to the store and return True if the body may still be entered.
+
+    If it may not, record that the attempt came to nothing.
+    """
     journal, attempt, fence, enters = driver.journal, state.attempt, state.fence, False
     try:
         await writer.flush()
-        enters = not driver.stopped(path)  # meanwhile
+        enters = not driver.stopped(path)  # during the write
         return enters
     finally:
         if not enters:
@@ -120,7 +125,10 @@ async def _written(driver: Driver, path: Path, state: CallState, writer: Writer)
 
 
 def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """The arguments as they were approved, those that run, and these as the body takes them; or `InvalidArguments`."""
+    """Return the approved arguments, the arguments that run, and those as the body takes them.
+
+    Raise `InvalidArguments` if they do not fit the tool, or if the changed tool would add to them.
+    """
     read = driver.read.pop((path, state.call.id), None)
     if read is not None and read.value is not None:
         return read.value, read.value, read.bound
@@ -135,9 +143,9 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
 async def _entered(
     driver: Driver, path: Path, state: CallState, tool: Tool, body: Body, ctx: ToolContext[Any], bound: Any
 ) -> tuple[Any] | None:
-    """Enter the body and record how it ended; what it gave, unless it asks."""
+    """Enter the body, record its outcome, and return its value in a tuple; None if the body asks."""
     journal, call = driver.journal, state.call.id
-    HERE.set(body)  # a body has a task of its own, and so have the variables of its context
+    HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
         value = await tool.invoke(ctx, bound)
@@ -146,12 +154,12 @@ async def _entered(
     except BaseException as error:
         if body.mismatch is None and body.pending is None:
             return (await _failed(driver, path, state, tool, ctx, error),)
-        value = None  # it left with `Paused`, as itself or inside whatever the body made of it
+        value = None  # the body was left by `Paused`, or by an exception that it made of `Paused`
     finally:
         body.entered = False
     if body.mismatch is not None:
         raise body.mismatch
-    if body.pending is not None:  # whatever the body did with `Paused`, it asked and has no answer
+    if body.pending is not None:  # even if the body caught `Paused`, its question has no answer
         await body.settle()
         journal.add(body.pending)
         return None
@@ -169,7 +177,10 @@ async def _entered(
 async def _guarded(
     driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
 ) -> tuple[Any, str]:
-    """What the guardrails let through. The body has run: whatever they do, the call has its outcome."""
+    """Return the value that the output guardrails let through, and its author.
+
+    If a guardrail raises, record the call's outcome first, because the body has run.
+    """
     try:
         return await guard_result(driver, path, state, tool, args, value)
     except Exception as error:
@@ -182,14 +193,14 @@ async def _guarded(
 
 
 def is_accepted(state: CallState, tool: Tool) -> bool:
-    """Return True if the tool changed while the call waited, and was accepted as it is."""
+    """Return True if the tool changed while the call waited, and the change was accepted."""
     return tool.fingerprint == state.fingerprint and state.chosen is None
 
 
 def check_digest(
     driver: Driver, path: Path, state: CallState, tool: Tool, shown: dict[str, Any], args: dict[str, Any]
 ) -> None:
-    """What was approved by a person is bound to a digest of what was shown; what runs must be the same."""
+    """Raise `DigestMismatch` unless the call that is about to run is the one that a person was shown and approved."""
     if state.digest is None:
         return
     run = driver.journal.run
@@ -204,10 +215,10 @@ def check_digest(
 async def _failed(
     driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
 ) -> str:
-    """Record a body's exception as the call's outcome; then raise it, if the tool says so."""
+    """Record a body's exception as the call's outcome and return the text for the model; see `record_failure`."""
     if not isinstance(error, Exception):
         if driver.stopping() or not isinstance(error, asyncio.CancelledError | BaseExceptionGroup):
-            raise error  # the run is being stopped: how the body ended is not known
+            raise error  # the run is being stopped, so the outcome of the body is not known
         error = RuntimeError(f"the tool was cancelled from within ({worded(error)})")
     return await record_failure(driver, path, state, tool, ctx, error)
 
@@ -216,17 +227,20 @@ async def _failed(
 
 
 class Failure(NamedTuple):
-    """What a body gives that says itself that it failed: what the model is told."""
+    """The value of a body that reports its own failure; the text is for the model."""
 
     text: str
 
 
 class NotRun(Exception):
-    """A call that code around a body made in its place did not run; the text says why."""
+    """A replacement call, made by the code around a body, did not run; the text says why."""
 
 
 async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
-    """Enter the body of the call that is under way, for the code around it: what runs is what the door let in."""
+    """Enter the body of the call under way, for the code around the body.
+
+    Raise `DefinitionChanged` if the tool is not the one that the door has checked.
+    """
     driver, body = _under_way(ctx)
     if getattr(driver.tool_for(body._state), "inner", None) is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
@@ -234,7 +248,7 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
 
 
 def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
-    """The drive and the body that a context is of; `Conflict` if nobody is in it."""
+    """Return the driver and the body of a context; raise `Conflict` unless the body is running."""
     body: Body = ctx._asking  # type: ignore[assignment]
     control: RunControl = ctx._bound()  # type: ignore[assignment]
     driver = control.driver()
@@ -246,10 +260,11 @@ def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
 async def run_instead(
     ctx: ToolContext[Any], tool: Tool, given: dict[str, Any], decide: Callable[[f.Asked, dict[str, Any]], Decision]
 ) -> Any:
-    """Run another tool, or the same with other arguments, in the place of the call that is under way.
+    """Run another tool, or the same tool with other arguments, in place of the call under way.
 
-    It is judged like any other call: by its own rule, with its canonical arguments. If a person must be asked, `decide`
-    does so, through the body. It has its own guardrails, and is in the journal before it is entered.
+    The replacement is judged like any other call, by its own rule and with its canonical arguments. If a person must
+    be asked, `decide` asks through the body. The replacement passes its own guardrails, and is recorded in the journal
+    before it is entered.
     """
     driver, body = _under_way(ctx)
     path, state = body.path, body._state
@@ -285,7 +300,10 @@ async def _judged(
     given: dict[str, Any],
     decide: Callable[[f.Asked, dict[str, Any]], Decision],
 ) -> tuple[dict[str, Any], bool]:
-    """The arguments that may run, and whether they are a person's; or `NotRun`, or what a person answered instead."""
+    """Return the arguments that may run, and True if a person edited them.
+
+    Raise `NotRun` if the call is refused, and `Answered` if a person answered in its place.
+    """
     limit = limit_of(driver.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
     now = driver.journal.now()
@@ -306,7 +324,7 @@ async def _judged(
 
 
 class Answered(Exception):
-    """A person has answered in the place of such a call."""
+    """A person has answered in place of a replacement call."""
 
     def __init__(self, value: Any) -> None:
         super().__init__("A person has answered in the tool's place.")

@@ -1,7 +1,7 @@
-"""Calls in doubt: started, and nobody here knows how they ended.
+"""Recovery of calls in doubt: calls that were started and whose outcome is unknown.
 
-The tool's probe may know; a tool that is idempotent may run again, some times; else a person says. A call is never
-run again on a guess, and never for ever: what takes down every worker that tries it is put to a person.
+The tool's probe may know the outcome. A call that did not happen, or whose tool is idempotent, may run again, a
+limited number of times. In every other case a person is asked. The limit is for calls that crash every worker.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("assent")
 
 ATTEMPTS = 3
-"""How often a call is tried without an outcome before a person is asked."""
+"""The number of attempts without an outcome after which a person is asked."""
 PATIENCE = 30.0
-"""Seconds that a probe may take, where the tool has no `timeout` of its own."""
+"""The timeout of a probe in seconds, if the tool has no `timeout` of its own."""
 
 
 async def settle(driver: Driver, effect: f.Settle) -> None:
-    """Find out how a call ended, or let it run again if it may, or ask."""
+    """Record the outcome of a call in doubt, or that the call may run again, or a question."""
     state = driver.state_of(effect)
     tool, note = _tool(driver, state)
     found: Found = None
@@ -45,12 +45,12 @@ async def settle(driver: Driver, effect: f.Settle) -> None:
         found, note = await _probed(driver, effect.path, state, tool)
         state = driver.state_of(effect)
         if state.phase is not RUNNING or state.attempt != attempt or driver.stopped(effect.path):
-            return  # it was settled, or the run was stopped, meanwhile
+            return  # during the probe the call was settled, or the run was stopped
     driver.journal.add(_outcome(driver, effect.path, state, tool, found, note))
 
 
 def _tool(driver: Driver, state: CallState) -> tuple[Tool | None, str]:
-    """The tool that was entered, or why nobody but a person can say how it ended."""
+    """Return the tool that was entered; None, with a note for the person, if it has changed or is gone."""
     try:
         return driver.tool_for(state), ""
     except DefinitionChanged:
@@ -75,7 +75,7 @@ def _outcome(
 
 
 def _why(state: CallState, note: str) -> str:
-    """Why a person is asked: what is known, and what can be said."""
+    """Return the text of the question: the known facts about the call, and the possible answers."""
     parts = [f"{state.tool} was started, as attempt {state.attempt}, and how it ended is not known.", note]
     parts += [
         f"Attempt {late.attempt} gave this, too late to count: {bytes(late.output).decode():.200}"
@@ -86,14 +86,17 @@ def _why(state: CallState, note: str) -> str:
 
 
 async def _probed(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
-    """What the probe found, and what to tell a person of it. One that fails, or takes too long, has found nothing."""
+    """Return the probe's finding, and a note on it for a person.
+
+    A probe that fails or times out has found nothing.
+    """
     name, patience = qualified(tool.probe), tool.timeout or PATIENCE
     limit = asyncio.timeout(patience)
     try:
         async with limit:
             found = await _probe(driver, path, state, tool)
     except (Exception, asyncio.CancelledError) as error:
-        if driver.stopping():  # the run is, and not the probe by itself
+        if driver.stopping():  # the run was cancelled, not the probe alone
             raise
         what = f"took longer than {patience:g} seconds" if limit.expired() else f"failed with {worded(error)}"
         log.warning("The probe %s of tool %r %s", name, tool.name, what)

@@ -1,6 +1,6 @@
-"""Drift: whether the agents at hand are those that a saved run was made with, and what becomes of it if not.
+"""The check that the current agents are those that a saved run was made with.
 
-What an open call needs must be as it was, or somebody says that it may be as it is. Anything else is told.
+Open calls need unchanged tool definitions, unless the change is accepted. Any other change is only reported.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .journal import Journal
 Path = tuple[str, ...]
 OnChange = Literal["refuse", "ask", "accept"]
 GONE: tuple[f.Verdict, ...] = ("respond", "reject")
-"""What is left to say about a call whose tool is gone."""
+"""The verdicts that remain for a call whose tool is gone."""
 
 
 def fit(journal: Journal, cast: Cast, on_change: OnChange) -> list[str]:
-    """See that these agents are those the run was made with, as far as open calls need it; what else has changed."""
+    """Apply `on_change` to open calls whose tools have changed, and return all changes of the active agents."""
     _see_that_grants_read(journal.run)
     _fit_calls(journal, cast, journal.run, (), on_change)
     return _changes(journal.run, cast, journal.run)
@@ -83,7 +83,7 @@ def _fit_call(journal: Journal, cast: Cast, path: Path, state: CallState, on_cha
 def _would_add(state: CallState, tool: Tool) -> bool:
     """Return True if a changed tool would fill in arguments that nobody has judged or seen.
 
-    A call that is not judged yet is judged with them. What has begun, or cannot run, is the door's business.
+    A call that is not judged yet is judged with them. The door checks calls that have begun or cannot run.
     """
     asked = state.question if state.phase is ASKED else None
     if state.phase is NEW or (asked is not None and asked.kind != "approval"):
@@ -95,7 +95,7 @@ def _would_add(state: CallState, tool: Tool) -> bool:
 
 
 def asked_as_gone(state: CallState) -> bool:
-    """Whether a person was asked about the call when its tool was gone already: nobody can let it run any more."""
+    """Return True if the open question already says that the tool is gone, so that the call cannot be approved."""
     question = state.question
     if question is None or question.kind != "approval":
         return False
@@ -103,7 +103,7 @@ def asked_as_gone(state: CallState) -> bool:
 
 
 def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: Tool | None, what: str) -> f.Asked:
-    """A new question in place of the open one, or of the approval, that a changed tool made void."""
+    """Return a new question in place of the open question or the approval that a changed tool made void."""
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
     limit = limit_of(journal.run)
@@ -138,7 +138,7 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
 
 
 def _limits(old: f.Asked | None, tool: Tool | None, at: int) -> tuple[int | None, int | None]:
-    """How long a new question waits: as long as the one that it replaces, whatever has changed; or as the tool says."""
+    """Return the time limits of a new question: those of the question that it replaces, or else the tool's."""
     if old is not None:
         return old.until, old.due
     limit = deadline_of(tool, None) if tool is not None else None
@@ -146,7 +146,7 @@ def _limits(old: f.Asked | None, tool: Tool | None, at: int) -> tuple[int | None
 
 
 def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
-    """What is not as it was, of the agent that has the word in the run and in each of its open branches."""
+    """Return the changes of the active agent in the run and in each of its open branches."""
     out: list[str] = []
     was = run.definition
     if was is not None and run.concluded is None:
@@ -161,7 +161,7 @@ def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
 
 
 def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
-    """What of an agent's definition, and of its tools by their marks, is not as the run last knew it."""
+    """Return the changes of an agent's definition, and of its tools by their marks, since the run recorded them."""
     now = seat.defined()
     out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
     out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
@@ -180,11 +180,11 @@ def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
 
 
 UNREADABLE = (msgspec.MsgspecError, IndexError, KeyError, AttributeError, TypeError, BadJSON)
-"""What comes of looking into a provider's item of a loaded run that is damaged: nobody has looked into it yet."""
+"""The errors of reading a damaged provider item; items are first read after a run is loaded."""
 
 
 def _read(state: CallState) -> None:
-    """See that a call can be read."""
+    """Raise `UnreadableState` if a call's item cannot be read."""
     try:
         _ = state.proposal
         see_that_it_reads(state)
@@ -199,5 +199,5 @@ def _see_that_grants_read(run: Run) -> None:
 
 
 def damaged(error: Exception) -> UnreadableState:
-    """What is wrong with a saved run whose items cannot be read."""
+    """Return the exception for a saved run whose items cannot be read."""
     return UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).")

@@ -1,6 +1,7 @@
-"""The driver: pays what a run owes until nothing is owed. All runs, plain, sync or streamed, use it.
+"""The driver: performs the effects that a run owes until nothing is owed. Plain, sync and streamed runs all use it.
 
-There is no path for resuming: a run that was paused, saved or broken off owes what it owes.
+There is no separate path for resuming: a run that was paused, saved or interrupted owes its next effects like any
+other. Each effect has its own module; the driver only orders them, and handles failure and cancellation.
 """
 
 from __future__ import annotations
@@ -63,30 +64,30 @@ class Driver:
     """One drive of one run."""
 
     writer: StoreWriter | None = None
-    """Writes the run to its store, if it lives in one."""
+    """The writer to the run's store; None without a store."""
     past: Sequence[Item] = ()
-    """What was said in the runs that this one follows."""
+    """The conversation of the earlier runs of the same thread, as items."""
     kept: int | None = None
-    """How many items of the run are in the session."""
+    """The number of the run's items that are in the session; None before they are counted."""
     writing: asyncio.Task[None] | None = None
-    """What is being written to the session."""
+    """The task that is writing to the session."""
     loading: asyncio.Timeout | None = None
-    """The limit on reading the session, which there is once the run is told to stop."""
+    """The timeout of reading the session; it has a limit only after an immediate stop."""
     observer: Observer | None = None
-    """Makes spans of the run, if it is traced."""
+    """The observer that makes the run's spans; None if the run is not traced."""
     on_delta: Callable[[Item], None] | None = None
     gentle = False
-    """Whether the drive can be told to stop while bodies go on: then nothing is awaited in the drive itself."""
+    """True if the drive can be stopped while bodies go on; each long effect then has its own task."""
     stop: Literal["immediate", "after_turn"] | None = None
     unseen: Sequence[f.AnyFact] = ()
-    """What was recorded while nobody drove the run."""
+    """The facts that were recorded while nobody drove the run."""
     hears = False
-    """Whether hooks are told of questions and verdicts: from when an agent has the word that has any."""
+    """True once the run or an active agent has hooks; they then receive approval events."""
     left: RunState[Any] | None = None
-    """The run as it was left, once somebody has it."""
+    """The run's state after this drive, once somebody has asked for it."""
     task: asyncio.Task[Any] | None = None
     cancels = 0
-    """How often the task had been told to stop when the drive began."""
+    """The task's number of cancellation requests when the drive began."""
 
     def __init__(
         self,
@@ -105,36 +106,36 @@ class Driver:
         self.audience = Audience(hooks)
         self.session = session
         self.outputs = outputs
-        """What bodies gave in this process, as Python objects."""
+        """The values that bodies returned in this process, as Python objects."""
         self.home = Home()
         self.control = RunControl(self, journal, cast, self.home)
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self.control)
         self.before: list[Run] = []
-        """The runs that this one follows, the oldest first."""
+        """The earlier runs of the same thread, oldest first."""
         self.busy: dict[Key, asyncio.Task[None]] = {}
         self.dropped: set[asyncio.Task[None]] = set()
-        """Work that was cancelled on purpose, because what it is for has failed."""
+        """Tasks that were cancelled on purpose, because their run or branch has failed."""
         self.broken: dict[Path, BaseException] = {}
-        """What failed, and why: the run itself, or a branch. Nothing new is begun there."""
+        """The errors of the run and branches that failed, by path. Nothing new is begun there."""
         self.tripped: set[Path] = set()
-        """Where a guardrail has stopped the run, from the moment it has."""
+        """The paths of the run and branches that a guardrail has stopped."""
         self.errors: dict[Path, Exception] = {}
-        """Why branches were closed in this drive."""
+        """The errors with which branches were closed in this drive, by path."""
         self.read: dict[tuple[Path, str], Arguments] = {}
-        """What the gate let pass in this drive, as it read it, for the door: nobody has seen or changed it since."""
+        """The arguments that the gate read and let pass in this drive; the door uses them without reading again."""
         limit = config.max_parallel_tools
         self.slots = asyncio.Semaphore(limit) if limit is not None else None
 
     # -- the loop --------------------------------------------------------------------------------
 
     async def drive(self) -> None:
-        """Go on until the run waits for somebody or is over."""
+        """Drive the run until it waits for somebody or is over."""
         self.task = asyncio.current_task(self.home.loop)
         assert self.task is not None, "a coroutine that runs is in a task"
         self.cancels = self.task.cancelling()
         self._listen()
         try:
-            if self.stop == "immediate":  # before it had begun
+            if self.stop == "immediate":  # stopped before the drive began
                 await self._wind_down()
                 return
             if self.hears:
@@ -160,14 +161,14 @@ class Driver:
                 self._close_tripped()
 
     async def own(self, *, new: bool = False) -> None:
-        """Acquire the lease before running user code; with `new` that of a new run too."""
+        """Acquire the lease before running user code; with `new`, also for a run that is not stored yet."""
         writer = self.writer
         if writer is not None and not writer.lease.acquired and (new or writer.seq):
             await writer.own()
 
     @property
     def fence(self) -> int:
-        """The fence of the lease that this drive has, or acquires with its first write; 0 without a store."""
+        """The fencing token of the lease that this drive holds, or acquires with its first write; 0 without a store."""
         return self.writer.lease.next_fence if self.writer is not None else 0
 
     def _listen(self) -> None:
@@ -183,13 +184,13 @@ class Driver:
                 audience.heard(self, fact)
 
     def _is_hooked(self, run: Run) -> bool:
-        """Whether an agent that has the word, in the run or in a branch that is open, has hooks of its own."""
+        """Return True if the active agent of the run or of an open branch has hooks of its own."""
         if run.agent and self.cast.seat(run.agent).agent.hooks is not None:
             return True
         return any(self._is_hooked(state.child) for state in run.open.values() if state.child is not None)
 
     def hear(self) -> None:
-        """Have hooks told of questions and verdicts from now on, and of those that came while nobody drove the run."""
+        """Send approval events to hooks from now on, and those that came while nobody drove the run."""
         if not self.hears:
             self.hears = True
             for fact in self.unseen:
@@ -197,7 +198,7 @@ class Driver:
             self.journal.listen(self.audience.note)
 
     def _take_up(self) -> None:
-        """What time has decided, and what a guardrail has stopped, before this drive."""
+        """Apply expired deadlines and earlier tripwires."""
         run = self.journal.run
         late = overdue(run, self.journal.now()) if run.open else []
         if late:
@@ -211,7 +212,7 @@ class Driver:
         busy, broken, audience, journal = self.busy, self.broken, self.audience, self.journal
         self._take_up()
         while True:
-            if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops all the same
+            if task.cancelling() > self.cancels:  # a body may have caught the cancellation; the run stops anyway
                 raise asyncio.CancelledError
             if audience.noted or audience.waiting:
                 await self._attempt((), audience.deliver(self))
@@ -230,10 +231,10 @@ class Driver:
                 effect = todo[0]
                 kind = type(effect)
                 if kind is f.AskModel and self.writer is not None:
-                    self.writer.kick()  # meanwhile
+                    self.writer.kick()  # write while the model is called
                 work = PERFORM[kind](self, effect)
                 try:
-                    # A body has a task of its own: what it does to its task is not done to the run's.
+                    # A body gets its own task, so that it cannot cancel or change the task of the drive.
                     await (self.home.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
                 except Exception as error:
                     self.fail(effect.path, error)
@@ -250,12 +251,12 @@ class Driver:
             self.fail(path, error)
 
     def stopping(self) -> bool:
-        """Whether the task this is asked in was told to stop since the drive began."""
+        """Return True if the current task was cancelled since the drive began."""
         task = asyncio.current_task()
         return task is not None and task.cancelling() > (self.cancels if task is self.task else 0)
 
     def _allowed(self, todo: list[f.AnyEffect]) -> list[f.AnyEffect]:
-        """What may be begun now of what is owed."""
+        """Return the owed effects that may be begun now."""
         todo = [effect for effect in todo if key_of(effect) not in self.busy]
         if self.broken:
             todo = [effect for effect in todo if not any(under(effect.path, path) for path in self.broken)]
@@ -265,7 +266,7 @@ class Driver:
         return todo
 
     async def _perform(self, todo: list[f.AnyEffect]) -> None:
-        """What is quick is done now, and what takes its time is begun."""
+        """Perform the quick effects, and begin a task for each long one."""
         judging = [effect for effect in todo if type(effect) is f.Judge]
         if judging:
             await judge_all(self, judging)
@@ -282,14 +283,14 @@ class Driver:
                 begun = True
                 await self._attempt(effect.path, PERFORM[kind](self, effect))
         if not begun and not judging:
-            await self._wait()  # the model, for a guardrail that it may not overlap
+            await self._wait()  # the model call waits for a guardrail that it may not overlap
 
     def _blocks(self, path: Path, key: str | None) -> bool:
-        """Whether the model must wait for this guardrail."""
+        """Return True if the model call must wait for this guardrail."""
         run = self.run_at(path)
         seat = self.cast.seat(run.began.agent if run.began is not None else run.agent)
         guardrail = input_guardrails(seat, self.config, path).get((key or "")[1:])
-        return guardrail is None or not guardrail.run_in_parallel  # which one is missing, nobody knows
+        return guardrail is None or not guardrail.run_in_parallel  # a missing guardrail may be a blocking one
 
     async def _wait(self) -> None:
         events: list[asyncio.Future[None]] = list(self.busy.values())
@@ -307,9 +308,10 @@ class Driver:
     # -- failing and stopping ----------------------------------------------------------------------
 
     def fail(self, path: Path, error: BaseException) -> None:
-        """Nothing new is begun in what failed, its model is not waited for, and its bodies come to their end.
+        """Stop the run or branch that failed: begin nothing new, cancel its model call, and let its bodies end.
 
-        What fails in a branch is the outcome of its call, unless it is a fault of the program, or of its use.
+        A failure in a branch becomes the outcome of its call. Usage, conflict, not-found and store errors and the
+        exceptions of hooks stop the whole run.
         """
         if isinstance(error, IllegalFact) and self.writer is not None and self.writer.joined:
             error = Overtaken(f"Others have changed run {self.journal.run.id!r} meanwhile: {error}")
@@ -319,7 +321,7 @@ class Driver:
         if not isinstance(error, Exception) or fault:
             path = ()
         if isinstance(error, TripwireTriggered) and not isinstance(self.broken.get(path), TripwireTriggered):
-            self.broken[path] = error  # it closes the run, whatever else has failed
+            self.broken[path] = error  # a tripwire closes the run, so it replaces any other error
         self.broken.setdefault(path, error)
         for (where, call), task in self.busy.items():
             if under(where, path) and (call is None or is_guard(call)) and task not in self.dropped:
@@ -327,12 +329,15 @@ class Driver:
                 task.cancel()
 
     def stopped(self, path: Path) -> bool:
-        """Whether this run or branch, or one that it is in, has failed: what has not begun, does not begin."""
+        """Return True if this run or branch, or an outer one, has failed; nothing new is begun in it."""
         failed = bool(self.tripped or self.broken)
         return failed and any(under(path, where) for where in (*self.tripped, *self.broken))
 
     def _give_up(self) -> bool:
-        """Close the branches that failed and in which nothing runs any more; raise what failed in the run itself."""
+        """Close the failed branches in which nothing runs any more; raise the error of the run itself.
+
+        Return True if a branch was closed.
+        """
         closed = False
         for path, error in sorted(self.broken.items(), key=lambda each: -len(each[0])):  # inner branches first
             if any(under(where, path) for where, _ in self.busy):
@@ -352,7 +357,7 @@ class Driver:
         self.journal.add(f.Closed(why, type(error).__name__, at=self.journal.now(), path=path))
 
     def _close_tripped(self) -> None:
-        """A tripwire closes what it guards, whatever else has stopped the run meanwhile."""
+        """Close the run and branches with a tripwire, even if another error has stopped the drive meanwhile."""
         ended = [(path, task) for (path, _), task in self.busy.items() if not task.cancelled()]
         errors = [*self.broken.items(), *((path, task.exception()) for path, task in ended)]
         for path, error in sorted(errors, key=lambda each: -len(each[0])):
@@ -360,7 +365,10 @@ class Driver:
                 self._close(path, error)
 
     def halt(self, mode: Literal["immediate", "after_turn"]) -> None:
-        """Stop the run: before the next turn, or at once, with some grace for what has begun. Once is enough."""
+        """Stop the run before its next turn, or at once, with a grace period for the bodies that have begun.
+
+        After an immediate stop, further calls do nothing.
+        """
         if self.stop == "immediate":
             return
         self.stop = mode
@@ -369,7 +377,7 @@ class Driver:
         self.limit_loading()
 
     def limit_loading(self) -> None:
-        """A session that is being read when the run is told to stop has some time for it, as bodies have."""
+        """Set a timeout for reading the session, if it is being read when the run is stopped at once."""
         if self.loading is not None and self.stop == "immediate":
             self.loading.reschedule(self.home.loop.time() + patience(self.config))
 
@@ -414,52 +422,54 @@ class Driver:
         return state is not None and state.attempt > 0
 
     def watch(self) -> None:
-        """Have the guardrails look at what was said since they did."""
+        """Require the input guardrails to check input that they have not seen yet."""
         run = self.journal.run
         if run.began is not None and run.unheard and not run.guards and run.watched < run.said:
             guards = tuple(input_guardrails(self.cast.seat(run.began.agent), self.config, ())) or run.armed
-            if guards:  # today's, or else those that the run knows: none is left out because it was not given again
+            if guards:  # the current ones, or else the recorded ones: none is skipped because it was not given again
                 self.journal.add(f.Awaited(guards, at=self.journal.now()))
 
     def restart(self) -> None:
-        """Forget how a drive ended: what is in the journal has changed."""
+        """Forget the end of the last drive, because the journal has changed."""
         self.kept = None
         for kept in (self.broken, self.tripped, self.errors, self.read, self.dropped):
             kept.clear()
 
     def let_go(self) -> None:
-        """Part from the writer, once nobody takes the run up from here: each holds the other, and all that they know
-        would be left to the garbage collector."""
+        """Drop the writer and the listeners, once nobody resumes the run from this driver.
+
+        Driver and writer refer to each other, so that only the garbage collector would free them.
+        """
         self.writer = self.journal.writer = None
         self.journal.listeners = ()
 
-    # -- what others need to know ----------------------------------------------------------------
+    # -- lookups ---------------------------------------------------------------------------------
 
     @property
     def agent(self) -> Agent[Any]:
-        """The agent the run began with."""
+        """The agent that the run began with."""
         return self.cast.root
 
     def run_at(self, path: Path) -> Run:
-        """The run, or the branch under these calls."""
+        """Return the run, or the branch under these calls."""
         return self.journal.run.at(path) if path else self.journal.run
 
     def view(self, path: Path) -> View:
-        """The run, or a branch, as it looks from outside."""
+        """Return a view of the run or of a branch."""
         return View(self.journal.run, self.cast, self.outputs, path)
 
     def state_of(self, effect: f.AnyEffect) -> CallState:
-        """The call that an effect is about."""
+        """Return the call that an effect is about."""
         run = self.journal.run
         return (run.at(effect.path) if effect.path else run).calls[effect.call or ""]
 
     def tool_for(self, state: CallState) -> Tool | None:
-        """The tool that a call was offered, as it was offered; None if none was."""
+        """Return the tool that a call was offered; None if it was offered none. See `resolve`."""
         return resolve(state, self.cast.of(state).tool(state.call.kind, state.tool))
 
 
 async def execute(driver: Driver, effect: f.Execute) -> None:
-    """Take a call through the door, when there is room for it."""
+    """Run a call through the door, once `max_parallel_tools` allows it."""
     if driver.slots is None:
         await enter(driver, effect.path, driver.state_of(effect))
     else:
@@ -477,29 +487,29 @@ PERFORM: dict[type[f.Effect], Callable[[Driver, Any], Coroutine[Any, Any, None]]
     f.Conclude: conclude,
     f.Return: close_branch,
 }
-"""How each effect is paid."""
+"""The function that performs each kind of effect."""
 
 _LONG = (f.AskModel, f.Execute, f.Guard, f.Conclude, f.Return, f.Settle)
-"""What may take its time, and is begun rather than done."""
+"""The effects that may take long, and get a task of their own."""
 
 
 def key_of(effect: f.AnyEffect) -> Key:
-    """What tells one effect from another while it is being paid."""
+    """Return the key of an effect among the tasks under way."""
     return effect.path, f"?{effect.name}" if type(effect) is f.Guard else effect.call
 
 
 def is_guard(call: str | None) -> bool:
-    """Whether this part of a key is an input guardrail's."""
+    """Return True if this part of a key belongs to an input guardrail."""
     return call is not None and call.startswith("?")
 
 
 def under(path: Path, branch: Path) -> bool:
-    """Whether a path is of this branch, or of one inside it."""
+    """Return True if a path is that of this branch, or of a branch inside it."""
     return path[: len(branch)] == branch
 
 
 def open_branches(run: Run, path: Path = ()) -> list[tuple[Path, CallState]]:
-    """The branches that are being worked on, each with the call that opened it."""
+    """Return the open branches, each with the call that opened it."""
     out: list[tuple[Path, CallState]] = []
     for id, state in run.open.items() if run.branches else ():
         if state.child is not None:

@@ -1,4 +1,7 @@
-"""What a stream yields: the model's deltas as they pass, and the journal's tail as items."""
+"""The events of a stream: the model's deltas as they arrive, and new facts of the journal as items.
+
+Delivering the events is not done here.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +45,14 @@ ItemName = Literal[
 
 
 class RawResponsesStreamEvent(Struct):
-    """A delta of the model, as the provider sent it. It is not kept."""
+    """A delta of the model's reply, as the provider sent it. Deltas are not recorded."""
 
     data: dict[str, Any]
     type: Literal["raw_response_event"] = "raw_response_event"
 
 
 class RunItemStreamEvent(Struct):
-    """The run generated an item."""
+    """A new item of the run."""
 
     name: ItemName
     item: RunItem
@@ -57,21 +60,21 @@ class RunItemStreamEvent(Struct):
 
 
 class AgentUpdatedStreamEvent(Struct):
-    """Another agent has the word."""
+    """A change of the active agent."""
 
     new_agent: Agent[Any]
     type: Literal["agent_updated_stream_event"] = "agent_updated_stream_event"
 
 
 class ApprovalRequestedEvent(Struct):
-    """A person is asked."""
+    """A new question to a person."""
 
     item: ToolApprovalItem
     type: Literal["approval_requested"] = "approval_requested"
 
 
 class ApprovalDecidedEvent(Struct):
-    """A question was settled: by whom, and how."""
+    """The decision on a question, and its author."""
 
     question_id: str
     decision: f.Verdict
@@ -86,7 +89,7 @@ StreamEvent = (
     | ApprovalRequestedEvent
     | ApprovalDecidedEvent
 )
-"""What `stream_events()` yields."""
+"""The events that `stream_events()` yields."""
 
 _NAMES: dict[type[RunItem], ItemName] = {
     MessageOutputItem: "message_output_created",
@@ -103,15 +106,15 @@ _NAMES: dict[type[RunItem], ItemName] = {
 
 
 def settled(fact: Any) -> tuple[str, f.Verdict, str] | None:
-    """The question a fact settles, how, and by whom; None if it settles none."""
+    """Return the id of the question that a fact settles, the verdict and its author; None if it settles none."""
     verdict = verdict_of(fact)
     return None if verdict is None else (fact.asked, verdict, fact.by)
 
 
 def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
-    """What a fact that was just folded looks like in the stream of a run or a branch.
+    """Yield the stream events of a fact that was just folded, for a run or a branch.
 
-    Questions of its branches are in a run's stream; what they do besides is not.
+    A run's stream has the questions and decisions of its branches, and no other events of them.
     """
     decided = settled(fact)
     if decided is not None:

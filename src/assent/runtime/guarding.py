@@ -1,6 +1,7 @@
-"""Running guardrails: each result is a fact first, and then has its effect.
+"""Running of guardrails, and reading of their results. Each result is recorded before it takes effect.
 
-A guardrail that raises stops the run with its exception, before anything that it guards.
+A guardrail that raises stops the run with its exception, before the input, output or call that it guards is used.
+Defining guardrails belongs in `assent.guardrail`.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ Path = tuple[str, ...]
 
 
 def input_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, InputGuardrail]:
-    """The guardrails that look at a run's input; the config's are for the run itself, not for its branches."""
+    """Return the input guardrails of a run or branch, by name; those of the config are for the run only."""
     return named([*seat.agent.input_guardrails, *(() if path else config.input_guardrails)])
 
 
 def output_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, OutputGuardrail]:
-    """The guardrails that look at a run's final output."""
+    """Return the output guardrails of a run or branch, by name; those of the config are for the run only."""
     return named([*seat.agent.output_guardrails, *(() if path else config.output_guardrails)])
 
 
 async def guard_input(driver: Driver, effect: f.Guard) -> None:
-    """Let one input guardrail look at what was said."""
+    """Run one input guardrail on the input that it has not checked yet."""
     run = driver.run_at(effect.path)
     seat = driver.cast.seat(run.began.agent if run.began is not None else run.agent)
     guardrail = input_guardrails(seat, driver.config, effect.path).get(effect.name)
@@ -80,7 +81,7 @@ async def guard_input(driver: Driver, effect: f.Guard) -> None:
 
 
 async def guard_output(driver: Driver, path: Path, seat: Seat, output: Any) -> None:
-    """Let the output guardrails look at a final output, one after another."""
+    """Run the output guardrails on a final output, one after another."""
     for name, guardrail in output_guardrails(seat, driver.config, path).items():
         found = await _look(guardrail, GuardrailFunctionOutput, driver.ctx, seat.agent, output)
         run = driver.run_at(path)
@@ -95,7 +96,7 @@ async def guard_output(driver: Driver, path: Path, seat: Seat, output: Any) -> N
 async def guard_call(
     driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any]
 ) -> f.Refused | None:
-    """Let a tool's guardrails look at the arguments; the refusal, if one of them refuses."""
+    """Run a tool's input guardrails on the arguments and return the first refusal; None if none refuses."""
     _, ctx = context_of(driver, path, state, tool, args, Looking)
     for name, guardrail in named(tool.tool_input_guardrails).items():
         data = ToolInputGuardrailData(ctx, ctx.agent)
@@ -115,7 +116,10 @@ async def guard_call(
 async def guard_result(
     driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
 ) -> tuple[Any, str]:
-    """What a body gave, or what the model is told instead, and by whom. What is held back, no other guardrail sees."""
+    """Run a tool's output guardrails and return the value, or the text in its place, and its author.
+
+    After a guardrail has held the value back, no other guardrail gets it.
+    """
     _, ctx = context_of(driver, path, state, tool, args, Looking)
     for name, guardrail in named(tool.tool_output_guardrails).items():
         data = ToolOutputGuardrailData(ctx, ctx.agent, value)
@@ -150,7 +154,7 @@ def _record_tool(
 
 
 def record(driver: Driver, path: Path, fact: f.Guarded, found: Any) -> None:
-    """Record what a guardrail found, as JSON, and keep what it gave while this process lives."""
+    """Record a guardrail's result as JSON, and keep its `output_info` as an object in this process."""
     info = found.output_info
     output = output_json(info)[0] if info is not None else f.NOTHING
     driver.outputs[path, f"guard {len(driver.run_at(path).guarded)}"] = info
@@ -168,7 +172,10 @@ TRIPWIRES = {
 
 
 def tripwire(driver: Driver, path: Path) -> TripwireTriggered | None:
-    """What stopped this run or branch for good, where the process came to its end before it could be closed."""
+    """Return the recorded tripwire of a run or branch that is not closed yet; None if there is none.
+
+    Such a run is left when the process ends between the tripwire and the closing.
+    """
     run = driver.run_at(path)
     for number, fact in enumerate(run.guarded):
         if fact.tripped and not any(driver.run_at(path[:depth]).closed for depth in range(len(path) + 1)):
@@ -181,11 +188,11 @@ def tripwire(driver: Driver, path: Path) -> TripwireTriggered | None:
 
 
 PLACES = ("input", "output", "tool_input", "tool_output")
-"""Where guardrails look."""
+"""The kinds of guardrail."""
 
 
 def results(driver: Driver, path: Path, where: str, released: bool = False) -> list[Any]:
-    """What the guardrails of one kind found in a run, in order; those that are gone are left out."""
+    """Return the results of the guardrails of one kind in a run, in order; guardrails that are gone are left out."""
     run = driver.run_at(path)
     numbered = [(n, fact) for n, fact in enumerate(run.guarded) if fact.where == where]
     found = (_result(driver, path, run, n, fact) for n, fact in numbered)
@@ -212,7 +219,7 @@ def _result(driver: Driver, path: Path, run: Run, number: int, fact: f.Guarded) 
     behavior: Any = "raise_exception" if fact.tripped else "allow" if fact.message is None else "reject_content"
     given = ToolGuardrailFunctionOutput(info, behavior, fact.message)
     tools = driver.cast.of(state).tools
-    for tool in (tools.get(state.tool), tools.get(state.call.tool)):  # a person may have chosen another one
+    for tool in (tools.get(state.tool), tools.get(state.call.tool)):  # a person may have chosen another tool
         if tool is not None and fact.where == "tool_input":
             before: ToolInputGuardrail | None = named(tool.tool_input_guardrails).get(fact.name)
             if before is not None:

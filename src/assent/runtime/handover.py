@@ -1,4 +1,4 @@
-"""Handing over: what the next agent hears, and the fact that it has the word."""
+"""The handoff: apply the input filter, and record that the next agent is the active agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 
 
 def hand_over(driver: Driver, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
-    """Let the other agent have the word; its name."""
+    """Record that the other agent is the active agent, and return its name."""
     journal, target = driver.journal, tool.agent
     to = driver.cast.place(target)
     journal.add(f.HandedOff(state.call.id, to, history, target.name, at=journal.now(), path=path))
@@ -35,14 +35,14 @@ def hand_over(driver: Driver, path: Path, state: CallState, tool: Handoff, histo
 
 
 def check_filter(driver: Driver, path: Path, tool: Handoff) -> None:
-    """What cannot be filtered is not handed over: `UsageError`, before anything is done."""
+    """Raise `UsageError` if a filter is set and the provider keeps the conversation, which no filter can change."""
     began = driver.run_at(path).began
     if _filter(driver, tool) is not None and began is not None and began.conversation:
         raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
 
 
 async def filtered(driver: Driver, path: Path, state: CallState, tool: Handoff) -> Raw:
-    """What the next agent hears of the talk so far, if a filter chooses it."""
+    """Return the conversation that the input filter chose for the next agent; empty without a filter."""
     choose = _filter(driver, tool)
     if choose is None:
         return f.NOTHING
@@ -62,8 +62,10 @@ def _filter(driver: Driver, tool: Handoff) -> InputFilter | None:
 
 
 def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
-    """The talk as the agent that hands over has heard it: what was given, what was generated since, and what in
-    the turn that hands over. What an earlier filter took out is not in it."""
+    """Return the conversation of the agent that hands over: the input, the items since, and the items of this turn.
+
+    Items that an earlier filter took out are not included.
+    """
     entries = run.entries
     first = max((n for n, entry in enumerate(entries) if type(entry) is f.HandedOff and entry.history), default=0)
     since = max((n for n, entry in enumerate(entries) if n >= first and _given(entry)), default=first - 1) + 1
@@ -79,7 +81,7 @@ def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
 
 
 def _given(entry: Entry) -> bool:
-    """Whether an entry is not the model's: input, a filter's choice, or the word on an output that was refused."""
+    """Return True if an entry is not from the model: input, a filtered history, or a proposal of the runtime."""
     if type(entry) is f.HandedOff:
         return bool(entry.history)
     return type(entry) is f.Said or (type(entry) is Turn and type(entry.reply) is f.Proposed)

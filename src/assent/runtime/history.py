@@ -1,7 +1,7 @@
-"""A run's talk and the session it is kept in: what is loaded at the beginning, what is written as turns are done.
+"""Synchronization of a run with its session: load the history at the beginning, and write each turn when it is done.
 
-A turn is written when all its calls have their outcomes, with what was said before it, at one go: so whatever
-stops a run, and whoever else uses the session, it holds no call without its output.
+A turn is written in one write, with the input before it, after all its calls have their outcomes. So the session holds
+no call without its output, whatever stops the run and whoever else uses the session.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 5.0
-"""Seconds that a session has when a run is told to stop, even if bodies have less."""
+"""The minimum timeout of a session in seconds when a run is stopped, even if `cancel_grace` is less."""
 
 
 def patience(config: RunConfig) -> float:
-    """How long a run that is told to stop waits for its session."""
+    """Return the seconds that a run that is stopped waits for its session."""
     return max(PATIENCE, config.cancel_grace)
 
 
 async def heard(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
-    """What a run is to hear: the session's history and the new input, or what the callback makes of the two."""
+    """Return the run's first inputs: the session's history and the new input, or the callback's merge of the two."""
     history = accepted(_items_of(session, await session.get_items(config.session_limit)))
     merge = config.session_input_callback
     if merge is None:
@@ -44,8 +44,8 @@ async def heard(session: Session, input: str | list[Item], config: RunConfig) ->
     merged = await merged if inspect.isawaitable(merged) else merged
     if not isinstance(merged, list) or not all(isinstance(item, dict) for item in merged):
         raise InvalidInput(f"session_input_callback must return a list of items (dicts), and gave {described(merged)}.")
-    input_json(merged)  # what cannot be recorded is refused before anything is made of it
-    fit = {id(item) for item in accepted(merged)}  # a callback may cut a call from its output
+    input_json(merged)  # refuse what cannot be recorded, before anything else is done with it
+    fit = {id(item) for item in accepted(merged)}  # a callback may separate a call from its output
     known = zip(merged, _known(merged, history, fresh), strict=True)
     said = _said([(item, old) for item, old in known if not old or id(item) in fit])
     if not said:
@@ -63,7 +63,10 @@ def _items_of(session: Session, items: Any) -> list[Item]:
 
 
 def _known(merged: list[Item], history: list[Item], fresh: list[Item]) -> list[bool]:
-    """Which of the merged items are in the session already. A callback may copy what it is given."""
+    """Return, for each merged item, True if it is in the session already.
+
+    Items are compared by value too, because a callback may copy them.
+    """
     old, new = {id(item) for item in history}, {id(item) for item in fresh}
     others = [item for item in merged if id(item) not in old and id(item) not in new]
     if not others:
@@ -72,7 +75,7 @@ def _known(merged: list[Item], history: list[Item], fresh: list[Item]) -> list[b
     said = Counter(canonical(item) for item in fresh if id(item) not in gone)
     kept = Counter(canonical(item) for item in history if id(item) not in gone)
     copies: list[bool] = []
-    for item in reversed(others):  # of two that are alike, the later one is the new one
+    for item in reversed(others):  # of two equal items, the later one is the new one
         text = canonical(item)
         known = said[text] == 0 and kept[text] > 0
         (kept if known else said)[text] -= 1
@@ -81,7 +84,7 @@ def _known(merged: list[Item], history: list[Item], fresh: list[Item]) -> list[b
 
 
 def _said(items: list[tuple[Item, bool]]) -> list[f.Said]:
-    """Items as inputs, where those that are in the session already stand apart from those that are not."""
+    """Return items as inputs; items that are in the session already and new items are in separate inputs."""
     groups: list[tuple[bool, list[Item]]] = []
     for item, old in items:
         if not groups or groups[-1][0] is not old:
@@ -91,9 +94,9 @@ def _said(items: list[tuple[Item, bool]]) -> list[f.Said]:
 
 
 def accepted(items: list[Item]) -> list[Item]:
-    """The items that a provider accepts as history: no call without its output, and no output without its call.
+    """Return the items that a provider accepts as history: no call without its output, no output without its call.
 
-    What was reasoned on the way to something that is left out is left out with it.
+    Reasoning that led to an item that is left out is left out too.
     """
     kept = _paired(items) - unanswered(items)
     out: list[Item] = []
@@ -109,15 +112,18 @@ def accepted(items: list[Item]) -> list[Item]:
 
 
 def _paired(items: list[Item]) -> set[int]:
-    """Which items to keep: all but calls and outputs that have no counterpart. Ids may be those of calls before."""
+    """Return the positions of all items but the calls and outputs that have no counterpart.
+
+    A call may have the id of an earlier call.
+    """
     kept: set[int] = set()
     waiting: dict[Any, list[int]] = {}
-    """Where the calls of a turn stand that have no output yet, by their ids."""
+    """The positions of a turn's calls that have no output yet, by call id."""
     answered = False
     for number, item in enumerate(items):
         kind, call = item.get("type"), item.get("call_id")
         if kind == "function_call":
-            if answered:  # another turn: what has no output yet gets none
+            if answered:  # a new turn: earlier calls get no output any more
                 waiting, answered = {}, False
             waiting.setdefault(call, []).append(number)
         elif kind == "function_call_output":
@@ -132,7 +138,7 @@ def _paired(items: list[Item]) -> set[int]:
 
 
 def checked_session(session: Any) -> Session | None:
-    """A session, or None; anything else is an error."""
+    """Return the session, or None; raise `UsageError` for anything else."""
     if session is None:
         return None
     if not isinstance(session, Session):
@@ -146,7 +152,10 @@ def checked_session(session: Any) -> Session | None:
 
 
 def done_upto(run: Run) -> int:
-    """How many entries of the talk can be kept: up to the last turn that is done, and is no output in the balance."""
+    """Return the number of entries that can be written to the session: up to the last turn that is done.
+
+    A reply is not written while the run is being concluded with it.
+    """
     upto = run.saved
     for number in range(run.saved, len(run.entries)):
         entry = run.entries[number]
@@ -160,25 +169,25 @@ def done_upto(run: Run) -> int:
 
 
 def _last_reply(run: Run) -> int:
-    """Where the model's last reply stands."""
+    """Return the position of the model's last reply."""
     numbers = reversed(range(len(run.entries)))
     return next(n for n in numbers if type(entry := run.entries[n]) is Turn and type(entry.reply) is f.Replied)
 
 
 def unsaved(run: Run) -> bool:
-    """Whether a session misses something of a run."""
+    """Return True if finished turns are missing in the session."""
     return done_upto(run) > run.saved
 
 
 async def keep(driver: Driver, session: Session) -> None:
-    """Write what is done and not in the session yet, and record that it is.
+    """Write finished turns that are not in the session yet, and record that they are written.
 
-    Whoever stops waiting for it does not stop it: what a session made of half a call, nobody knows.
+    Cancelling the caller does not cancel the write, because the result of an interrupted write would be unknown.
     """
     if driver.writing is not None:
-        await asyncio.wait([driver.writing])  # begun by somebody who did not wait for its end
+        await asyncio.wait([driver.writing])  # begun by a caller that was cancelled
     if unsaved(driver.journal.run):
-        await driver.own(new=True)  # or the session would have what a run said that there is not
+        await driver.own(new=True)  # or the session would hold items of a run that the store does not have
         driver.writing = asyncio.create_task(_write(driver, session))
         await asyncio.shield(driver.writing)
     driver.writing = None
@@ -188,7 +197,7 @@ async def _write(driver: Driver, session: Session) -> None:
     run = driver.journal.run
     upto = done_upto(run)
     items = _items(run, run.saved, upto)
-    if driver.kept is None:  # counted once a drive; from then on it goes along
+    if driver.kept is None:  # counted once a drive, then kept up to date
         driver.kept = len(_items(run, 0, run.saved))
     if items:
         if isinstance(session, ExactSession):

@@ -1,4 +1,7 @@
-"""A run as OpenTelemetry spans. Only this room knows OpenTelemetry, and it is loaded when a run is traced."""
+"""The spans of a run, made with OpenTelemetry.
+
+Only this package imports OpenTelemetry, and it is loaded only when a run is traced.
+"""
 
 from .observer import Observer
 from .provider import flush

@@ -1,6 +1,6 @@
-"""What spans say: attributes with the names of the GenAI semantic conventions, and the talk in their shape.
+"""The attributes of spans, named and shaped by OpenTelemetry's GenAI semantic conventions.
 
-Names that the conventions do not have begin with `assent.`.
+Names that the conventions do not have begin with `assent.`. Making spans is not done here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Attributes = dict[str, Any]
 
 
 def provider_name(model: Model) -> str:
-    """Who provides a model: what it says itself, or the name of its class."""
+    """Return the provider of a model: its `provider` attribute, or the name of its class."""
     said = getattr(model, "provider", None)
     return said if isinstance(said, str) else type(model).__name__
 
 
 def asked(model: Model, request: ModelRequest) -> Attributes:
-    """What is asked of a model, but for the talk itself."""
+    """Return the attributes of a model request, without the messages."""
     settings = request.settings
     wanted = {
         "gen_ai.operation.name": "chat",
@@ -41,7 +41,7 @@ def asked(model: Model, request: ModelRequest) -> Attributes:
 
 
 def usage(used: Usage) -> Attributes:
-    """What model calls have used."""
+    """Return the attributes of token usage."""
     counted = {
         "gen_ai.usage.input_tokens": used.input_tokens,
         "gen_ai.usage.output_tokens": used.output_tokens,
@@ -53,12 +53,12 @@ def usage(used: Usage) -> Attributes:
 
 
 def executed(state: CallState) -> Attributes:
-    """That it is a call, and which."""
+    """Return the attributes of an `execute_tool` span."""
     return {"gen_ai.operation.name": "execute_tool", **called(state)}
 
 
 def called(state: CallState) -> Attributes:
-    """Which call it is."""
+    """Return the attributes that identify a call."""
     return {
         "gen_ai.tool.name": state.tool,
         "gen_ai.tool.call.id": provider_id(state),
@@ -66,11 +66,11 @@ def called(state: CallState) -> Attributes:
     }
 
 
-# -- the talk, in the conventions' shape -------------------------------------------------------------
+# -- messages, in the conventions' shape -------------------------------------------------------------
 
 
 def said(request: ModelRequest) -> Attributes:
-    """What a model hears."""
+    """Return the attributes of a request's messages and instructions."""
     attributes: Attributes = {"gen_ai.input.messages": text([message(item) for item in request.input])}
     if request.instructions is not None:
         attributes["gen_ai.system_instructions"] = text([{"type": "text", "content": request.instructions}])
@@ -78,14 +78,14 @@ def said(request: ModelRequest) -> Attributes:
 
 
 def answer(output: list[Item]) -> dict[str, Any]:
-    """What a model replied, as one message."""
+    """Return a model's reply as one message."""
     calls = any(item.get("type") == "function_call" for item in output)
     parts = [part for item in output for part in message(item)["parts"]]
     return {"role": "assistant", "parts": parts, "finish_reason": "tool_call" if calls else "stop"}
 
 
 def message(item: Item) -> dict[str, Any]:
-    """An item of the talk as a message with its parts."""
+    """Return an item of the conversation as a message with its parts."""
     kind = item.get("type", "message")
     if kind == "function_call":
         part = {"type": "tool_call", "id": item.get("call_id"), "name": item.get("name")}
@@ -107,5 +107,5 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    """A value as JSON text: a span's attribute cannot be an object everywhere yet."""
+    """Return a value as JSON text, because not every OpenTelemetry backend accepts objects as attributes yet."""
     return encode(value).decode()

@@ -1,8 +1,8 @@
-"""The observer: makes the spans of a drive. It watches and never acts: whatever goes wrong in here, the run goes on.
+"""The observer: makes the spans of a drive. It never affects the run: an error in here is logged, and the run goes on.
 
-One drive is one `invoke_workflow` span. Under it, each time an agent has the word is an
-`invoke_agent` span, and under that are its model calls (`chat`), its tools' bodies (`execute_tool`),
-its agent calls (`invoke_agent`), and what people were waited for (`wait_for_person`).
+One drive is one `invoke_workflow` span. Under it there is an `invoke_agent` span for each period in which an agent is
+active. Under that span are the agent's model calls (`chat`), tool bodies (`execute_tool`), agent calls
+(`invoke_agent`), and the times spent waiting for a person (`wait_for_person`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MILLISECOND = 1_000_000
 
 
 class Stretch:
-    """The time that one agent has the word, in the run or in a branch."""
+    """A period in which one agent is the active agent, in the run or in a branch."""
 
     __slots__ = ("place", "span", "used")
 
@@ -70,14 +70,14 @@ class Observer:
         self.tracer: Tracer = provider_of(tracing).get_tracer("assent", __version__)
         group = tracing.group_id or began.session or (began.conversation or {}).get("id")
         self.talk: Attributes = {"gen_ai.conversation.id": group} if group else {}
-        """What spans say of the conversation they are part of."""
+        """The conversation's attributes, for workflow, agent and model spans."""
         self.stretches: dict[Path, Stretch] = {}
         self.over = False
         self.root = self._open(lambda: self._workflow(began, resumed))
 
     @property
     def trace(self) -> dict[str, str] | None:
-        """What the run keeps of its trace, for those who go on with it."""
+        """The root span's context, as the run records it for later drives; None if it is not valid."""
         context = self.root.get_span_context()
         if not context.is_valid:
             return None
@@ -106,11 +106,11 @@ class Observer:
             return self._start(f"invoke_workflow {name}", None, attributes)
         here = trace.get_current_span().get_span_context()
         elsewhere = here.is_valid and here.trace_id != first.trace_id
-        links = [Link(here)] if elsewhere else []  # whoever resumes may have a trace of its own
+        links = [Link(here)] if elsewhere else []  # the caller that resumes may have its own trace
         return self._start(f"invoke_workflow {name}", NonRecordingSpan(first), attributes, links=links)
 
     async def drive(self, work: Coroutine[Any, Any, None]) -> None:
-        """Drive the run, with everything it does inside its first span."""
+        """Drive the run inside its root span."""
         self._safely(self._listen)
         try:
             await self._inside(self.root, work)
@@ -133,7 +133,7 @@ class Observer:
         self.root.set_attribute("assent.run.status", status(self.driver.journal.run))
         self.root.end()
 
-    # -- what agents do ----------------------------------------------------------------------------
+    # -- model calls and tool bodies ---------------------------------------------------------------
 
     async def reply(
         self,
@@ -143,7 +143,7 @@ class Observer:
         request: ModelRequest,
         work: Coroutine[Any, Any, ModelResponse],
     ) -> ModelResponse:
-        """Ask the model inside a span."""
+        """Call the model inside a span."""
         span = self._open(lambda: self._chat(path, agent, model, request))
         try:
             response = await self._inside(span, work)
@@ -169,7 +169,7 @@ class Observer:
     async def enter(
         self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Coroutine[Any, Any, R]
     ) -> R:
-        """Enter a tool's body inside a span, which is the current one for everything that the body does."""
+        """Enter a tool's body inside a span, which is the current span for everything that the body does."""
         span = self._open(lambda: self._body(path, state, tool, args))
         try:
             return await self._inside(span, work)
@@ -188,7 +188,7 @@ class Observer:
         return self._start(f"execute_tool {state.tool}", self._stretch(path).span, attributes)
 
     def _ended(self, span: Span, state: CallState) -> None:
-        """How a body ended: with an outcome, with a question of its own, or in a way that nobody knows."""
+        """Set the outcome on a body's span; it is left out if the outcome is not known."""
         outcome = state.outcome
         if isinstance(outcome, f.Finished):
             span.set_attribute("assent.call.outcome", "finished")
@@ -201,7 +201,7 @@ class Observer:
         elif state.phase is ASKED:
             span.set_attribute("assent.call.outcome", "asked")
 
-    # -- what the journal says ---------------------------------------------------------------------
+    # -- facts of the journal ----------------------------------------------------------------------
 
     def _fact(self, fact: f.AnyFact) -> None:
         look = _LOOK.get(type(fact))
@@ -225,7 +225,7 @@ class Observer:
         self._stretch(fact.path).span.add_event("assent.guarded", attributes)
 
     def _told(self, fact: f.Told) -> None:
-        """A call that will not run leaves a span too, at the moment when the model's answer to it is settled."""
+        """Make a span for a refused call, at the moment when the text for the model is recorded."""
         state = self._state(fact)
         refused = state.outcome
         if not isinstance(refused, f.Refused):
@@ -251,7 +251,7 @@ class Observer:
             self._leave(branch)
 
     def _waited(self, fact: Any) -> None:
-        """A span from a question to its answer, made when the answer is seen."""
+        """Make a span from a question to its answer, when the answer is recorded."""
         decided = settled(fact)
         if decided is None:
             return
@@ -279,7 +279,7 @@ class Observer:
     # -- stretches ---------------------------------------------------------------------------------
 
     def _stretch(self, path: Path) -> Stretch:
-        """The span of the agent that has the word in a run or a branch; begun when something happens there."""
+        """Return the stretch of the active agent of a run or a branch; begin it if there is none yet."""
         run, found = self.driver.run_at(path), self.stretches.get(path)
         if found is not None and found.place == run.agent:
             return found
@@ -303,7 +303,7 @@ class Observer:
             stretch.span.set_attributes(usage(stretch.used))
         stretch.span.end()
 
-    # -- spans, and that nothing goes wrong with them ----------------------------------------------
+    # -- spans, and errors of tracing --------------------------------------------------------------
 
     def _start(
         self,
@@ -326,7 +326,7 @@ class Observer:
             return INVALID_SPAN
 
     async def _inside(self, span: Span, work: Coroutine[Any, Any, R]) -> R:
-        """Do the work with this span as the current one; what it raises is noted, and raised."""
+        """Do the work with this span as the current one; record its exception on the span, and raise it."""
         if not span.get_span_context().is_valid:
             return await work
         with trace.use_span(span, record_exception=False, set_status_on_exception=False):
@@ -343,7 +343,7 @@ class Observer:
         self._broken(span, fact.error or "", bytes(fact.output).decode())
 
     def _broken(self, span: Span, kind: str, words: str) -> None:
-        """That something failed, and as what; an error's text may quote what is private."""
+        """Mark a span as failed; the error's text may quote private data and needs `include_sensitive_data`."""
         span.set_attribute("error.type", kind)
         span.set_status(Status(StatusCode.ERROR, words if self.tracing.include_sensitive_data else None))
 
@@ -366,7 +366,7 @@ _LOOK: dict[type[f.Fact], Callable[[Observer, Any], None]] = {
 
 
 def context_of(kept: Mapping[str, str] | None) -> SpanContext | None:
-    """The first span of a run, in whichever process it was made; None if the run has none that can be read."""
+    """Return the context of a run's root span, as another process may have recorded it; None if it cannot be read."""
     if not kept:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Who makes spans and sends them: one provider for each endpoint, and a thread that flushes."""
+"""Span providers: one for each endpoint, and a thread that flushes them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..tracing import Tracing
 log = logging.getLogger("assent")
 
 EXIT = 3.0
-"""Seconds that the process's end is put off, at most, for spans that are not sent yet."""
+"""The maximum seconds for which the end of the process waits for spans that are not sent yet."""
 
 SECRET = 7
-"""How long a part of a header's value is that may be a secret; `Bearer` and `Basic` are not."""
+"""The minimum length of a part of a header's value that may be a secret; `Bearer` and `Basic` are shorter."""
 
 _providers: dict[tuple[Any, ...], Any] = {}
 _making = threading.Lock()
 
 
 def provider_of(tracing: Tracing) -> Any:
-    """Who makes the spans: the user's provider, the global one, or the process's own for this endpoint."""
+    """Return the span provider: the user's, the global one, or the process's own for this endpoint."""
     if tracing.tracer_provider is not None:
         return tracing.tracer_provider
     if tracing.endpoint is None:
@@ -61,7 +61,7 @@ def _provider(tracing: Tracing) -> Any:
 
 
 class Hush(logging.Filter):
-    """Keeps secrets out of the exporter's log, which repeats what a receiver answers."""
+    """A log filter that removes secrets from the exporter's log, which repeats the receiver's responses."""
 
     def __init__(self, values: Iterable[str]) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Hush(logging.Filter):
         self.secrets = sorted(parts, key=len, reverse=True)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the record pass, without the secrets."""
+        """Remove the secrets from a record and let it pass."""
         said = record.getMessage()
         words = functools.reduce(lambda text, secret: text.replace(secret, "***"), self.secrets, said)
         if words != said:
@@ -81,9 +81,9 @@ class Hush(logging.Filter):
 
 
 class Courier:
-    """A thread that flushes providers, so that nobody waits for one longer than they said.
+    """A thread that flushes providers, so that no caller waits longer than its timeout.
 
-    It lives as long as the process: none can be started any more when that ends.
+    The thread lives as long as the process, because no thread can be started any more when the process ends.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Courier:
             done.set()
 
     def flush(self, provider: Any, timeout: float) -> bool:
-        """Have a provider send what it has; whether that was done in time."""
+        """Send a provider's spans; return True if that was done within the timeout."""
         taken: list[bool] = []
         done = threading.Event()
         self.orders.put((provider, int(timeout * 1000), taken, done))
@@ -112,7 +112,7 @@ _courier: Courier | None = None
 
 
 def courier() -> Courier:
-    """The process's courier; a child of a fork has its own."""
+    """Return the process's courier; after a fork the child gets its own."""
     global _courier
     with _making:
         if _courier is None or not _courier.thread.is_alive():
@@ -121,9 +121,9 @@ def courier() -> Courier:
 
 
 def flush(tracing: Tracing, timeout: float) -> bool:
-    """Have spans sent; whether that was done in time."""
+    """Send the spans that are not sent yet; return True if that was done within the timeout."""
     provider = provider_of(tracing)
-    if not hasattr(provider, "force_flush"):  # nothing is kept anywhere
+    if not hasattr(provider, "force_flush"):  # such a provider keeps no spans back
         return True
     return courier().flush(provider, timeout)
 
