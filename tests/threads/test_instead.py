@@ -19,14 +19,15 @@ from assent import (
     tool_output_guardrail,
 )
 from assent.core import facts as f
-from assent.errors import Conflict, DefinitionChanged, ToolInputGuardrailTripwireTriggered
+from assent.errors import Conflict, DefinitionChanged, ToolInputGuardrailTripwireTriggered, TripwireTriggered
 from assent.runtime.door import run_inside
 from assent.store import Change
 from assent.testing import call
-from assent.threads import AgentMiddleware, InMemorySaver, ThreadAgent, create_agent
+from assent.threads import AgentMiddleware, InMemorySaver, ThreadAgent, ToolMessage, create_agent
 from assent.threads.wrapping import WrappedTool
 from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, Ran, say, thread
+from tests.unit.support import soon
 
 OTHER = {"name": "other", "args": {}}
 
@@ -287,3 +288,38 @@ async def test_the_way_into_a_call_is_closed_when_its_drive_is_gone() -> None:
 def inner(agent: ThreadAgent, name: str) -> Any:
     """A tool of the agent's, without what is around it."""
     return next(tool.inner for tool in agent.agent.tools if isinstance(tool, WrappedTool) and tool.name == name)
+
+
+class Swallowing(Rerouting):
+    """Catches whatever comes of the call that it changes."""
+
+    async def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        try:
+            return await super().wrap_tool_call(request, handler)
+        except Exception:
+            return ToolMessage("all is well", tool_call_id=request.tool_call["id"])
+
+
+@pytest.mark.parametrize("where", ["tool_input_guardrails", "tool_output_guardrails"])
+@pytest.mark.parametrize("middleware", [Rerouting, Swallowing])
+async def test_a_tripwire_of_a_call_in_the_place_of_another_closes_the_run(where: str, middleware: Any) -> None:
+    @tool_input_guardrail
+    def trips(data: Any) -> Any:
+        return ToolGuardrailFunctionOutput.raise_exception("bad")
+
+    @tool_output_guardrail
+    def trips_later(data: Any) -> Any:
+        return ToolGuardrailFunctionOutput.raise_exception("bad")
+
+    options: dict[str, Any] = {where: [trips if where == "tool_input_guardrails" else trips_later]}
+
+    @function_tool(**options)
+    def other() -> str:
+        """Runs instead."""
+        return "done"
+
+    model = Paired([call("read_data"), call("read_data"), "ok"])
+    agent = create_agent(model, [*Ran().tools(), other], middleware=[middleware()], checkpointer=True)
+    with pytest.raises(TripwireTriggered) as stopped:
+        await soon(Runner.run(agent.agent, "go"))
+    assert stopped.value.state.status == "closed"

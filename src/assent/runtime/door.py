@@ -33,7 +33,7 @@ from .asking import HERE, Body
 from .branch import open_branch
 from .calling import Told, context_of, record_failure
 from .definition import resolve
-from .guarding import guard_call, guard_result
+from .guarding import guard_call, guard_result, tripwire
 from .handover import check_filter, filtered, hand_over
 from .journal import Writer
 from .model_call import enabled
@@ -89,6 +89,8 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
+    if path in driver.tripped and (stop := tripwire(driver, path)) is not None:
+        raise stop  # of a call in this one's place, whatever the code around it made of that
     if hooked is not None:
         await _tell_end(driver, hooked, state, tool, agent, given)
 
