@@ -145,7 +145,7 @@ class Runner:
         session: Session | None = None,
         store: Store | None = None,
     ) -> RunResultStreaming:
-        """Start a run like `run`, and return at once. Read the result's `stream_events()`. Needs a running event loop."""
+        """Start a run like `run` and return at once; read its `stream_events()`. Needs a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:

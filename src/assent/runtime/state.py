@@ -430,7 +430,8 @@ def state_of(
     state = RunState(Journal(facts, run, config.clock), Cast(agent), context)
     known, before = saved if saved.kind != saved_context.LEFT_OUT else None, len(facts)
     state.changes += fit(state._journal, state._cast, config.on_change)
-    noted = more.projection if more is not None and len(facts) == before else None  # lacks a new question
+    # A question that `fit` adds is not in the projection.
+    noted = more.projection if more is not None and len(facts) == before else None
     state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
     return state
 

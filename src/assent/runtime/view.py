@@ -138,7 +138,8 @@ class View:
 
     def input_list(self) -> list[Item]:
         """Return the conversation as input for another run; calls without an output are left out."""
-        talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)  # a filter adds nothing
+        # A handoff's filtered history is no new part of the conversation.
+        talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)
         heard = [item for entry in talk for item in entry_items(entry)]
         return answered(heard + [item for said in self.run.unheard for item in said_items(said)])
 
