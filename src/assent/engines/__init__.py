@@ -1,4 +1,4 @@
-"""What goes on with runs that live in a store: the worker."""
+"""Engines drive runs that live in a store; the worker is one."""
 
 from .worker import Worker
 

@@ -1,4 +1,7 @@
-"""How long to wait before something that failed is tried again. Pure: chance is an argument."""
+"""The delay before a failed attempt is retried.
+
+Pure: the random number is an argument.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ LONGEST = 300.0
 
 
 def delay(failures: int, chance: float) -> float:
-    """Seconds to wait after so many failures before this one: up to twice as many each time, five minutes at most.
+    """Return the seconds to wait before the next attempt, after `failures` earlier failures.
 
-    All of it is left to chance (a number from 0 to 1): those that failed together do not try again together.
+    The upper limit doubles with each failure, from one second to five minutes. `chance`, a random number from 0 to 1,
+    picks the delay below the limit, so that runs that failed together do not retry together.
     """
     return chance * min(LONGEST, FIRST * 2.0 ** min(failures, 30))

@@ -1,4 +1,7 @@
-"""One run in a worker's hands: from its lease to its next pause, its end, or its failure."""
+"""One drive of one run by a worker: from its lease to the run's next pause, its end, or a failure.
+
+Claiming runs, and deciding when a failed run is retried, belong in `worker`.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ NOT_SAVED = SavedContext(kind=LEFT_OUT)
 
 
 class Halted(Exception):
-    """The worker stops: nothing new is begun, and whoever claims the run next goes on."""
+    """The worker stops: nothing new is begun, and the next worker that claims the run continues it."""
 
 
 class Plan:
-    """How a worker drives any run: what it was given for all of them."""
+    """The settings with which a worker drives all of its runs."""
 
     def __init__(
         self,
@@ -52,9 +55,9 @@ class Plan:
         self.sessions = sessions
 
     async def driver(self, stored: Stored, lease: Lease) -> Driver:
-        """What drives this run, with the version of its agent that it was made with."""
+        """Return a driver for this run, with the version of its agent that the run was made with."""
         agent = self._agent(stored)
-        own = stored.context.json is None  # nothing was saved with the run, so ours is used, and is not saved either
+        own = stored.context.json is None  # no context was saved with the run: use the worker's, and do not save it
         context = await _given(self.context, stored.record) if own else None
         state = state_of(agent, stored, context, self.config)
         order = Order(await self._session(stored), None, self.store)
@@ -74,37 +77,40 @@ class Plan:
     async def _session(self, stored: Stored) -> Session | None:
         began = stored.facts[0] if stored.facts else None
         if not isinstance(began, Began) or began.session is None or self.sessions is None:
-            return None  # and the run says that it needs one, if it does
+            return None  # `resume` raises `SessionMissing` if the run needs a session
         session = self.sessions(began.session)
         return await session if inspect.isawaitable(session) else session
 
 
 async def _given(context: Any, record: RunRecord) -> Any:
-    """The worker's context for a run: an object, or what a function makes of the run's record."""
+    """Return the worker's context for a run: the given object, or what the given function returns for the record."""
     made = context(record) if callable(context) else context
     return await made if inspect.isawaitable(made) else made
 
 
 class Drive:
-    """One drive of one run. Whatever it comes to, the lease is then given back, or is another's."""
+    """One drive of one run. When it ends, the lease is released or belongs to another worker."""
 
     def __init__(self, plan: Plan, lease: Lease) -> None:
         self.plan = plan
         self.lease = lease
         self.record: RunRecord | None = None
-        """The run as it was found."""
+        """The run's record, as read when the drive began."""
         self.known = 0
-        """How many of its facts the drive knows of."""
+        """The number of the run's facts that the drive knows."""
         self.joined = False
-        """Whether others have recorded something since the drive began, as far as it knows."""
+        """True if the drive has merged facts that other writers recorded since it began."""
         self.halted = False
         self._driver: Driver | None = None
 
     async def run(self) -> None:
-        """Take the run up and drive it. What this raises is why it could not go on, and the lease still holds."""
+        """Read the run and drive it.
+
+        An exception is the reason why the run could not continue; the lease is then still held.
+        """
         stored = await self.plan.store.read(self.lease.run)
         self.record, self.known = stored.record, len(stored.facts)
-        if stored.record.status not in UNDER_WAY:  # one that was cancelled is resumed by a person
+        if stored.record.status not in UNDER_WAY:  # a person resumes a cancelled run
             raise RunFinished(f"The run is {stored.record.status}; there is nothing to do in it.")
         driver = self._driver = await self.plan.driver(stored, self.lease)
         if self.halted:
@@ -122,10 +128,10 @@ class Drive:
         try:
             await writer.begin()
             await drive_through(driver)
-        except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+        except GeneratorExit:  # the coroutine is garbage-collected with its event loop: nothing can be awaited
             raise
         except BaseException:
-            await writer.close(release=False)  # the worker does, and says when the run is looked at again
+            await writer.close(release=False)  # the worker releases the lease, and sets the time of the retry
             raise
         finally:
             self.known = writer.seq
@@ -136,17 +142,17 @@ class Drive:
             )
 
     def halt(self) -> None:
-        """Begin nothing more. What bodies have begun they may end; the model is not waited for."""
+        """Begin nothing more: running tool bodies may end, and a pending model call is not waited for."""
         self.halted = True
         if self._driver is not None:
             self._driver.fail((), Halted())
 
     def over(self) -> bool:
-        """Whether the run has nothing left for a worker to do, as far as the drive knows."""
+        """Return True if, as far as the drive knows, the run has nothing left for a worker to do."""
         return self._driver is not None and status(self._driver.journal.run) not in UNDER_WAY
 
 
 def writer_of(driver: Driver) -> StoreWriter:
-    """Return what writes the run: there always is one for a run of a store."""
+    """Return the driver's store writer, which every run of a store has."""
     assert driver.writer is not None
     return driver.writer

@@ -1,4 +1,4 @@
-"""Signals that tell a process to end, while something runs that wants to end in order."""
+"""Handlers for the signals that end a process, so that a worker can finish in order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 _told: list[Callable[[], None]] = []
-"""Whom to tell. Several may want to know at once, and end in any order."""
+"""The callbacks of all `handled` blocks that are active; they may end in any order."""
 _before: dict[int, Any] = {}
 
 
 @contextmanager
 def handled(act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` for each of these signals, and leave the process as it was. Only the main thread can do so."""
+    """Call `act` on the event loop for each SIGTERM or SIGINT, and restore the earlier handlers at the end.
+
+    Outside of the main thread, where Python allows no signal handlers, do nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The worker: goes on with runs of a store that are owed something. As many as you like may share one store."""
+"""The worker: drives the runs of a store that have something to do. Any number of workers may share one store."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from .signals import handled
 log = logging.getLogger("assent")
 
 NO_FAILURE = (LeaseLost, Overtaken, RunBusy)
-"""Somebody else was quicker: look again."""
+"""Errors that mean that another process was quicker; the worker releases the run and looks again."""
 HOPELESS = (
     AgentNotFound,
     ContextMissing,
@@ -63,37 +63,37 @@ HOPELESS = (
     UnansweredRequest,
     UnreadableState,
 )
-"""Trying again would come to the same, until somebody does something."""
+"""Errors that a retry cannot fix."""
 LONGEST_ERROR = 2000
 
 OnError = Callable[[RunRecord, BaseException], Any]
 
 
 class Worker:
-    """Goes on with the runs of a store, many at once, until it is stopped.
+    """Drives the runs of a store, many at once, until it is stopped.
 
-    A run is claimed when it is owed something: it was decided on, somebody said something, a deadline has passed,
-    or the process that drove it is gone. It is driven to its next pause or its end, with the version of its agent
-    that it was made with. A drive that fails is tried again, later each time.
+    A run is claimed when it has something to do: a person decided, new input came, a deadline has passed, or the
+    process that drove the run is gone. The worker drives the run to its next pause or its end, with the version of its
+    agent that the run was made with. A drive that fails is retried, with a growing delay.
 
     Args:
-        store: Where the runs live.
-        agents: An `AgentRegistry`, an agent, or several; runs of others are left to other workers.
-        concurrency: How many runs are driven at once.
-        lease: Seconds after which another worker may take a run over, if this one is gone. It says often enough
-            that it lives.
-        poll: Seconds after which the store is looked at again, if it has not said that there is something to do:
-            deadlines and runs whose worker is gone are found so.
-        drain: Seconds that runs may take to come to their next pause when the worker is stopped.
-        max_failures: How often in a row a run may fail before it is left alone, until something is appended to it.
-        name: What the store calls the worker; made up if not given. No two may have the same.
+        store: The store that holds the runs.
+        agents: An `AgentRegistry`, an agent, or several; runs of other agents are left to other workers.
+        concurrency: The number of runs driven at once.
+        lease: Seconds after which another worker may take over a run whose worker is gone. A live worker renews its
+            leases in time.
+        poll: Seconds between two looks at the store when the store reports nothing; this finds passed deadlines and
+            runs whose worker is gone.
+        drain: Seconds that runs have to reach their next pause when the worker is stopped.
+        max_failures: The number of failures in a row after which a run is left alone until something is appended to it.
+        name: The worker's name in the store, unique among workers; generated if not given.
         run_config: Settings of the runs.
-        hooks: Told of what happens in all of them.
-        context: For runs that have no context of their own, or whose context was not saved: an object, or a
-            function of the `RunRecord` that makes one. It is not saved.
-        sessions: Gives the session of an id, for runs that were begun with one.
-        on_error: Called with the `RunRecord` and the exception of each drive that failed.
-        random: Spreads attempts over time; a function that gives a number from 0 to 1.
+        hooks: Hooks that are called for all runs.
+        context: The context of runs that have none, or whose context was not saved: an object, or a function that
+            makes one from the `RunRecord`. It is not saved.
+        sessions: A function that returns the session with a given id, for runs that were begun with a session.
+        on_error: A callback for each drive that failed, called with the `RunRecord` and the exception.
+        random: A function that returns a number from 0 to 1; it spreads retries over time.
     """
 
     def __init__(
@@ -122,28 +122,28 @@ class Worker:
         self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store
         self.agents = registry_of(agents)
-        config = replace(run_config or DEFAULT, lease=RunConfig(lease=lease).lease)  # checked: `replace` may not do it
+        config = replace(run_config or DEFAULT, lease=RunConfig(lease=lease).lease)  # checked: `replace` may not check
         self._plan = Plan(store, self.agents, config, hooks, context, sessions)
         self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
         self._max_failures, self._on_error, self._random = max_failures, on_error, random
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
-        """What is driven now, by the run's id."""
+        """The drives under way, by the run's id."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_asked = self._now_asked = False
         self._stopping: asyncio.Future[None]
         self._at_once: asyncio.Future[None]
         self._away = 0
-        """How often in a row the store could not be reached."""
+        """The number of times in a row that the store could not be reached."""
 
     def __repr__(self) -> str:
         return f"<Worker {self.name} of {', '.join(map(repr, self.agents.names()))}: {len(self._drives)} runs>"
 
-    # -- what users do -----------------------------------------------------------------------------
+    # -- the public methods ------------------------------------------------------------------------
 
     async def run(self, *, signals: bool = True) -> None:
-        """Go on with runs until `stop` is called, or SIGTERM or SIGINT comes; then come to an end in order.
+        """Drive runs until `stop` is called, or SIGTERM or SIGINT arrives; then finish in order.
 
-        With `signals=False`, and outside of the main thread, signals are left alone: for a program that has its own.
+        With `signals=False`, and outside of the main thread, no signal handlers are set; a program may have its own.
         """
         with self._begun(), handled(self._signalled) if signals else nullcontext():
             try:
@@ -153,7 +153,7 @@ class Worker:
                 await self._cut_off()
 
     async def run_until_idle(self) -> int:
-        """Go on with runs until none is owed anything; how many drives that took. For tests, and for cron."""
+        """Drive runs until none has anything to do, and return the number of drives. For tests and cron jobs."""
         count = 0
         with self._begun():
             try:
@@ -168,15 +168,15 @@ class Worker:
         return count
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Claim nothing more and let `run` come to its end; from any thread.
+        """Claim nothing more, and let `run` finish. May be called from any thread.
 
-        Runs have `drain` seconds to come to their next pause. After that nothing new is begun in them, and tool
-        bodies have `RunConfig(cancel_grace=...)` seconds to end; what became of one that did not is in doubt. With
-        `at_once` no time is given. Each run is there for the next worker.
+        Runs have `drain` seconds to reach their next pause. After that nothing new is begun in them, and tool bodies
+        have `RunConfig(cancel_grace=...)` seconds to end; the outcome of a body that did not end is in doubt. With
+        `at_once` nothing is waited for. The next worker can claim each run.
         """
         self._stop_asked, self._now_asked = True, self._now_asked or at_once
         if self._loop is not None:
-            with suppress(RuntimeError):  # its loop is closed
+            with suppress(RuntimeError):  # the worker's event loop is closed
                 self._loop.call_soon_threadsafe(self._pass_on)
 
     # -- starting and stopping ---------------------------------------------------------------------
@@ -203,14 +203,14 @@ class Worker:
         self.stop(at_once=self._stop_asked)
 
     async def _drain(self) -> None:
-        """Let what is under way come to its next pause, or else to a halt."""
+        """Wait for the drives to reach their next pause, and halt those that do not."""
         await self._ended(self._drain_for)
         for drive, _ in self._drives.values():
             drive.halt()
         await self._ended(self._plan.config.cancel_grace)
 
     async def _ended(self, seconds: float) -> None:
-        """Wait for the drives, so long at most, and not at all when there is no time."""
+        """Wait for the drives, at most this many seconds; return at once if the worker must stop at once."""
         if self._drives and not self._at_once.done():
             ended: asyncio.Future[Any] = asyncio.gather(*self._tasks(), return_exceptions=True)
             await asyncio.wait([ended, self._at_once], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -227,7 +227,7 @@ class Worker:
     # -- claiming ----------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        """Claim what there is, and wait until there is something."""
+        """Claim and start runs until the worker is told to stop, waiting for news of the store in between."""
         news: asyncio.Future[None] | None = None
         try:
             while not self._stopping.done():
@@ -236,7 +236,7 @@ class Worker:
                         if news is not None:
                             news.result()
                         news = asyncio.ensure_future(self.store.wait(self._poll))
-                        await asyncio.sleep(0)  # it listens before we look, so that nothing is missed between
+                        await asyncio.sleep(0)  # listen before claiming, so that nothing is missed in between
                     await self._fill()
                 except StoreFailed as error:
                     news = None if news is not None and news.done() else news
@@ -255,7 +255,7 @@ class Worker:
         await asyncio.wait([*futures, self._stopping], return_when=asyncio.FIRST_COMPLETED)
 
     async def _fill(self) -> int:
-        """Claim as many runs as there is room for, and begin to drive them; how many there were."""
+        """Claim as many runs as there is room for, start their drives, and return their number."""
         free = self._concurrency - len(self._drives)
         leases = await self._claim(free) if free > 0 else []
         for lease in leases:
@@ -275,7 +275,7 @@ class Worker:
             raise
         mine = [] if self._stopping.done() else [lease for lease in leases if lease.run not in self._drives]
         for lease in leases:
-            if lease not in mine:  # we stop; or our lease ran out, and the drive that had it does not know it yet
+            if lease not in mine:  # the worker stops, or an older drive here lost the lease and does not know it yet
                 await self._give_back(lease, None if self._stopping.done() else self._poll)
         return mine
 
@@ -295,7 +295,7 @@ class Worker:
             await self._give_back(drive.lease)
         except Exception as error:
             await self._failed(drive, error)
-        except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+        except GeneratorExit:  # the coroutine is garbage-collected with its event loop: nothing can be awaited
             raise
         except BaseException:
             await self._give_back(drive.lease)
@@ -310,7 +310,7 @@ class Worker:
             log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
 
     async def _failed(self, drive: Drive, error: Exception) -> None:
-        """Say so, and see to when the run is looked at again, if at all."""
+        """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`."""
         run = drive.lease.run
         record = drive.record or await self._record(run)
         failures = record.failures + 1 if record is not None else 1
@@ -326,13 +326,13 @@ class Worker:
             await self._tell(record, error)
 
     async def _record(self, run: str) -> RunRecord | None:
-        """What a list of runs shows of a run that cannot be read."""
+        """Return the record of a run whose facts could not be read; None if the record cannot be read either."""
         with suppress(StoreFailed, NotFound, UnreadableState):
             return (await self.store.read(run, 2**31 - 1)).record
         return None
 
     async def _look_once_more(self, drive: Drive) -> None:
-        """What was recorded while the drive failed is something new, too."""
+        """Make the run due again if others recorded something while the drive failed."""
         run = drive.lease.run
         with suppress(StoreFailed, NotFound, Conflict, UnreadableState):
             stored = await self.store.read(run, drive.known)
@@ -351,7 +351,7 @@ class Worker:
 
 
 def registry_of(agents: Any) -> AgentRegistry:
-    """A registry of an agent, or of several; a registry is one."""
+    """Return a registry of one agent or of several; return a given registry as it is."""
     if isinstance(agents, AgentRegistry):
         registry = agents
     else:
@@ -367,7 +367,7 @@ def registry_of(agents: Any) -> AgentRegistry:
 
 
 def worded(error: BaseException) -> str:
-    """An error as one line that any store can keep."""
+    """Return an error as one line that any store can keep."""
     text = clean_text(f"{type(error).__name__}: {error}")[0].replace("\0", "")
     return " ".join(text.split())[:LONGEST_ERROR]
 

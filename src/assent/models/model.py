@@ -1,4 +1,4 @@
-"""The contract between a run and a model: one request in, a stream out that ends with one reply."""
+"""The contract between a run and a model: one request in, and a stream out that ends with one reply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import InvalidDefinition
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is offered it."""
+    """A tool as it is offered to the model."""
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class OutputSpec(Struct, frozen=True):
-    """The shape a final output must have."""
+    """The schema that a final output must fit."""
 
     name: str
     schema: dict[str, Any]
@@ -34,7 +34,7 @@ class OutputSpec(Struct, frozen=True):
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
-    """How a model is asked. What is None is left to the provider."""
+    """Settings of a model call. A setting that is None is left to the provider."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -53,7 +53,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     extra_query: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None
     extra_args: dict[str, Any] | None = None
-    """Passed to the provider's client as they are."""
+    """More arguments, passed unchanged to the provider's client."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -70,7 +70,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
                 raise InvalidDefinition(f"ModelSettings: {name} cannot be {described(value)}; it is of type {kind}.")
 
     def resolve(self, override: ModelSettings | None) -> ModelSettings:
-        """These settings, with what the others say put over them; of `extra_args`, each by itself."""
+        """Return these settings with those that `override` sets replaced; the keys of `extra_args` are merged."""
         if override is None or override == DEFAULT_SETTINGS:
             return self
         said = {name: getattr(override, name) for name in override.__struct_fields__}
@@ -88,22 +88,22 @@ DEFAULT_SETTINGS = ModelSettings()
 
 
 class ModelRequest(Struct, frozen=True):
-    """What a model is asked. `input` is the run's own list: copy it to keep it, never change it."""
+    """One request to a model. `input` is the run's own list: copy it to keep it, and never change it."""
 
     instructions: str | None
     input: Sequence[Item]
     tools: Sequence[ToolSpec] = ()
     output: OutputSpec | None = None
-    """The shape of the final output; None for text."""
+    """The schema of the final output; None for text."""
     settings: ModelSettings = DEFAULT_SETTINGS
     previous_response_id: str | None = None
-    """Where the provider keeps the talk: what it heard last. `input` is then only what is new since."""
+    """The id of the last response in a conversation that the provider keeps; `input` then holds only the new items."""
     conversation_id: str | None = None
-    """Where the provider keeps the talk: under this id. `input` is then only what is new since."""
+    """The id of a conversation that the provider keeps; `input` then holds only the new items."""
 
 
 class ModelResponse(Struct):
-    """A complete reply: its items, what it used, and the provider's id for it."""
+    """A complete reply: its items, its token usage, and the provider's id for it."""
 
     output: list[Item]
     usage: Usage = field(default_factory=Usage)
@@ -111,17 +111,17 @@ class ModelResponse(Struct):
 
 
 class Model(Protocol):
-    """Something that answers. Bring your own by implementing this one method."""
+    """The interface of a model. Implement `name` and `stream` to bring your own."""
 
     @property
     def name(self) -> str:
-        """What the model is called; part of an agent's definition."""
+        """The model's name, which is part of an agent's definition."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield any number of deltas, as plain dicts, and then one `ModelResponse`.
 
-        Deltas are shown to whoever streams and are never kept. A stream that ends without a
-        response, or raises, leaves no trace in the run: the same request is made again on resume.
+        Deltas are passed on to streams and are never kept. A stream that ends without a response, or
+        raises, leaves no trace in the run: the same request is made again on resume.
         """
         ...

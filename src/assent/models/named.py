@@ -1,7 +1,6 @@
-"""Models by their names: who provides what a name stands for.
+"""Models by name: the providers, and the rules by which a name selects one.
 
-A provider makes a model of a name and nothing else. No key is looked for here, and nothing is imported or opened: that
-is the model's own matter, when it is asked.
+A provider only makes a model from a name. Keys, imports and connections belong to the model, when it is first asked.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ Provider = Callable[[str], Model]
 
 OPENAI = "openai"
 OPENAIS = re.compile(r"(gpt-|chatgpt-|codex-|o\d)[^:/]*|ft:.+")
-"""Names that need no prefix: OpenAI's, those of tuned models among them."""
+"""Names of OpenAI's models, fine-tuned ones included, which need no prefix."""
 PARTS = re.compile(r"([^:/\s]+)[:/](.*)", re.DOTALL)
-"""A prefix and a name, as `openai:gpt-5.2` or `openai/gpt-5.2`."""
+"""A prefix and a name, such as `openai:gpt-5.2` or `openai/gpt-5.2`."""
 
 
 def _openai(name: str) -> Model:
@@ -34,11 +33,11 @@ _providers: dict[str, Provider] = {OPENAI: _openai}
 
 
 def register_provider(prefix: str, provider: Provider) -> None:
-    """Have names with a prefix, `prefix:name` or `prefix/name`, stand for models of yours.
+    """Register a provider for names with a prefix, `prefix:name` or `prefix/name`.
 
-    The provider is a function (or a class) that is given the name without the prefix, when an agent is made, and gives
-    the model. A later one for the same prefix takes the place of the earlier, for agents that are made from then on.
-    One for `"openai"` is also asked for OpenAI's own names, which have no prefix.
+    When an agent is made, the provider (a function or a class) is called with the name without its prefix, and returns
+    the model. A later provider for the same prefix replaces the earlier one, for agents that are made from then on. A
+    provider for `"openai"` is also called for OpenAI's own names, which have no prefix.
     """
     if type(prefix) is not str or not re.fullmatch(r"[^:/\s]+", prefix):
         raise InvalidDefinition(
@@ -53,7 +52,7 @@ def register_provider(prefix: str, provider: Provider) -> None:
 
 
 def model_from(whose: str, given: Any) -> Model:
-    """A model as it was given: a Model itself, or by its name."""
+    """Return the model that was given as a `Model`, or by its name."""
     model = _named(whose, given) if isinstance(given, str) else given
     if not is_model(model):
         raise InvalidDefinition(
@@ -66,7 +65,10 @@ def model_from(whose: str, given: Any) -> Model:
 
 
 def is_model(given: Any) -> bool:
-    """Whether it can be asked; not so chat models of others, whose `stream` is for programs that block."""
+    """Return True if the object is usable as a model.
+
+    Chat models of other libraries, whose `stream` is a blocking generator, are not.
+    """
     stream = getattr(given, "stream", None)
     return callable(stream) and not inspect.isgeneratorfunction(stream)
 

@@ -1,6 +1,6 @@
 """OpenAI's client: one for each event loop, made when it is first needed, and its failures as Assent's errors.
 
-What is asked, and what is made of the answer, belongs to the module of each wire dialect.
+Requests and replies belong in the module of each wire dialect.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
 PASSING = (408, 409, 429)
-"""Statuses that pass by waiting, beside those from 500 on."""
+"""HTTP statuses that a retry may fix, besides all from 500 on."""
 PASSING_CODES = ("rate_limit_exceeded", "server_error", "vector_store_timeout")
-"""The same, for failures that are told of in a stream."""
+"""Error codes in a stream that a retry may fix."""
 SPENT = "insufficient_quota"
-"""What a 429 is called that does not pass."""
+"""The error code of a 429 that a retry cannot fix."""
 ADVICE = {
     401: "See that the key is right.",
     403: "See what the key and its project may do.",
@@ -30,36 +30,36 @@ ADVICE = {
 
 
 class Kept(NamedTuple):
-    """A client, and what closes it with its loop."""
+    """A client, and the generator that closes it with its event loop."""
 
     client: AsyncOpenAI
     life: AsyncGenerator[None, None]
 
 
 _kept: dict[asyncio.AbstractEventLoop, dict[frozenset[tuple[str, str]], Kept]] = {}
-"""By the loop, and by what the environment said."""
+"""The clients by event loop, and by the `OPENAI_...` environment variables that they were made with."""
 
 
 async def shared_client() -> AsyncOpenAI:
-    """The client of this event loop, with the key and the address that the environment gives now.
+    """Return the client of this event loop, for the key and the address that are in the environment now.
 
-    A connection belongs to the loop that it was opened in, and blocking calls have loops of their own; so there is
-    one for each loop, and all models share it.
+    All models share it. A connection belongs to the event loop that it was opened in, and blocking calls have their
+    own loops, so each loop has its own client.
     """
     loop = asyncio.get_running_loop()
     said = frozenset(each for each in os.environ.items() if each[0].startswith("OPENAI_"))
     if said not in _kept.get(loop, {}):
         _forget_closed()
-        made = await asyncio.to_thread(_made)  # it takes most of a second to load
+        made = await asyncio.to_thread(_made)  # importing openai takes most of a second
         here = _kept.setdefault(loop, {})
-        if said not in here:  # of two that came at once, the first
+        if said not in here:  # another task may have made a client meanwhile
             here[said] = Kept(made, _life(loop, made))
             await anext(here[said].life)
     return _kept[loop][said].client
 
 
 async def _life(loop: asyncio.AbstractEventLoop, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
-    """Closes a client at its loop's end: before a loop is closed, asyncio closes the generators that are open in it."""
+    """Close a client at its loop's end: asyncio closes a loop's open async generators before it closes the loop."""
     try:
         yield
     finally:
@@ -68,7 +68,7 @@ async def _life(loop: asyncio.AbstractEventLoop, client: AsyncOpenAI) -> AsyncGe
 
 
 def _forget_closed() -> None:
-    """Let go of clients whose loop was closed without closing its generators; nothing can be awaited there."""
+    """Drop the clients of loops that were closed without closing their generators; nothing can be awaited there."""
     for loop in [each for each in list(_kept) if each.is_closed()]:
         _kept.pop(loop, None)
 
@@ -87,14 +87,14 @@ def _made() -> AsyncOpenAI:
         )
     try:
         client = AsyncOpenAI()
-        client.responses  # noqa: B018  # is loaded when it is first looked at
+        client.responses  # noqa: B018  # loaded at its first use, so load it in this thread
         return client
-    except Exception as error:  # of the client, or of the HTTP client below it
+    except Exception as error:  # the client or its HTTP client may raise anything
         raise UsageError(f"OpenAI's client cannot be made of the OPENAI_... variables that are set: {error}") from error
 
 
 def failed(name: str, error: Exception) -> ModelFailed:
-    """What a failure of the client means for whoever asked the model."""
+    """Return the `ModelFailed` for a failure of the client."""
     from openai import APIConnectionError, APIError, APIStatusError
 
     if isinstance(error, APIStatusError):
@@ -102,7 +102,7 @@ def failed(name: str, error: Exception) -> ModelFailed:
     if isinstance(error, APIConnectionError):
         why = ": ".join(str(each).rstrip(".") for each in (error, error.__cause__) if each is not None and str(each))
         return ModelFailed(f"The model {name!r} could not be reached, or the line broke ({why}); try again.")
-    if isinstance(error, APIError):  # told of in the middle of a stream
+    if isinstance(error, APIError):  # reported in the middle of a stream
         return gave_up(name, error.code, error.message)
     return broke_off(name, f"{type(error).__name__}: {error}")
 
@@ -120,11 +120,11 @@ def _refused(name: str, error: APIStatusError) -> ModelFailed:
 
 
 def gave_up(name: str, code: str | None, message: str | None) -> ModelFailed:
-    """The provider says in its stream that there will be no reply."""
+    """Return the error for a stream in which the provider reports that there will be no reply."""
     why = ": ".join(each for each in (code, message) if each) or "no reason is given"
     return ModelFailed(f"The model {name!r} failed ({why}).", retryable=code is None or code in PASSING_CODES)
 
 
 def broke_off(name: str, why: str) -> ModelFailed:
-    """A stream ended before it told how it ends."""
+    """Return the error for a stream that ended before its last event."""
     return ModelFailed(f"The stream of model {name!r} broke off before the reply was complete ({why}); try again.")

@@ -1,6 +1,6 @@
 """OpenAI's Responses API: a request as its parameters, and its events as deltas and a reply.
 
-Items are in its format everywhere in Assent, so nothing is translated. The client is that of `openai_client`.
+Items are in its format everywhere in Assent, so nothing is translated. The client belongs in `openai_client`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 ENDS = ("response.completed", "response.failed", "response.incomplete", "error")
 CHOICES = ("auto", "required", "none")
 SAME = ("temperature", "top_p", "truncation", "reasoning", "metadata", "store", "extra_headers", "extra_query")
-"""Settings that the client has under the same name,"""
+"""Settings that the client has under the same name."""
 BODY = ("frequency_penalty", "presence_penalty")
-"""and those that the client has no parameter for. A server that does not know one says so."""
+"""Settings that the client has no parameter for; they are sent in the body. A server may reject an unknown one."""
 INCOMPLETE = {
     "max_output_tokens": "Allow more with ModelSettings(max_tokens=...).",
     "content_filter": "A filter of the provider stopped it; ask otherwise.",
@@ -35,14 +35,14 @@ INCOMPLETE = {
 class OpenAIResponsesModel:
     """A model of OpenAI's Responses API, or of a server that speaks it. Needs `pip install "assent[openai]"`.
 
-    Without a `client` one is made when the model is first asked: with `OPENAI_API_KEY`, `OPENAI_BASE_URL` and what else
-    the environment says, one for each event loop. A client of yours, an `openai.AsyncOpenAI`, is used as it is; its
-    connections belong to the event loop that it is first used in. How often it tries again, and how long it waits, is
-    the client's. What goes wrong is a `ModelFailed`, whose cause is the client's own exception.
+    Without a `client` one is made for each event loop when the model is first asked, from `OPENAI_API_KEY`,
+    `OPENAI_BASE_URL` and the other `OPENAI_...` environment variables. Your own client, an `openai.AsyncOpenAI`, is
+    used as it is; its connections belong to the event loop that it is first used in. Retries and timeouts are the
+    client's. A failure raises `ModelFailed`, whose cause is the client's own exception.
     """
 
     provider = "openai"
-    """Who provides it, for traces."""
+    """The provider's name in traces."""
 
     def __init__(self, name: str, client: AsyncOpenAI | None = None) -> None:
         if type(name) is not str or not name.strip() or not holds(name):
@@ -52,20 +52,20 @@ class OpenAIResponsesModel:
                 f"OpenAIResponsesModel: client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
             )
         self.name = name
-        """What the model is called."""
+        """The model's name."""
         self._client = client
 
     def __repr__(self) -> str:
         return f"OpenAIResponsesModel({self.name!r})"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
-        """The API's events as they come, and then the reply. Closing it closes the HTTP response."""
+        """Yield the API's events as they come, and then the reply. Closing the generator closes the HTTP response."""
         events = await self._asked(request)
         reply: ModelResponse | None = None
         try:
-            # To its end, and not only to the reply: a connection that was not read to its end is not used again.
+            # Read to the end, not only to the reply: a connection that was not read to its end is not used again.
             while (event := await self._next(events, reply)) is not None:
-                end = deepcopy(event) if event.get("type") in ENDS else None  # who is shown it may change it
+                end = deepcopy(event) if event.get("type") in ENDS else None  # the consumer may change the event
                 yield event
                 reply = self._reply(end) if end is not None else reply
         finally:
@@ -88,9 +88,9 @@ class OpenAIResponsesModel:
         return events
 
     async def _next(self, events: AsyncStream[ResponseStreamEvent], reply: ModelResponse | None) -> Item | None:
-        """The next event as it came; None at the end, and if the line breaks when all is said.
+        """Return the next event; None at the end, or if the connection breaks after the reply.
 
-        Items of a reply are sent back later, so nothing is added to them that the server did not say.
+        Items of a reply are sent back later, so fields that the server did not set are left out.
         """
         try:
             event = await anext(events, None)
@@ -101,7 +101,7 @@ class OpenAIResponsesModel:
             raise failed(self.name, error) from error
 
     def _reply(self, event: Item) -> ModelResponse:
-        """The reply that an event brings; an error, if it says that there will be none."""
+        """Return the reply in a final event, or raise `ModelFailed` if there is none."""
         response = event.get("response") or {}
         if event["type"] == "response.completed":
             return ModelResponse(response.get("output") or [], _usage(response), response.get("id"))
@@ -116,7 +116,7 @@ class OpenAIResponsesModel:
 
 
 def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
-    """What the client's `responses.create` is called with."""
+    """Return the arguments for the client's `responses.create`."""
     settings = request.settings
     wanted: dict[str, Any] = {
         "model": name,
@@ -166,7 +166,7 @@ def _text(output: OutputSpec | None, settings: ModelSettings) -> Item | None:
 
 
 def _usage(response: Item) -> Usage:
-    """What was used. A server that is not OpenAI's may leave some of it out."""
+    """Return the token usage. A server that is not OpenAI's may leave out some counts."""
     used = response.get("usage") or {}
     cached = (used.get("input_tokens_details") or {}).get("cached_tokens")
     reasoned = (used.get("output_tokens_details") or {}).get("reasoning_tokens")

@@ -1,4 +1,7 @@
-"""A journal in somebody's hands: the facts so far, the run they fold into, and the one way to add."""
+"""A journal in memory: the facts so far, the run that they fold into, and the only way to append to them.
+
+Storing the facts belongs in `store_writer`.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,24 @@ from ..core.run import Run
 from ..errors import IllegalFact
 
 OUTSIDE = (f.Granted, f.Revoked, f.Redefined, f.Said)
-"""What is recorded while nobody drives a run, besides verdicts and new questions."""
+"""Facts that are recorded while nobody drives a run, besides verdicts and replaced questions."""
 
 
 class Writer(Protocol):
-    """Stores what a journal holds, for the one drive that has the run."""
+    """Stores a journal for the one drive that holds the run's lease."""
 
     async def flush(self) -> None:
-        """Return when what is in the journal now is stored, and the lease held."""
+        """Wait until all facts that are in the journal now are stored and the lease is held."""
 
     def check(self) -> None:
-        """Raise `LeaseLost` if it is known that this drive does not have the run any more."""
+        """Raise `LeaseLost` if this drive is known to have lost the run."""
 
     async def holds(self) -> bool:
-        """Ask the store whether this drive still has the run."""
+        """Ask the store, and return True if this drive still holds the lease."""
 
 
 class Journal:
-    """Facts, and the run they are. `append` adds all of what it is given, or nothing."""
+    """The facts, and the run that they fold into. `append` adds all of the given facts, or none."""
 
     __slots__ = ("clock", "facts", "listeners", "run", "writer")
 
@@ -41,18 +44,18 @@ class Journal:
         self.clock = clock
         self.listeners: tuple[Callable[[AnyFact], None], ...] = ()
         self.writer: Writer | None = None
-        """Writes the journal, where the run lives in a store."""
+        """The writer of the journal, if the run lives in a store."""
 
     def now(self) -> int:
-        """The time for a fact: milliseconds since the run began, or since 1970 for the fact that begins it."""
+        """Return the time for a fact: milliseconds since the run began, or since 1970 for a run's first fact."""
         began = self.run.began
         now = int(self.clock() * 1000)
         if began is not None:
             now -= began.at
-        return now if now > 0 else 0  # noqa: FURB136 - asked for so often that a call would count
+        return now if now > 0 else 0  # noqa: FURB136 - called so often that `max` would cost time
 
     def listen(self, listener: Callable[[AnyFact], None]) -> None:
-        """Be told of every fact from now on."""
+        """Call the listener for every fact from now on."""
         self.listeners = (*self.listeners, listener)
 
     def add(self, fact: AnyFact) -> None:
@@ -70,7 +73,7 @@ class Journal:
                 fold(self.run, fact)
                 self.facts.append(fact)
         except IllegalFact:
-            if len(self.facts) > done:  # some were folded in place: the journal is the truth, fold it anew
+            if len(self.facts) > done:  # the run was changed in place: fold the journal anew
                 del self.facts[done:]
                 self.run = replay(self.facts) if self.facts else Run()
             raise
@@ -79,14 +82,14 @@ class Journal:
                 listener(fact)
 
     def copy(self) -> Journal:
-        """A journal with the same past, and with the same run: whoever adds to it needs a fork of that."""
+        """Return a journal with a copy of the facts and the same run; fork the run before you append to the copy."""
         return Journal(self.facts.copy(), self.run, self.clock)
 
 
 def made_outside(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
-    """What was recorded at the journal's end while nobody drove the run: decisions, input, grants.
+    """Return the decisions, inputs and grants at the journal's end that were recorded while nobody drove the run.
 
-    A drive that records a decision goes on to act on it, so what stands last is of no drive.
+    A drive that records a decision acts on it at once, so facts of these kinds at the end are not a drive's.
     """
     first = len(facts)
     while first and _outside(facts[first - 1]):

@@ -1,4 +1,4 @@
-"""Taking calls before the gate, and wording what comes of a refusal."""
+"""The approval step: puts calls before the gate, and settles the words that tell the model of a refusal."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ async def judge_one(driver: Driver, effect: f.Judge) -> None:
 
 
 async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
-    """Let the gate judge these calls, all at once, and record its verdicts together."""
+    """Let the gate judge these calls concurrently, and record the verdicts together."""
     try:
         if len(effects) > 1 and any(grant.max_uses is not None for grant in driver.journal.run.grants.values()):
-            for effect in effects:  # what one call uses up of a grant, the next does not have
+            for effect in effects:  # a call may use up a grant that the next call needs
                 await judge_one(driver, effect)
             return
         cases = [_case(driver, effect) for effect in effects]
         if len(cases) > 1 and any(takes_time(case, driver.config) for case in cases):
-            verdicts = await all_of(_verdict(driver, case) for case in cases)  # rules may take their time
+            verdicts = await all_of(_verdict(driver, case) for case in cases)  # run slow rules concurrently
         else:
             verdicts = [await _verdict(driver, case) for case in cases]
         judged = [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None]
@@ -60,12 +60,12 @@ async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
 
 
 def _verdict(driver: Driver, case: Case) -> Coroutine[Any, Any, Judgement | None]:
-    """The verdict on a case; None if a guardrail that looks before it has failed where the case is."""
+    """Return the verdict on a case; None if a guardrail that runs before the gate has failed."""
     return _guarded(driver, case) if early(case, driver.config) else judge(case)
 
 
 async def _guarded(driver: Driver, case: Case) -> Judgement | None:
-    """The verdict on a case that the tool's guardrails look at first."""
+    """Run the tool's input guardrails, then return the verdict on the case; None if a guardrail failed."""
     tool, args = case.tool, case.args
     if tool is not None and args is not None and args.value is not None:
         try:
@@ -75,7 +75,7 @@ async def _guarded(driver: Driver, case: Case) -> Judgement | None:
             return None
         if refused is not None:
             return refused
-        case = replace(case, at=driver.journal.now())  # guardrails may take their time, and a grant may end
+        case = replace(case, at=driver.journal.now())  # a grant may have ended while the guardrails ran
     return await judge(case)
 
 
@@ -90,7 +90,7 @@ def _case(driver: Driver, effect: f.Judge) -> Case:
 
 
 def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
-    """What comes of a verdict besides its fact."""
+    """Keep the arguments of an approved call for the door, and raise `ToolNotFound` if the settings say so."""
     if type(fact) is f.Approved and fact.digest is None and case.args is not None:
         driver.read[fact.path, fact.call] = case.args
     elif type(fact) is f.Refused and fact.why == "tool_not_found" and driver.config.tool_not_found == "raise":
@@ -99,11 +99,11 @@ def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
 
 
 async def tell(driver: Driver, effect: f.Tell) -> None:
-    """Settle the words that tell the model of a refusal."""
+    """Settle the text that tells the model of a refusal."""
     state = driver.state_of(effect)
     refused = state.outcome
     text = None
-    silent = state.words is None or (state.call.kind == "output" and not state.words)  # which nobody could hear
+    silent = state.words is None or (state.call.kind == "output" and not state.words)  # the model would hear nothing
     if silent and isinstance(refused, f.Refused):
         text = await _wording(driver, state, refused)
     driver.journal.add(f.Told(state.call.id, text, path=effect.path))
@@ -129,7 +129,7 @@ async def _wording(driver: Driver, state: CallState, refused: f.Refused) -> str:
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, Judgement | None]]) -> list[Judgement | None]:
-    """What each gives, or what the first to fail raised once all have ended: nothing is left running."""
+    """Wait for all coroutines, then return their results or raise the first exception; nothing is left running."""
     given = await asyncio.gather(*work, return_exceptions=True)
     for each in given:
         if isinstance(each, BaseException):
@@ -138,7 +138,7 @@ async def all_of(work: Iterable[Coroutine[Any, Any, Judgement | None]]) -> list[
 
 
 def takes_time(case: Case, config: RunConfig) -> bool:
-    """Whether judging a case may run code of the user's."""
+    """Return True if judging the case may run user code."""
     tool = case.tool
     if tool is None:
         return False
@@ -146,7 +146,7 @@ def takes_time(case: Case, config: RunConfig) -> bool:
 
 
 def early(case: Case, config: RunConfig) -> bool:
-    """Whether the tool's guardrails look at a case before a person is asked about it."""
+    """Return True if the tool's input guardrails run before a person is asked about the case."""
     tool, args = case.tool, case.args
     if not config.pre_approval_tool_input_guardrails or tool is None or not tool.tool_input_guardrails:
         return False
@@ -154,7 +154,7 @@ def early(case: Case, config: RunConfig) -> bool:
 
 
 def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
-    """What kind of refusal it is, and the default words for it."""
+    """Return the kind of the refusal, and its default text."""
     if refused.why == "tool_not_found" and refused.by == "runtime":
         return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."
     done = deeds(state, refused.asked)

@@ -1,7 +1,7 @@
-"""The lease of one drive: its states as a table, and what may be done in each.
+"""The lease of one drive: its states as a table, and the steps that are allowed in each.
 
-A drive acts on a run of a store only while the run is its own. Every step of that is a row of the table; any other step
-raises `LeaseLost`. What is written to the store, and when, belongs in `store_writer`.
+A drive acts on a run of a store only while it holds the run's lease. Every step is a row of the table; any other step
+raises `LeaseLost`. Writing to the store belongs in `store_writer`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Look = Callable[[], Awaitable[None]]
 
 
 class LeaseState(Enum):
-    """Where a drive's lease stands; the value completes "the lease ..."."""
+    """The state of a drive's lease; the value completes "the lease ..."."""
 
     FREE = "was not acquired yet"
     HELD = "is held"
@@ -40,7 +40,7 @@ Step = Literal[
 
 
 class Row(NamedTuple):
-    """In this state, after this step, that state, for this reason."""
+    """One transition of the table: state, step, next state, and the reason."""
 
     state: LeaseState
     step: Step
@@ -77,10 +77,10 @@ class RunLease:
 
     Args:
         run: The run's id.
-        worker: The name that the store knows the drive by.
+        worker: The drive's name in the store.
         hold: Seconds that the lease holds if it is not renewed.
         lease: The lease, if it was acquired already.
-        fence: The fence of the run's newest lease, if it is known.
+        fence: The fence of the run's newest lease, if known.
     """
 
     __slots__ = ("fence", "held", "hold", "run", "state", "worker")
@@ -97,7 +97,7 @@ class RunLease:
         self.state = self._after(step)
 
     def check(self, step: Step) -> None:
-        """Raise `LeaseLost` unless this step may be taken now."""
+        """Raise `LeaseLost` unless this step is allowed now."""
         self._after(step)
 
     def _after(self, step: Step) -> LeaseState:
@@ -107,62 +107,63 @@ class RunLease:
         return found
 
     def may(self, step: Step) -> bool:
-        """Return True if this step may be taken now."""
+        """Return True if this step is allowed now."""
         return (self.state, step) in NEXT
 
     @property
     def active(self) -> bool:
-        """True if the drive may go on: it holds the lease, or acquires it before anything that needs it."""
+        """True if the drive may continue: it holds the lease, or acquires the lease before anything that needs it."""
         return self.may("begin")
 
     @property
     def acquired(self) -> bool:
-        """True once the run was this drive's, and False again if the lease must be acquired anew."""
+        """True once the lease was acquired; False again if it must be acquired anew."""
         return self.held is not None or self.state in (RELEASED, LOST)
 
     @property
     def kept(self) -> bool:
-        """True if the store still has the lease as this drive's, as far as that is known."""
+        """True if the store, as far as known, still has the lease as this drive's."""
         return self.held is not None and self.state is not LOST
 
     @property
     def next_fence(self) -> int:
-        """The fence that the next write of this drive carries."""
+        """The fence of this drive's next write."""
         return self.held.fence if self.held is not None else (self.fence or 0) + 1
 
     def offered(self) -> Lease:
-        """Return the lease for the next write: the one that is held, or the next one."""
+        """Return the lease for the next write: the held lease, or the next one."""
         return self.held or Lease(self.run, self.worker, self.next_fence)
 
     def acquire(self, lease: Lease) -> None:
-        """Note that the store has given this lease."""
+        """Record that the store has granted this lease."""
         self.step("acquire")
         self.held, self.fence = lease, lease.fence
 
     def released(self) -> None:
-        """Note that the last write is stored, and the lease released with it."""
+        """Record that the last write is stored, and that the lease was released with it."""
         self.step("released")
         self.held = None
 
     def give_up_release(self) -> None:
-        """Note that the last write was not stored: the lease is what it was before."""
+        """Record that the last write was not stored: the lease is as it was before."""
         if self.state is RELEASING:
             self.step("keep" if self.held is not None else "withdraw")
 
     def lose(self) -> None:
-        """Note that another has the run: it was lost, or could not be acquired."""
+        """Record that the lease was lost to another worker, or could not be acquired."""
         step: Step = "lose" if self.held is not None else "refuse"
         if self.may(step):
             self.step(step)
 
 
 class Heartbeat:
-    """Looks after a lease for a drive that takes its time: three times in each holding time.
+    """Renews the lease of a long drive, three times in each holding time.
 
     Args:
+        run: The run's id, for log messages.
         hold: Seconds that the lease holds if it is not renewed.
-        look: Renews the lease; what it raises, but for a store that is away and for `Overtaken`, ends the heartbeat.
-        stop: Called with what ended it.
+        look: Renews the lease. An exception ends the heartbeat, unless it is `StoreFailed` or `Overtaken`.
+        stop: Called with the exception that ended the heartbeat.
     """
 
     def __init__(self, run: str, hold: float, look: Look, stop: Callable[[Exception], None]) -> None:
@@ -171,11 +172,11 @@ class Heartbeat:
         self._beating: asyncio.Task[None] | None = None
 
     def beat(self) -> None:
-        """Look now, and again and again."""
+        """Renew the lease now, and then again and again."""
         self._beating = asyncio.create_task(self._beat())
 
     async def end(self) -> None:
-        """Stop, and wait for a look that is under way."""
+        """Stop, and wait for a renewal that is under way."""
         self._timer.cancel()
         if self._beating is not None:
             self._beating.cancel()
@@ -189,7 +190,7 @@ class Heartbeat:
             except StoreFailed as error:
                 log.warning("The lease of run %s could not be renewed: %s", self.run, error)
             except Overtaken:
-                pass  # the drive was told, and may begin again: it needs the lease
+                pass  # the drive knows, and may begin again: it still needs the lease
             except Exception as error:
                 self.stop(error)
                 return

@@ -1,6 +1,6 @@
-"""Asking the model: what it is offered, what it hears, and its reply as a fact.
+"""The model step: builds the request, streams the reply, and records it as a fact.
 
-Deltas are shown as they pass and are never facts; half a stream leaves no trace.
+Deltas are passed on as they arrive and are never facts. A stream that breaks off leaves no trace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Path = tuple[str, ...]
 
 
 async def ask_model(driver: Driver, effect: f.AskModel) -> None:
-    """Ask the model whose word it is, and record its reply."""
+    """Ask the active agent's model, and record its reply."""
     path = effect.path
     run = driver.run_at(path)
     agent = driver.cast.seat(run.agent).agent
@@ -50,7 +50,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
             await driver.audience.tell(driver.ctx, "agent_start", agent)
     model, hook = _model(driver, agent), None
     within = getattr(model, "within", None)
-    if within is not None:  # a model with hooks around it, which want to know the run that they are in
+    if within is not None:  # a model wrapped in hooks, which need to know their run
         hook = Hook(driver.journal, path, effect.saw)
         effect = f.AskModel(None, path, hook.saw)
         model = within(driver, hook)
@@ -70,14 +70,14 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     work = work if driver.observer is None else driver.observer.reply(path, agent, model, request, work)
     reply = await (work if hook is None else _unless_asked(driver, hook, work))
     if reply is None:
-        return  # a person is asked first, and then the model
+        return  # a person must answer before the model is asked
     driver.journal.add(_replied(driver, run, reply, effect, offer))
     if hooked:
         await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
 
 
 def see_that_nothing_is_asked(run: Run) -> None:
-    """Raise `UnansweredRequest` if the last reply asks for what no tool answers: it is neither a call nor an end."""
+    """Raise `UnansweredRequest` if the last reply has a request that no tool answers: neither a call nor an end."""
     asked = _read(lambda: pending(run))
     if not asked:
         return
@@ -91,7 +91,7 @@ def see_that_nothing_is_asked(run: Run) -> None:
 
 
 async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
-    """The reply; None if the code around the model asks a person, which is recorded."""
+    """Return the reply; if the code around the model asks a person, record the question and return None."""
     reply: ModelResponse | None = None
     before = HERE.set(hook)
     try:
@@ -101,7 +101,7 @@ async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelRespons
             raise
     finally:
         HERE.reset(before)
-    if hook.pending is not None:  # whatever the hook did with `Paused`, it asked and has no answer
+    if hook.pending is not None:  # the hook asked and has no answer, even if it caught `Paused`
         driver.journal.append(hook.pending)
         return None
     return reply
@@ -125,14 +125,14 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
     reply, conversation = next(replies, None), kept.get("id")
     chain = reply.id if reply is not None and conversation is None else None
     known = conversation is not None or chain is not None
-    if not known:  # the provider has nothing of this run, and at most what was before it
+    if not known:  # the provider has nothing of this run, and at most an earlier response
         chain = kept.get("previous")
     heard = _heard(run, news if known else transcript, saw)
     return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation)
 
 
 def _filtered(entry: Entry) -> bool:
-    """Whether what comes before this was chosen for the agent that took over."""
+    """Return True if the history before this entry was chosen for the agent that took over."""
     return type(entry) is f.HandedOff and bool(entry.history)
 
 
@@ -155,24 +155,24 @@ def _model(driver: Driver, agent: Agent[Any]) -> Model:
 
 
 def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
-    """Record the agent's definition where it is a new one."""
+    """Record the agent's definition if it has changed."""
     fact, last = definition(agent, tools), run.definition
     if last is fact or (last is not None and same_definition(last, fact)):
         return
     known = fact.digest in driver.journal.run.marks
-    if known or path or run.turns:  # no fact is in a journal twice
+    if known or path or run.turns:  # facts are told apart by identity: add the cached one only once
         fact = replace(fact, tools={} if known else fact.tools, path=path)
     driver.journal.add(fact)
 
 
 async def _enabled(driver: Driver, box: Toolbox, agent: Agent[Any]) -> Toolbox:
-    """The tools that are enabled now."""
+    """Return the toolbox with the tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(driver, tool, agent)}
     return replace(box, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
 def _output(agent: Agent[Any]) -> OutputSpec | None:
-    """The shape that the agent's final output must have, if the model can be shown it."""
+    """Return the schema of the agent's final output; None if there is none to show to the model."""
     shape = schema_of(agent) if agent.output_type is not None else None
     if shape is None or not shape.json_schema:
         return None
@@ -180,7 +180,7 @@ def _output(agent: Agent[Any]) -> OutputSpec | None:
 
 
 async def enabled(driver: Driver, tool: Tool, agent: Agent[Any]) -> bool:
-    """Whether the agent's model is offered the tool now."""
+    """Return True if the agent's model is offered the tool now."""
     if type(tool.is_enabled) is bool:
         return tool.is_enabled
     answer = tool.is_enabled(driver.ctx, agent)
@@ -210,7 +210,7 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
 
 
 def _check(reply: Any) -> None:
-    """See that a reply can be recorded, and read again."""
+    """Raise `ModelFailed` unless the reply can be recorded and read again."""
     if not isinstance(reply.output, list):
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(reply.output)}.")
     if not isinstance(reply.usage, f.Usage) or not all(is_count(number, 0) for number in reply.usage.numbers()):
@@ -236,7 +236,7 @@ def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel,
 
 
 def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
-    """The calls of a reply that are to be judged, each as the tool that was offered under its name."""
+    """Return the calls of a reply that are to be judged, each with the tool that was offered under its name."""
     calls: list[f.Call] = []
     number, answered = len(run.calls), _answered(items) if len(items) > 1 else ()
     for index, item in enumerate(items):
@@ -253,13 +253,13 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
 
 
 def _answered(items: list[Item]) -> set[str]:
-    """The calls of a reply that have their outputs in it: a hook has given them, and nothing runs."""
+    """Return the ids of calls whose outputs are in the same reply: a hook has given the outputs, so nothing runs."""
     given = (each["call_id"] for each in items if type(each) is dict and each.get("type") == "function_call_output")
     return {call for call in given if call}
 
 
 def called(item: Any) -> str | None:
-    """The name a reply's item calls, if it is a call; `ModelFailed` if it is not what an item should be."""
+    """Return the name of the tool that an item calls; None if the item is no call, `ModelFailed` if it is malformed."""
     kind = item.get("type", "") if isinstance(item, dict) else None
     if type(kind) is not str:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")

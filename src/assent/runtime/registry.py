@@ -1,4 +1,4 @@
-"""The versions of each agent that a process can run, and which of them a saved run goes on with."""
+"""The versions of each agent that a process can run, and the choice of a version for a saved run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AgentRegistry:
-    """Agents by name and version. New runs get the newest; a saved run the one it was made with."""
+    """Agents by name and version. A new run gets the newest version, a saved run the version that it was made with."""
 
     def __init__(self) -> None:
         self._agents: dict[str, dict[str, Agent[Any]]] = {}
@@ -36,7 +36,7 @@ class AgentRegistry:
         return f"<AgentRegistry of {', '.join(map(repr, self._agents)) or 'nothing'}>"
 
     def add(self, agent: Agent[Any], *, version: str) -> None:
-        """Add a version of an agent; the one added last is the newest."""
+        """Add a version of an agent; the version added last is the newest."""
         if not isinstance(agent, Agent):
             raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
         if type(version) is not str or not version.strip() or not holds(version):
@@ -47,7 +47,7 @@ class AgentRegistry:
         versions[version] = agent
 
     def get(self, name: str, version: str | None = None) -> Agent[Any]:
-        """The newest version of an agent, or the one that is named."""
+        """Return the newest version of an agent, or the named version."""
         versions = self._versions(name)
         if version is None:
             return versions[next(reversed(versions))]
@@ -56,22 +56,22 @@ class AgentRegistry:
         return versions[version]
 
     def names(self) -> list[str]:
-        """The names of the agents, in the order they were first added."""
+        """Return the names of the agents, in the order in which they were first added."""
         return list(self._agents)
 
     def versions(self, name: str) -> list[str]:
-        """The versions of an agent, the newest last."""
+        """Return the versions of an agent, the newest last."""
         return list(self._versions(name))
 
     def route(self, run: str | bytes | dict[str, Any] | RunState[Any] | Stored) -> Agent[Any]:
-        """The version of its agent that a saved run was made with; the newest one if several are equal.
+        """Return the version of its agent that a saved run was made with; if several are equal, the newest of them.
 
-        If none is, the newest whose tools fit the calls that are open, with a warning; if none does,
-        `DefinitionChanged`. A run that has not reached its model yet is for the newest. A state that
-        is loaded already is for the version that it was loaded with. A run of a store is given as
-        `store.load(run_id)` gives it.
+        If none matches, return the newest version whose tools fit the open calls, with a warning; if none fits,
+        raise `DefinitionChanged`. A run that has not asked its model yet gets the newest version. A state that is
+        loaded already keeps the version that it was loaded with. Give a run of a store as `store.load(run_id)`
+        returns it.
 
-        No signature is looked at; `load` does that.
+        Signatures are not checked here; use `load` for that.
         """
         if isinstance(run, RunState):
             root = run._cast.root
@@ -82,9 +82,9 @@ class AgentRegistry:
         return self._choose(journal, codec.replay(journal), "refuse", _warn)
 
     def route_stored(self, stored: Stored, on_change: OnChange, tell: Callable[[str], None]) -> Agent[Any]:
-        """`route`, for whoever goes on with the run by itself, and tells what it was told in its own way."""
+        """Return the version for a run of a store, like `route`, and pass a warning to `tell` instead."""
         versions = self._versions(stored.record.agent)
-        if len(versions) == 1:  # there is no choice; whether it fits is seen when the run is taken up
+        if len(versions) == 1:  # there is no choice; `fit` checks the version when the run is resumed
             return self.get(stored.record.agent)
         return self._choose(stored.facts, codec.replay(stored.facts), on_change, tell)
 
@@ -96,11 +96,11 @@ class AgentRegistry:
         keys: Iterable[SigningKey] | None = None,
         **options: Any,
     ) -> RunState[Any]:
-        """A saved run again, with the version of its agent that `route` gives.
+        """Load a saved run, with the version of its agent that `route` returns.
 
-        If no version fits, "ask" and "accept" as `on_change` load it with the newest. The options
-        are those of `RunState.from_string`. With `keys`, the signature is verified before anything
-        else is read. To go on: `Runner.run(registry.route(state), state)`.
+        If no version fits, `on_change="ask"` and `on_change="accept"` load the run with the newest version. The other
+        options are those of `RunState.from_string`. With `keys`, the signature is verified before anything else is
+        read. Continue with `Runner.run(registry.route(state), state)`.
         """
         text = _text(data)
         if keys is not None:
@@ -128,7 +128,7 @@ class AgentRegistry:
         fitting: list[str] = []
         misfits: list[CallState] = []
         for version, agent in reversed(versions.items()):
-            # An agent may be changed after it was added, so it is looked at as it is now.
+            # An agent may have changed since it was added, so its definition is read now.
             cast = Cast(agent)
             misfit = _misfit(run, cast)
             if misfit is not None:
@@ -170,7 +170,7 @@ def _text(data: str | bytes | dict[str, Any]) -> str | bytes:
 
 
 def _defined(journal: list[f.AnyFact], name: str) -> f.Defined | None:
-    """How the agent that began the run was last defined, whichever agent has the word now."""
+    """Return the last definition of the agent that began the run, whichever agent is active now."""
     for fact in reversed(journal):
         if type(fact) is f.Defined and not fact.path and fact.agent == name:
             return fact
@@ -178,10 +178,10 @@ def _defined(journal: list[f.AnyFact], name: str) -> f.Defined | None:
 
 
 def _misfit(run: Run, cast: Cast) -> CallState | None:
-    """An open call, in the run or in a branch, whose tool these agents do not have as it was last accepted.
+    """Return an open call, of the run or a branch, whose tool these agents do not have as it was last accepted.
 
-    The tool that was first offered does not do for a call that another one was accepted for since:
-    people were asked about that one.
+    If a changed tool was accepted for a call, the tool that was first offered does not fit: people were asked about the
+    changed one.
     """
     for state in run.open.values():
         if state.phase is REFUSED:
@@ -191,7 +191,7 @@ def _misfit(run: Run, cast: Cast) -> CallState | None:
         needed = state.fingerprint or state.call.definition
         try:
             tool = cast.of(state).tool(state.call.kind, state.tool)
-        except DefinitionChanged:  # nothing leads to that agent any more
+        except DefinitionChanged:  # no agent or handoff leads to that agent now
             return state
         if needed is not None and (tool is None or tool.fingerprint != needed):
             return state

@@ -1,4 +1,4 @@
-"""What a run gave: views of its journal, the same for plain and streamed runs."""
+"""The results of runs: views of the journal, the same for plain and streamed runs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ R = TypeVar("R")
 
 
 class RunResultBase:
-    """What plain and streamed results share. Everything covers the whole run, not only the last resume."""
+    """The base of plain and streamed results. Every attribute covers the whole run, not only the last resume."""
 
     _released: str | None = None
     _final: tuple[object, Any] = (None, None)
     _found: Mapping[str, list[Any]] = {}
-    """What guardrails found, once the agents that have them are released."""
+    """The results of guardrails, once their agents are released."""
 
     def __init__(self, driver: Driver, path: tuple[str, ...] = ()) -> None:
         self._driver = driver
@@ -48,17 +48,17 @@ class RunResultBase:
 
     @property
     def run_id(self) -> str:
-        """The run's own id."""
+        """The run's id."""
         return self._driver.journal.run.id
 
     @property
     def input(self) -> str | list[Item]:
-        """What the run was first given."""
+        """The run's first input."""
         return self._view.input()
 
     @cached_property
     def new_items(self) -> list[RunItem]:
-        """What the run generated, and last what waits."""
+        """The items that the run generated, with the open questions last."""
         return self._view.items()
 
     @cached_property
@@ -73,7 +73,7 @@ class RunResultBase:
 
     @property
     def final_output(self) -> Any:
-        """The run's output: text, or an instance of the last agent's `output_type`; None while it waits."""
+        """The run's output: text, or an instance of the last agent's `output_type`; None while there is no output."""
         concluded = self._driver.run_at(self._path).concluded
         if concluded is not self._final[0]:
             self._final = concluded, self._view.output()
@@ -81,7 +81,7 @@ class RunResultBase:
 
     @property
     def last_agent(self) -> Agent[Any]:
-        """The agent that had the word last."""
+        """The agent that was active last."""
         if self._released is not None:
             raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
         driver = self._driver
@@ -99,22 +99,22 @@ class RunResultBase:
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
-        """What input guardrails found."""
+        """The results of input guardrails."""
         return self._results("input")
 
     @property
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
-        """What output guardrails found."""
+        """The results of output guardrails."""
         return self._results("output")
 
     @property
     def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]:
-        """What tool input guardrails found."""
+        """The results of tool input guardrails."""
         return self._results("tool_input")
 
     @property
     def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
-        """What tool output guardrails found."""
+        """The results of tool output guardrails."""
         return self._results("tool_output")
 
     def _results(self, where: str) -> list[Any]:
@@ -123,11 +123,11 @@ class RunResultBase:
         return results(self._driver, self._path, where)
 
     def to_input_list(self) -> list[Item]:
-        """The original input and what the run generated, as input for another run."""
+        """Return the original input and the generated items, as input for another run."""
         return self._view.input_list()
 
     def to_state(self) -> RunState[Any]:
-        """The run as a state to decide on, save and resume; the same one each time."""
+        """Return the run as a state to decide on, save and resume; every call returns the same state."""
         if self._path:
             raise UsageError("A run inside another is part of it: take the state of the outer run's result.")
         if self._driver.journal.run.began is None:
@@ -135,14 +135,14 @@ class RunResultBase:
         return left_by(self._driver)
 
     def final_output_as(self, cls: type[R], raise_if_incorrect_type: bool = False) -> R:
-        """The output as this type for the type checker; `raise_if_incorrect_type` checks it too."""
+        """Return the output, typed as `cls`; with `raise_if_incorrect_type`, raise `TypeError` unless it is one."""
         output = self.final_output
         if raise_if_incorrect_type and not isinstance(output, cls):
             raise TypeError(f"The final output is {type(output).__name__}, not {cls.__name__}.")
         return output  # type: ignore[no-any-return]
 
     def release_agents(self, release_new_items: bool = True) -> None:
-        """Let go of the agents, so that they can be freed while the result is kept; items keep the name."""
+        """Drop the references to the agents, so that they can be freed while the result is kept; items keep a name."""
         if self._released is not None:
             return
         for item in [*self.new_items, *self.interruptions]:
@@ -164,11 +164,11 @@ class RunResultBase:
 
 
 class RunResult(RunResultBase):
-    """What `Runner.run` and `run_sync` return."""
+    """The result of `Runner.run` and `run_sync`."""
 
 
 class RunResultStreaming(RunResultBase):
-    """What `Runner.run_streamed` returns: read `stream_events()` to its end, then look at the rest."""
+    """The result of `Runner.run_streamed`: read `stream_events()` to its end, then use the other attributes."""
 
     def __init__(self, driver: Driver) -> None:
         super().__init__(driver)
@@ -176,7 +176,7 @@ class RunResultStreaming(RunResultBase):
         self._task: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self.is_complete = False
-        """Whether the stream has ended."""
+        """True if the stream has ended."""
         driver.gentle = True
         driver.on_delta = self._delta
         run = driver.journal.run
@@ -187,7 +187,7 @@ class RunResultStreaming(RunResultBase):
 
     @property
     def current_agent(self) -> Agent[Any]:
-        """The agent that has the word."""
+        """The active agent."""
         return self.last_agent
 
     def _delta(self, data: Item) -> None:
@@ -199,7 +199,7 @@ class RunResultStreaming(RunResultBase):
             self._queue.put_nowait(event)
 
     def _forget(self) -> None:
-        """What was looked at before is not so any more."""
+        """Drop the cached views: the run has changed."""
         for cached in ("new_items", "raw_responses", "interruptions"):
             self.__dict__.pop(cached, None)
 
@@ -215,9 +215,9 @@ class RunResultStreaming(RunResultBase):
         self._queue.put_nowait(None)
 
     async def stream_events(self) -> AsyncIterator[StreamEvent]:
-        """The run's events, up to its end or its pause. An error of the run is raised at the end.
+        """Yield the run's events, up to its end or its pause. An error of the run is raised at the end.
 
-        Whoever stops reading before the end stops the run, as `cancel()` does.
+        A reader that stops before the end stops the run, as `cancel()` does.
         """
         try:
             while (event := await self._queue.get()) is not None:
@@ -229,16 +229,16 @@ class RunResultStreaming(RunResultBase):
             raise self._error
 
     async def _left(self) -> None:
-        """Leave no work behind that nobody reads of."""
+        """Stop a run whose events nobody reads any more, and wait for its end."""
         if self._task is not None and not self._task.done():
             self.cancel()
             await asyncio.wait([self._task])
 
     def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
-        """Stop the run: at once, or when the turn that is under way is done. It is not closed.
+        """Stop the run: at once, or at the end of the current turn. The run is not closed.
 
-        At once means that the model is not waited for, and that tools that are running have
-        `RunConfig(cancel_grace=...)` seconds to end; what became of one that did not is in doubt.
+        At once means that a model call is not waited for, and that running tools have
+        `RunConfig(cancel_grace=...)` seconds to end; the outcome of a tool that did not end is in doubt.
         After the stream's end, `to_state()` can be resumed.
         """
         if mode not in ("immediate", "after_turn"):
@@ -247,7 +247,7 @@ class RunResultStreaming(RunResultBase):
             self._driver.halt(mode)
 
     def to_state(self) -> RunState[Any]:
-        """The run as a state, once the stream has ended."""
+        """Return the run as a state, once the stream has ended."""
         if not self.is_complete:
             raise RunUnfinished()
         return super().to_state()

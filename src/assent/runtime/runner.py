@@ -1,4 +1,4 @@
-"""The runner: begins a run or takes up a state, and drives it."""
+"""The runner: begins a run or resumes a state, and drives it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Runs agents. All three ways are the same drive; they differ in how you wait for it."""
+    """Runs agents. All three methods do the same; they differ in the way that you wait for the result."""
 
     @classmethod
     async def run(
@@ -73,21 +73,21 @@ class Runner:
         """Run an agent until it is done or waits for a person.
 
         Args:
-            starting_agent: The agent; on resume the one the run began with.
-            input: What the user says, as text or provider items; or a state to resume.
-            context: An object of yours that rules, tools and callbacks get; on resume an omitted
-                one keeps the state's.
-            max_turns: How many times the model may be asked over the whole run, 10 if not given;
-                on resume an omitted one keeps the run's.
-            hooks: Told of what happens; a live object, so give it again on resume.
-            run_config: Settings; live objects, so give them again on resume.
-            previous_response_id: The provider keeps the talk, and this is what it heard last; kept in
-                the run, as are the next two.
-            auto_previous_response_id: The provider keeps the talk from the first reply on.
-            conversation_id: The provider keeps the talk under this id.
-            session: Where the talk is kept over runs; a run begun with one is resumed with it.
-            store: Where the run lives. It is written there as it goes; decide with `store.decide(...)`, and go on
-                with `Runner.run(agent, await store.load(run_id), store=store)`, or let a `Worker` do so.
+            starting_agent: The agent; on resume, the agent that the run began with.
+            input: The user's input, as text or provider items; or a state to resume.
+            context: Your own object, passed to rules, tools and callbacks; if omitted on resume, the state's
+                context is kept.
+            max_turns: The number of model calls allowed over the whole run, 10 by default; if omitted on
+                resume, the run's limit is kept.
+            hooks: Hooks that are called during the run. They are not saved, so give them again on resume.
+            run_config: Settings. They are not saved, so give them again on resume.
+            previous_response_id: The id of the last response, if the provider keeps the conversation. The run
+                records it, and also the next two settings.
+            auto_previous_response_id: If True, the provider keeps the conversation from the first reply on.
+            conversation_id: The id of the conversation, if the provider keeps it.
+            session: The session that keeps the conversation over several runs; resume the run with the same session.
+            store: The store that keeps the run and is written as the run proceeds. Decide with `store.decide(...)`, and
+                continue with `Runner.run(agent, await store.load(run_id), store=store)` or with a `Worker`.
         """
         order = _order(previous_response_id, auto_previous_response_id, conversation_id, session, store)
         if order.store is not None:
@@ -112,7 +112,7 @@ class Runner:
         session: Session | None = None,
         store: Store | None = None,
     ) -> RunResult:
-        """`run`, blocking. Works inside a running event loop too."""
+        """Run an agent like `run`, and block until it returns. Works inside a running event loop too."""
         return block(
             cls.run(
                 starting_agent,
@@ -145,7 +145,7 @@ class Runner:
         session: Session | None = None,
         store: Store | None = None,
     ) -> RunResultStreaming:
-        """`run`, at once: read `stream_events()` of the result. Needs a running event loop."""
+        """Start a run like `run` and return at once; read its `stream_events()`. Needs a running event loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -158,7 +158,7 @@ class Runner:
 
 
 class Order(NamedTuple):
-    """Where a run's talk is kept, if not only in the run."""
+    """The places that keep a run and its conversation: a session, the provider, a store, a thread."""
 
     session: Session | None = None
     conversation: dict[str, str] | None = None
@@ -167,7 +167,7 @@ class Order(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Which part of a thread a new run is: its own id, and the run before it."""
+    """The place of a new run in a thread: the thread's id, the run's id, and the run before it."""
 
     thread: str
     run: str
@@ -176,7 +176,7 @@ class Part(NamedTuple):
 
 NOWHERE = Order()
 RESTARTS = 20
-"""How often a drive begins again because others have changed the run's course."""
+"""The number of times that a drive begins again because other writers changed the run."""
 
 
 def _order(previous: str | None, auto: bool, conversation: str | None, session: Any, store: Any) -> Order:
@@ -214,7 +214,7 @@ def prepare(
     hooks: RunHooks[Any] | None,
     order: Order,
 ) -> tuple[Driver, Any]:
-    """A driver for a new run or for a state, and how a run begins that is to hear its session first."""
+    """Return a driver for a new run or a state, and a function that begins a run which reads its session first."""
     if not isinstance(agent, Agent):
         raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
     if max_turns is not None and not is_count(max_turns):
@@ -268,12 +268,12 @@ async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -
 
 
 def _beginning(driver: Driver) -> Any:
-    """How the run is taken up in its store, if that takes its time."""
+    """Return the writer's `begin` if the store must be read or written before the drive; else None."""
     return driver.writer.begin if driver.writer is not None and driver.writer.waits else None
 
 
 def _keep(driver: Driver, store: Store, run: str, kept: Kept = NOT_KEPT, lease: Lease | None = None) -> None:
-    """Have the run written to its store: a new one, or one of which the store has what `kept` says."""
+    """Give the driver a writer to the store: for a new run, or for a run that the store has as `kept` says."""
     worker = lease.worker if lease is not None else kept.worker or new_id("w")
     parts = _of_stores()
     driver.writer = parts.writer(driver, store, parts.lease(run, worker, driver.config.lease, lease, kept.fence), kept)
@@ -290,7 +290,7 @@ class StoreParts(NamedTuple):
 
 @functools.cache
 def _of_stores() -> StoreParts:
-    """Import them when they are first needed: a program without a store does not load them."""
+    """Import the classes when they are first needed, so that a program without a store does not load them."""
     from ..store.projection import Proposal
     from ..store.record import Stored
     from .lease import RunLease
@@ -300,7 +300,7 @@ def _of_stores() -> StoreParts:
 
 
 def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
-    """The run to go on with, from somebody's hands or from a store."""
+    """Return the state to resume: the given state, or one made from a run of a store."""
     if isinstance(input, RunState):
         return input
     parts = _of_stores()
@@ -324,7 +324,7 @@ def resume(
     order: Order,
     lease: Lease | None = None,
 ) -> Driver:
-    """A driver for a state, which is spent then; with the lease of a run that was claimed already."""
+    """Return a driver for a state, which is spent from then on; `lease` is that of a run that was claimed already."""
     if state._spent:
         raise StateSpent()
     journal = state._journal
@@ -361,11 +361,11 @@ def resume(
 
 
 def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order) -> None:
-    """A run that has nothing left to do is not taken up."""
+    """Raise `RunFinished` or `MaxTurnsExceeded` if the run has nothing left to do."""
     run = state._journal.run
     now = status(run)
-    late = order.session is not None and unsaved(run)  # it is over, and its session does not know
-    unwritten = order.store is not None and len(state._journal.facts) > state._kept.facts  # nor does its store
+    late = order.session is not None and unsaved(run)  # the session lacks the run's last items
+    unwritten = order.store is not None and len(state._journal.facts) > state._kept.facts  # the store lacks facts
     if now in ("done", "closed", "idle") and not (unwritten or (now == "done" and late)):
         if run.closed is not None:
             raise RunFinished(f"The run was closed and cannot go on: {run.closed.why} Begin a new one.")
@@ -375,7 +375,7 @@ def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order) -> Non
 
 
 def _same_order(began: f.Began, order: Order) -> None:
-    """A run goes on where its talk is kept."""
+    """Raise an error unless the run is resumed with the session and the conversation that it began with."""
     if began.session is not None and order.session is None:
         raise SessionMissing(
             f"This run is kept in session {began.session!r}; give it again: Runner.run(..., session=...)."
@@ -390,7 +390,7 @@ def _same_order(began: f.Began, order: Order) -> None:
 
 
 async def _load(driver: Driver, begin: Any) -> None:
-    """Begin with what the session holds, however long that takes unless the run is told to stop."""
+    """Begin the run from its session or store. There is no time limit, unless the run is told to stop."""
     try:
         async with asyncio.timeout(None) as driver.loading:
             driver.limit_loading()
@@ -404,13 +404,13 @@ async def _load(driver: Driver, begin: Any) -> None:
 
 
 async def drive(driver: Driver, begin: Any) -> None:
-    """Begin, if that is still to be done, and drive; what this raises has the run as it is now, as `state`."""
+    """Begin the run if necessary, and drive it. An exception has the run's state as its `state` attribute."""
     work = _driven(driver, begin)
     await (work if driver.observer is None else driver.observer.drive(work))
 
 
 async def drive_through(driver: Driver) -> None:
-    """Drive to the end; where others have changed the run's course meanwhile, go on with theirs."""
+    """Drive the run to its end or pause; if other writers changed its course, begin again with the stored facts."""
     writer = driver.writer
     if writer is None:
         await driver.drive()
@@ -429,7 +429,7 @@ async def drive_through(driver: Driver) -> None:
 
 
 async def _driven(driver: Driver, begin: Any) -> None:
-    """Drive, and let no exception leave without the run as it is now."""
+    """Drive the run, and put its state on any exception."""
     try:
         if begin is not None:
             await _load(driver, begin)
@@ -439,14 +439,14 @@ async def _driven(driver: Driver, begin: Any) -> None:
             raise MaxTurnsExceeded(
                 f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
             )
-    except GeneratorExit:  # it is collected, with its loop, in the middle of whatever it may be
+    except GeneratorExit:  # the coroutine is garbage-collected with its event loop: nothing can be awaited
         raise
     except BaseException as error:
         if driver.writer is not None:
             await driver.writer.close()
         state = left_by(driver) if driver.journal.run.began is not None else None
         try:
-            object.__setattr__(error, "state", state)  # a frozen exception gets it too
+            object.__setattr__(error, "state", state)  # works for a frozen exception too
         except AttributeError:
             error.add_note("This exception can hold no attributes, so the run's state could not be kept on it.")
         raise

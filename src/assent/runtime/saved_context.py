@@ -1,4 +1,4 @@
-"""The user's context on its way into a saved run and back."""
+"""Saving the user's context with a run, and loading it again."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LEFT_OUT = "left_out"
 
 
 class Missing:
-    """Stands for a context that was not saved, until one is given."""
+    """A placeholder for a context that was not saved, until the user gives one."""
 
 
 MISSING = Missing()
 
 
 def save(context: Any, serializer: Callable[[Any], Any] | None, strict: bool) -> tuple[Raw, str | None]:
-    """The context as JSON, and what kind it was. None is nothing to save."""
+    """Return the context as JSON, and its kind. There is nothing to save for None."""
     if context is None:
         return NOTHING, None
     if context is MISSING:
@@ -35,7 +35,7 @@ def save(context: Any, serializer: Callable[[Any], Any] | None, strict: bool) ->
     if serializer is not None:
         try:
             given = serializer(context)
-        except Exception as error:  # it is the user's, or of a type of theirs
+        except Exception as error:  # user code may raise anything
             raise ContextMissing(f"The context cannot be saved: {type(error).__name__}: {error}") from error
         return _json(given, "what context_serializer gave"), "custom"
     if isinstance(context, Mapping):
@@ -73,7 +73,7 @@ def load(
     deserializer: Callable[[Any], Any] | None,
     strict: bool,
 ) -> Any:
-    """The context again: the override, what the deserializer makes of it, or the plain mapping."""
+    """Return the loaded context: the override, the deserializer's result, or the plain JSON value."""
     if override is not None:
         return override
     if kind == LEFT_OUT:

@@ -1,4 +1,4 @@
-"""Signatures of saved runs: who holds the secret wrote this, and nobody has changed it since."""
+"""Signatures of saved runs: they prove that a holder of the secret wrote the run, and that it was not changed since."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..core.digest import BadJSON, canonical, check_keys
 from ..errors import BadSignature, UsageError
 
 SHORTEST = 16
-"""A shorter secret could be guessed."""
+"""The minimum length of a secret in bytes; a shorter one could be guessed."""
 
 
 class SigningKey(Struct, frozen=True, repr_omit_defaults=True):
-    """A secret for signing saved runs, and the id that says which one it is."""
+    """A secret for signing saved runs, and the id by which a signature names it."""
 
     id: str
     secret: bytes
@@ -40,7 +40,7 @@ def sign(saved: codec.Saved, key: SigningKey) -> None:
 
 
 def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
-    """Raise `BadSignature` unless one of the keys has signed just this."""
+    """Raise `BadSignature` unless one of the keys has signed exactly this text."""
     known = {}
     for key in keys:
         if not isinstance(key, SigningKey):
@@ -51,7 +51,7 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
     except BadJSON as error:
         raise BadSignature(f"This saved run is not what was signed: {error}.") from None
     except UnicodeDecodeError:
-        pass  # which is said below
+        pass  # raised below
     try:
         data = msgspec.json.decode(text)
         given = msgspec.convert(data.pop("signature"), codec.Signature)
@@ -70,7 +70,7 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
 
 
 def _code(text: bytes, key: SigningKey) -> str:
-    """Over canonical JSON: a database may order keys and space them as it likes."""
-    import hmac  # with the first signature: it loads a library of its own
+    """Return the HMAC of the canonical JSON: a database may change the order of keys and the spacing."""
+    import hmac  # imported at first use: it loads OpenSSL
 
     return hmac.new(key.secret, canonical(msgspec.json.decode(text)), "sha256").hexdigest()

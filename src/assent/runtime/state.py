@@ -1,4 +1,4 @@
-"""A paused run in your hands: decide, save, load, and hand it back to the runner."""
+"""A paused run as an object: decide on its questions, save it, load it, and give it back to the runner."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Grant(Struct, frozen=True):
     max_uses: int | None = None
     used: int = 0
     until: int | None = None
-    """When it ends, in milliseconds since 1970; None if it does not."""
+    """The end of the grant, in milliseconds since 1970; None if the grant has no end."""
     pins: dict[str, Any] | None = None
     """The arguments that a call must have."""
 
 
 class Peek(Struct, frozen=True):
-    """What can be told of a saved run without any agent."""
+    """The parts of a saved run that can be read without any agent."""
 
     schema: int
     assent: str
@@ -83,35 +83,35 @@ class Peek(Struct, frozen=True):
 
 
 class Kept(NamedTuple):
-    """What a store has of a run."""
+    """The parts of a run that a store has."""
 
     facts: int = 0
-    """How many of its facts,"""
+    """The number of facts that are stored."""
     worker: str | None = None
-    """who holds it there, if it could not be given back,"""
+    """The worker that holds the lease, if the lease could not be released."""
     fence: int | None = None
-    """the fence of its newest lease, if it is known,"""
+    """The fence of the newest lease, if known."""
     context: SavedContext | None = None
-    """the context as it is there, if that is known,"""
+    """The stored context, if known."""
     noted: Projection | None = None
-    """and what the facts change there that it does not have yet, if that was gathered."""
+    """The changes of the facts that are not stored yet, if they were collected."""
 
 
 NOT_KEPT = Kept()
 
 
 class RunState(Generic[T, A]):
-    """A run that waits, as data of yours. Decide on its questions, then resume it, once."""
+    """A paused run as your own data. Decide on its questions, then resume it, once."""
 
     _borrows = False
-    """Whether the run is still that of the drive which left it. Saving needs no more than the facts."""
+    """True if the run object is still shared with the drive that left it. Saving needs only the facts."""
     _spent = False
     _kept = NOT_KEPT
-    """What a store has of it, if it lives in one."""
+    """The parts that a store has, if the run lives in a store."""
     _heard = 0
-    """How many facts the hooks and the stream of an earlier drive in this process were told of,"""
+    """The number of facts that an earlier drive in this process passed to its hooks and its stream."""
     _untold: Sequence[f.AnyFact] = ()
-    """but for these."""
+    """Those of the `_heard` facts that hooks were not told of yet."""
 
     def __init__(
         self,
@@ -127,15 +127,15 @@ class RunState(Generic[T, A]):
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
         self.changes: list[str] = []
-        """What of the agent's definition is not as it was when the state was saved."""
+        """The changes in the agent's definition since the state was saved."""
 
     @property
     def _journal(self) -> Journal:
-        """The journal, with a run of its own."""
+        """The journal, with a run object that is not shared."""
         held = self._held
         if self._borrows:
             self._borrows = False
-            moved = held.run.seq != len(held.facts)  # a body that was cut off may still step, in its thread
+            moved = held.run.seq != len(held.facts)  # a cancelled body may still record steps from its thread
             held.run = codec.replay(held.facts) if moved else held.run.fork()
         return held
 
@@ -148,15 +148,15 @@ class RunState(Generic[T, A]):
 
     @property
     def run_id(self) -> str:
-        """The run's own id."""
+        """The run's id."""
         return self._journal.run.id
 
     @property
     def status(self) -> str:
-        """Where the run stands.
+        """The run's status.
 
-        "working": it has something to do, so resume it. "waiting": a person must answer first.
-        "done": it has its output. "exhausted": its turns are used up. "cancelled" and "closed": it
+        "working": the run has something to do, so resume it. "waiting": a person must answer first.
+        "done": the run has its output. "exhausted": its turns are used up. "cancelled" and "closed": the run
         was stopped, for now or for good. "idle": there is nothing to do.
         """
         return status(self._journal.run)
@@ -167,11 +167,11 @@ class RunState(Generic[T, A]):
         return None if self._context is saved_context.MISSING else self._context
 
     def get_interruptions(self) -> list[ToolApprovalItem]:
-        """The questions that are open, in the order of the calls."""
+        """Return the open questions, in the order of the calls."""
         return self._view().interruptions()
 
     def grants(self) -> list[Grant]:
-        """The decisions that hold for later calls too."""
+        """Return the decisions that hold for later calls too."""
         run, began = self._journal.run, self._view().began
         return [
             Grant(
@@ -196,7 +196,7 @@ class RunState(Generic[T, A]):
     # -- deciding --------------------------------------------------------------------------------
 
     def approve(self, item: ToolApprovalItem, always_approve: bool = False, *, by: str = "local") -> None:
-        """Let the call run as it was shown; `always_approve`: later calls of this tool too."""
+        """Let the call run as it was shown; with `always_approve`, approve later calls of this tool too."""
         self._decide(_item(item).id, Approve(), by, item.digest, always(always_approve, "approve"))
 
     def reject(
@@ -207,7 +207,7 @@ class RunState(Generic[T, A]):
         *,
         by: str = "local",
     ) -> None:
-        """Do not run the call, and tell the model so; `always_reject`: later calls of this tool too."""
+        """Reject the call, and tell the model so; with `always_reject`, reject later calls of this tool too."""
         self._decide(_item(item).id, Reject(rejection_message), by, item.digest, always(always_reject, "reject"))
 
     def edit(
@@ -217,7 +217,7 @@ class RunState(Generic[T, A]):
         self._decide(_item(item).id, Edit(arguments, tool), by, item.digest)
 
     def respond(self, item: ToolApprovalItem, output: Any, *, by: str = "local") -> None:
-        """Answer in the tool's place, or what the tool's body asked."""
+        """Answer in the tool's place, or answer a question of the tool's body."""
         self._decide(_item(item).id, Respond(output), by, item.digest)
 
     def decide(
@@ -230,9 +230,8 @@ class RunState(Generic[T, A]):
     ) -> None:
         """Record a decision on an open question: an object, or its JSON form.
 
-        With `digest` the decision is refused unless the question still shows what it is of. With
-        `grant` an approval or a rejection holds for later calls of the tool too: for all of them, or
-        within the terms.
+        With `digest` the decision is refused unless the question still has this digest. With `grant` an approval
+        or a rejection holds for later calls of the tool too: for all of them, or within the terms.
         """
         self._decide(question_id, decision, by, digest, terms=grant)
 
@@ -249,7 +248,7 @@ class RunState(Generic[T, A]):
         record(self._journal, self._cast, question_id, decision, by, digest, lasting, terms)
 
     def revoke(self, grant_id: str, by: str = "local") -> None:
-        """Take a grant back: later calls are judged without it."""
+        """Revoke a grant: later calls are judged without it."""
         self._usable()
         checked_name(by)
         if type(grant_id) is not str or grant_id not in self._journal.run.grants:
@@ -257,7 +256,7 @@ class RunState(Generic[T, A]):
         self._journal.add(f.Revoked(grant_id, by, at=self._journal.now()))
 
     def add_input(self, input: str | list[dict[str, Any]]) -> None:
-        """Say something more: the model hears it after the outputs of the open calls.
+        """Add input: the model gets it after the outputs of the open calls.
 
         A finished run with new input can be resumed.
         """
@@ -271,7 +270,7 @@ class RunState(Generic[T, A]):
             raise RunFinished("The run is closed; it takes no more input.") from None
 
     def _release(self) -> None:
-        """Let go of the agents; where something is to be decided keep their tools, which decisions need."""
+        """Drop the references to the agents; if calls are open, keep their tools, which decisions need."""
         agent = self._cast.root
         if self._journal.run.open:
             shown = Agent(
@@ -299,13 +298,14 @@ class RunState(Generic[T, A]):
         include_tracing_api_key: bool = False,
         key: SigningKey | None = None,
     ) -> str:
-        """The run as JSON text, to keep anywhere for any time.
+        """Return the run as JSON text, to keep anywhere for any time.
 
-        A context that is a mapping, a dataclass or a pydantic model is saved with it; any other
-        needs `context_serializer`, or is left out with a warning (with `strict_context`: an error).
-        With `include_tracing_api_key` the endpoint of `RunConfig(tracing=...)`, its key and its headers
-        are saved too, so that another process goes on tracing without being given them.
-        With `key` it is signed, so that `from_string(..., keys=[...])` refuses what was changed.
+        A context that is a mapping, a dataclass or a pydantic model is saved with the run. Any other context needs
+        `context_serializer`, or is left out with a warning. With `strict_context`, every context but a mapping
+        needs `context_serializer`, or `ContextMissing` is raised.
+        With `include_tracing_api_key` the endpoint of `RunConfig(tracing=...)`, its key and its headers are saved
+        too, so that another process can continue the trace without being given them.
+        With `key` the text is signed, so that `from_string(..., keys=[...])` refuses a changed text.
         """
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
@@ -325,7 +325,7 @@ class RunState(Generic[T, A]):
         include_tracing_api_key: bool = False,
         key: SigningKey | None = None,
     ) -> dict[str, Any]:
-        """The run as a JSON object; see `to_string`."""
+        """Return the run as a JSON object; see `to_string`."""
         text = self.to_string(
             context_serializer=context_serializer,
             strict_context=strict_context,
@@ -347,14 +347,14 @@ class RunState(Generic[T, A]):
         on_change: OnChange = "refuse",
         keys: Iterable[SigningKey] | None = None,
     ) -> RunState[T]:
-        """A saved run again, in any process that has the agent's code.
+        """Load a saved run, in any process that has the agent's code.
 
-        If a tool that a waiting call needs has changed or is gone, `on_change` says what becomes of
-        it: "refuse" raises `DefinitionChanged`, "ask" puts the call to a person again, whatever was
-        decided before, and "accept" goes on with the tool as it is now.
+        If a tool that a waiting call needs has changed or is gone, `on_change` decides: "refuse" raises
+        `DefinitionChanged`, "ask" puts the call to a person again, whatever was decided before, and "accept"
+        continues with the tool as it is now.
 
-        With `keys` only a run that one of them has signed is loaded; give the old keys beside the
-        new one until the runs signed with them are done.
+        With `keys` only a run that was signed with one of them is loaded; give the old keys beside the new
+        one until the runs that were signed with the old keys are done.
         """
         if not isinstance(text, str | bytes):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}; for a dict use from_json.")
@@ -380,7 +380,7 @@ class RunState(Generic[T, A]):
 
     @classmethod
     async def from_json(cls, agent: Agent[T], data: dict[str, Any], **options: Any) -> RunState[T]:
-        """A saved run again, from what `to_json` gave; see `from_string` for the options."""
+        """Load a saved run from the object that `to_json` returned; see `from_string` for the options."""
         if not isinstance(data, dict):
             raise UnreadableState(f"A saved run is a JSON object, got {type(data).__name__}; for text use from_string.")
         try:
@@ -391,7 +391,7 @@ class RunState(Generic[T, A]):
 
     @staticmethod
     def peek(text: str | bytes) -> Peek:
-        """What a saved run is and what it waits for, without any agent."""
+        """Return a saved run's status and open questions, without any agent."""
         if not isinstance(text, str | bytes):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
         saved = codec.decode(text)
@@ -406,7 +406,7 @@ class RunState(Generic[T, A]):
 
 
 def begun_by(agent: Agent[Any], run: Run) -> f.Began:
-    """How this agent began the run; `UsageError` if it was another one."""
+    """Return the fact that began the run; raise `UsageError` if another agent began it."""
     if run.began is None or run.began.agent != agent.name:
         made = run.began.agent if run.began else ""
         raise UsageError(f"This run was begun by agent {made!r}; resume it with that agent, not {agent.name!r}.")
@@ -416,9 +416,9 @@ def begun_by(agent: Agent[Any], run: Run) -> f.Began:
 def state_of(
     agent: Agent[Any], stored: Stored, context: Any, config: RunConfig, more: Proposal | None = None
 ) -> RunState[Any]:
-    """A run of a store in this process's hands, with what is to be recorded in it besides.
+    """Make a state from a run of a store, with the facts of `more` appended.
 
-    What has changed since a question was asked makes a new one.
+    If a tool has changed since a question was asked, `RunConfig(on_change=...)` decides, and may make a new question.
     """
     run = codec.replay(stored.facts) if more is None else more.run
     begun_by(agent, run)
@@ -430,18 +430,19 @@ def state_of(
     state = RunState(Journal(facts, run, config.clock), Cast(agent), context)
     known, before = saved if saved.kind != saved_context.LEFT_OUT else None, len(facts)
     state.changes += fit(state._journal, state._cast, config.on_change)
-    noted = more.projection if more is not None and len(facts) == before else None  # a new question is not in it
+    # A question that `fit` adds is not in the projection.
+    noted = more.projection if more is not None and len(facts) == before else None
     state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
     return state
 
 
 def left_by(driver: Driver) -> RunState[Any]:
-    """The run as a drive has left it: one state for one pause, whoever asks, or it could be resumed twice."""
+    """Return the run's state after a drive: the same state for every caller, or the run could be resumed twice."""
     if driver.left is None:
         journal, outputs = driver.journal.copy(), dict(driver.outputs)
         forget(journal.run)
         writer = driver.writer
-        if writer is not None and writer.unwritten:  # those that are stored come first, as they do in the store
+        if writer is not None and writer.unwritten:  # put the stored facts first, as they are in the store
             waiting = {id(fact) for fact in writer.unwritten}
             journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + writer.unwritten
         driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
@@ -454,7 +455,7 @@ def left_by(driver: Driver) -> RunState[Any]:
 
 
 def agent_name(run: Run) -> str:
-    """The name of the agent that has the word, as far as the run itself knows it."""
+    """Return the name of the active agent, as far as the run itself knows it."""
     if run.definition is not None:
         return run.definition.agent
     handed = next((e for e in reversed(run.entries) if isinstance(e, f.HandedOff)), None)

@@ -1,15 +1,15 @@
-"""The store writer: writes a run's journal to its store as the run goes, and takes in what others have written.
+"""The store writer: writes a run's journal to its store during a drive, and merges the facts that others wrote.
 
-No body is entered before the facts that lead there are stored. What follows from a body is written while the run goes
-on, after a moment at the latest. So a turn costs two writes at most, however many calls it has, and a dead process
-leaves each call not begun, done, or in doubt. The first of these writes makes a new run, or acquires the lease of one
-that is there, where nothing but a body or a new run's model comes before it.
+No body is entered before the facts that lead to it are stored. The facts that follow from a body are written in the
+background, at most a moment later. So a turn costs at most two writes, however many calls it has, and a dead process
+leaves each call not begun, done, or in doubt. The first write creates a new run, or acquires the lease of a stored run,
+if nothing but a body or a new run's model call comes before it.
 
-Others may write too: decisions, input, a cancellation. Then a write of this drive is refused; what they wrote is folded
-into the run, and the drive's facts follow it. If these cannot follow (the run was cancelled, and a call was about to
-begin), the drive stops, and begins again with what is stored.
+Others may write too: decisions, input, a cancellation. Then a write of this drive is refused. The facts of the others
+are folded into the run, and the drive's facts are appended after them. If they cannot follow (the run was cancelled,
+and a call was about to begin), the drive stops, and begins again with the stored facts.
 
-Every write carries the lease, and every write goes through the table in `lease`: a drive that has none writes nothing.
+Every write carries the lease and goes through the table in `lease`: a drive that has lost its lease writes nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ log = logging.getLogger("assent")
 _encode = Encoder().encode
 
 TRIES = 20
-"""How often one write is tried while others keep writing to the run."""
+"""The number of attempts for one write while others keep writing to the run."""
 
 
 class StoreWriter:
@@ -71,35 +71,35 @@ class StoreWriter:
         """The number of facts that the store has."""
         self.unwritten: list[AnyFact] = []
         self.unsure: Change | None = None
-        """A write that failed, and of which it could not be found out whether it was stored."""
+        """A failed write that may have been stored all the same."""
         self.projection = kept.noted or Projection()
         self.sent: set[str] = set()
-        """The tools whose definitions the store has from this drive."""
+        """The fingerprints of the tools whose definitions this drive has stored."""
         self.saved = kept.context
-        """The context as it is stored, if that is known."""
+        """The stored context, if known."""
         self.spoiled: ContextMissing | None = None
-        """The reason why the context, as bodies left it, could not be written with their outcomes."""
+        """The error if the context could not be saved with the last write."""
         self.merging = False
         self.merges = 0
-        """The number of times that others were found to have written something."""
+        """The number of times that facts of others were merged."""
         self.joined = False
         """True if another writer changed the run during this drive."""
         self.writing: asyncio.Task[bool] | None = None
-        """The write under way; there is one at a time."""
+        """The write under way; there is at most one at a time."""
         self.soon: asyncio.TimerHandle | None = None
-        """The timer of the next write in the background."""
+        """The timer of the next background write."""
         self.heartbeat: Heartbeat | None = None
         self.closing: asyncio.Task[None] | None = None
         self.news: asyncio.Future[None] | None = None
-        """Done when others have written something; for a drive that waits."""
+        """A future for a waiting drive, done when others have written something."""
         self.failing = False
-        """True after a write failed: none is begun in the background until the drive begins again, or ends."""
+        """True after a write failed: no background write is begun until the drive begins again or ends."""
         self.unwritten += self._recent(kept.facts, kept.noted is not None)
         self.journal.listen(self._heard)
         self.journal.writer = self
 
     def _recent(self, known: int, noted: bool) -> list[AnyFact]:
-        """Return what was decided on a state in somebody's hands, and the store does not have yet."""
+        """Return the facts that were recorded in a state and are not stored yet, and note their changes."""
         facts = self.journal.facts[known:]
         if facts and not noted:
             run = replay(self.journal.facts[:known]) if known else Run()
@@ -113,7 +113,7 @@ class StoreWriter:
             self.unwritten.append(fact)
             self.projection.note(self.journal.run, fact)
             if self.lag and type(fact) is f.Finished:
-                self.kick()  # a hook that comes next may take its time
+                self.kick()  # a hook that runs next may be slow
 
     # -- the lease ---------------------------------------------------------------------------------
 
@@ -124,9 +124,10 @@ class StoreWriter:
         return (began is not None and began.follows is not None) or not (self.lease.acquired or self._can_wait())
 
     def _can_wait(self) -> bool:
-        """True if the lease can be acquired with a later write: the run is new, or owes nothing but bodies.
+        """Return True if the lease can be acquired with a later write: the run is new, or owes nothing but bodies.
 
-        A new run's model may be asked before. Of two who begin the same run one is told so at the first write.
+        A new run's model may be asked before that write. If two drives begin the same run, one fails at its first
+        write.
         """
         if self.seq == 0 or self.lag == 0:
             return self.lag > 0
@@ -137,10 +138,10 @@ class StoreWriter:
         )
 
     async def begin(self, *, now: bool = False) -> None:
-        """Take the run up, with the runs that it follows.
+        """Prepare the run for the drive, and read the runs that it follows.
 
-        With `now` the run is stored and the lease held when this returns. Without, that is so before a body is
-        entered, and before any model is asked but a new run's.
+        With `now`, the run is stored and the lease is held on return. Without, that happens later: before a body is
+        entered, and before any model call except a new run's.
         """
         if not self.lease.acquired and self.lease.fence is None and self.seq:
             await self._done(self._begin(self._acquire()))
@@ -152,17 +153,19 @@ class StoreWriter:
             self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
 
     async def own(self) -> None:
-        """Hold the lease, with everything written that there is."""
+        """Write all unwritten facts and hold the lease."""
         await (self._done(self._begin_write()) if self.writing is None else asyncio.shield(self.writing))
 
     def start(self) -> None:
-        """Renew the lease from now on, for as long as the drive takes."""
+        """Renew the lease from now on, until the writer is closed."""
         if self.lease.held is not None and self.heartbeat is None:
             self.heartbeat = Heartbeat(self.lease.run, self.lease.hold, self.look, self._stop)
 
     async def _acquire(self) -> bool:
-        """Acquire the lease by itself. If it is not known whether it was given, ask again: a worker may be given its
-        own."""
+        """Acquire the lease by itself.
+
+        If the outcome is unknown, ask once more: the store grants a worker the lease that it already holds.
+        """
         lease = self.lease
         for tries in (1, 2):
             try:
@@ -177,10 +180,10 @@ class StoreWriter:
         raise AssertionError
 
     async def look(self) -> None:
-        """Renew the lease and take in what others have written; `LeaseLost` if another has the run."""
+        """Renew the lease and merge the facts of others; raise `LeaseLost` if another worker has the run."""
         if not await self._renewed():
             raise self._gone()
-        # A write that is under way finds out by itself; and one that was begun since may be what is found.
+        # A write under way merges by itself. One that began during the read may be the source of the facts found.
         if self._is_idle() and (await self.store.read(self.lease.run, self.seq)).facts and self._is_idle():
             await self._done(self._begin(self._merge()))
 
@@ -189,7 +192,10 @@ class StoreWriter:
         return self.writing is None and self.lease.state is HELD
 
     async def _renewed(self) -> bool:
-        """Renew the lease; False if another has it. One that is being acquired or released is not renewed."""
+        """Renew the lease; return False if another worker has it.
+
+        A lease that is being acquired or released is not renewed.
+        """
         held = self.lease.held
         if held is None or not self.lease.may("renew"):
             return True
@@ -197,11 +203,11 @@ class StoreWriter:
         return bool(kept) or self.lease.held is not held or not self.lease.may("renew")
 
     def check(self) -> None:
-        """Raise `LeaseLost` if it is known that this drive does not have the run any more."""
+        """Raise `LeaseLost` if this drive is known to have lost the run."""
         self.lease.check("begin")
 
     async def holds(self) -> bool:
-        """Ask the store whether this drive still has the run. `StoreFailed` if it cannot be asked."""
+        """Ask the store, and return True if this drive still holds the lease; `StoreFailed` if the store is away."""
         if self.lease.state is HELD and not await self._renewed():
             self._stop(self._gone())
         return self.lease.state is HELD
@@ -217,7 +223,7 @@ class StoreWriter:
         self._tell()
 
     def hear(self) -> asyncio.Future[None]:
-        """Return a future: done when others have written something, or the run cannot be written any more."""
+        """Return a future that is done when others have written something, or when this drive cannot write any more."""
         if self.news is None or self.news.done():
             self.news = asyncio.get_running_loop().create_future()
         return self.news
@@ -229,7 +235,7 @@ class StoreWriter:
     # -- writing -----------------------------------------------------------------------------------
 
     def kick(self) -> None:
-        """Have what there is written soon, and go on. What is recorded until then is written with it."""
+        """Start a background write soon, and return; facts recorded until then are written with it."""
         if self.unwritten and self.soon is None and not self.failing and self.lease.active:
             if self.lag:
                 self.soon = asyncio.get_running_loop().call_later(self.lag, self._write_soon)
@@ -241,18 +247,18 @@ class StoreWriter:
         if self.writing is not None and self.lag:
             self.kick()
         elif self.writing is None and self.unwritten and not self.failing and self.lease.active:
-            with suppress(Exception):  # the drive was told
+            with suppress(Exception):  # `_written` has stopped the drive
                 self._begin_write()
 
     async def flush(self) -> None:
-        """Return when what is in the journal now is stored, and the lease held."""
+        """Wait until all facts that are in the journal now are stored and the lease is held."""
         wanted = self.unwritten[-1] if self.unwritten else None
         while wanted is not None and any(fact is wanted for fact in reversed(self.unwritten)):
             self.lease.check("write")
             await (self._done(self._begin_write()) if self.writing is None else asyncio.shield(self.writing))
 
     async def finish(self) -> bool:
-        """Write what is left and release the lease; False if others have written something to go on with."""
+        """Write the last facts and release the lease; return False if others wrote something to continue with."""
         merges = self.merges
         await self.settle()
         self.lease.check("release")
@@ -261,9 +267,9 @@ class StoreWriter:
         return await self._done(self._begin_write(release=True))
 
     async def close(self, *, release: bool = True) -> None:
-        """Stop. If the run is still this drive's, write what can be written, and release the lease unless told not to.
+        """Stop: if this drive still has the run, write what can be written, and release the lease if `release` is True.
 
-        This is done to its end even if whoever waits is cancelled once more: or the lease would be kept for nobody.
+        This runs to its end even if the caller is cancelled again; otherwise the lease would stay held by nobody.
         """
         if self.closing is None:
             work = self._close(release)
@@ -278,7 +284,7 @@ class StoreWriter:
         self.closing = None
 
     async def _close(self, release: bool) -> None:
-        await self.settle()  # it may have acquired the lease, and so have begun to renew it
+        await self.settle()  # a write under way may acquire the lease and start the heartbeat
         if self.soon is not None:
             self.soon.cancel()
         if self.heartbeat is not None:
@@ -296,15 +302,15 @@ class StoreWriter:
             await self._bear_witness()
 
     def _has_more(self, release: bool) -> bool:
-        """True if a last write is needed: for facts that are not stored, or to release the lease."""
+        """Return True if a last write is needed: for facts that are not stored, or to release the lease."""
         if self.lease.state in (LOST, REFUSED):
             return False
         return bool(self.unwritten) or self.unsure is not None or (release and self.lease.state is HELD)
 
     async def _write_last(self, release: bool) -> None:
-        """Write what can follow what others have written, and release the lease with it.
+        """Write the facts that can follow those of others, and release the lease with them.
 
-        What cannot be written is left to whoever has the state, and so is the lease, until it runs out.
+        Facts that cannot be written stay in the state, and the lease stays held until it expires.
         """
         for _ in range(TRIES):
             if self.lease.state is RELEASED:
@@ -321,24 +327,24 @@ class StoreWriter:
         raise Overtaken("It is written to faster than it can be released.")
 
     async def settle(self) -> None:
-        """Wait for a write that is under way, however it ends."""
+        """Wait for a write under way, however it ends."""
         while self.writing is not None:
             await asyncio.wait([self.writing])
 
     async def _done(self, task: asyncio.Task[bool] | bool) -> bool:
-        """Wait for a write, which is done to its end even if whoever waits is not there any more."""
+        """Wait for a write, which runs to its end even if the caller is cancelled."""
         return task if isinstance(task, bool) else await asyncio.shield(task)
 
     def _begin_write(self, release: bool = False) -> asyncio.Task[bool] | bool:
-        """Begin to write what there is. The lease's state changes here, before anything else can be begun."""
+        """Begin to write the unwritten facts. The lease changes its state here, before anything else can begin."""
         self.lease.step("release" if release else "write")
         return self._begin(self._write(release))
 
     def _begin(self, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool] | bool:
-        """Begin to write, read or acquire; there is one at a time.
+        """Begin a write, a merge or an acquisition; there is at most one at a time.
 
-        Work that has to wait gets a task of its own: whoever waits for it may be cancelled, and it may not be cut in
-        two. If it is done already, its result is returned.
+        Work that has to wait gets its own task, so that cancelling the caller does not cut the work in two. If the
+        work is done already, return its result.
         """
         assert self.writing is None
         done: list[bool] = []
@@ -347,8 +353,8 @@ class StoreWriter:
         if left is None:
             return done[0]
         task = asyncio.create_task(self._result(left, done))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits for it is told
-        if not task.done():  # a loop may have done it at once
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # waiters get the exception
+        if not task.done():  # an eager loop may have run it at once
             self.writing = task
         return task
 
@@ -366,7 +372,7 @@ class StoreWriter:
             self.writing = None
 
     async def _write(self, release: bool) -> bool:
-        """Write what there is. With `release` False means: others have written something, and the lease is kept."""
+        """Write the unwritten facts. With `release`, return False if others wrote something; the lease is then kept."""
         try:
             return await self._write_through(release)
         except BaseException:
@@ -378,7 +384,7 @@ class StoreWriter:
         lease = self.lease
         for _ in range(TRIES):
             await self._make_sure()
-            if lease.state is RELEASED:  # the write before was stored after all
+            if lease.state is RELEASED:  # the earlier write was stored after all
                 return True
             change = self._change(release)
             try:
@@ -391,7 +397,7 @@ class StoreWriter:
                 await self._merge()
                 if release:
                     lease.give_up_release()
-                    return False  # there may be something to do
+                    return False  # the run may have something to do
                 continue
             except Exception as error:
                 self._put_back()
@@ -420,14 +426,14 @@ class StoreWriter:
             raise spoiled
 
     async def _make_sure(self) -> None:
-        """Find out what became of the write before, if that is not known. It may have released the lease."""
+        """Find out if the last write, whose outcome is unknown, was stored. It may have released the lease."""
         if self.unsure is not None and await self._is_there(self.unsure):
             self._wrote(self.unsure)
             self._put_back()
         self.unsure = None
 
     async def _acquire_first(self) -> None:
-        """Acquire the lease of a run that others have had since it was read; it is refused if they wrote to it."""
+        """Acquire the lease of a run that others held since it was read; the store refuses if they wrote to the run."""
         if self.seq == 0:
             self.lease.lose()
             raise Overtaken(f"There is a run {self.lease.run!r} already; load it.")
@@ -446,11 +452,11 @@ class StoreWriter:
             except ContextMissing as error:
                 if self.seq == 0:
                     raise
-                self.spoiled = error  # what happened is written all the same
+                self.spoiled = error  # the facts are written all the same
         return change
 
     def _definitions(self, change: Change) -> dict[str, bytes]:
-        """Return the tools of the agents that ask, as they were offered, for whoever decides."""
+        """Return the tool definitions, as offered, of the agents that ask; the person who decides needs them."""
         out: dict[str, bytes] = {}
         for question in change.asked:
             state = self.driver.run_at(question.path).calls[question.call]
@@ -462,13 +468,13 @@ class StoreWriter:
 
     def _context(self) -> SavedContext | None:
         if self.saved is not None and self.saved.kind == saved_context.LEFT_OUT:
-            return None  # and its user was told
+            return None  # the user was warned
         json, kind = saved_context.save(self.driver.ctx.context, self.driver.config.context_serializer, False)
         now = SavedContext(bytes(json) if json else None, kind)
         return now if now != self.saved else None
 
     def _put_back(self) -> None:
-        """Gather anew what the unwritten facts change in the records."""
+        """Collect anew the changes that the unwritten facts make in the records."""
         written = {id(fact) for fact in self.unwritten}
         base = [fact for fact in self.journal.facts if id(fact) not in written]
         run = replay(base) if base else type(self.journal.run)()
@@ -478,7 +484,7 @@ class StoreWriter:
             self.projection.note(run, fact)
 
     async def _append(self, change: Change) -> None:
-        """Append; where it is not known whether the change was stored, look."""
+        """Append the change; if the outcome is unknown, find out and retry."""
         try:
             await self.store.append(change)
         except StoreFailed as error:
@@ -490,10 +496,10 @@ class StoreWriter:
             self.unsure = None
 
     async def _append_again(self, change: Change) -> None:
-        """Append once more. The first try may have been on its way when we looked; then it is what overtakes us."""
+        """Append once more. The first attempt may have been stored since we looked, and then overtakes this one."""
         try:
             await self.store.append(change)
-        except (Overtaken, LeaseLost):  # it may have released the lease
+        except (Overtaken, LeaseLost):  # the first attempt may have released the lease
             if not await self._is_there(change):
                 self.unsure = None
                 raise
@@ -506,15 +512,15 @@ class StoreWriter:
         lease, worker, found = change.lease, stored.record.worker, stored.facts[: len(change.facts)]
         held = lease is None or (worker == lease.worker and stored.fence in (None, lease.fence))
         if not held and not change.release:
-            return False  # others may have written just the same: of two who approve at once, each begins the call
-        if not change.facts:  # it acquires the lease, or releases it
+            return False  # another drive may have written equal facts: after two approvals at once, both begin the call
+        if not change.facts:  # the change only acquires or releases the lease
             return lease is not None and (stored.fence == lease.fence if change.take else worker != lease.worker)
         return [_encode(fact) for fact in found] == [_encode(fact) for fact in change.facts]
 
-    # -- what others write ---------------------------------------------------------------------------
+    # -- merging the facts of others -----------------------------------------------------------------
 
     async def _merge(self) -> bool:
-        """Take in what others have written; `Overtaken` if what this drive has not written yet cannot follow it."""
+        """Merge the facts that others wrote; raise `Overtaken` if this drive's unwritten facts cannot follow them."""
         stored = await self.store.read(self.lease.run)
         if len(stored.facts) < self.seq and stored.record.erased is None:
             raise StoreFailed(
@@ -542,13 +548,13 @@ class StoreWriter:
         return True
 
     def _see_that_nobody_drove(self, facts: list[AnyFact]) -> None:
-        """Raise `LeaseLost` if one of these facts of others is a driver's: then another has, or had, the run."""
+        """Raise `LeaseLost` if one of these facts of others is a driver's: then another drive has, or had, the run."""
         if any(map(is_drivers, facts)):
             self.lease.lose()
             raise self._gone()
 
     async def again(self) -> None:
-        """Begin again with what is stored, and with what happened here and is not stored: outcomes, tripwires."""
+        """Begin again with the stored facts, and with the outcomes and tripwires of this drive that are not stored."""
         await self.settle()
         stored = await self.store.read(self.lease.run)
         if self.unsure is None:
@@ -563,7 +569,7 @@ class StoreWriter:
                 self.journal.add(fact)
 
     async def _bear_witness(self) -> None:
-        """Keep the outcomes of this drive's bodies as evidence, which counts for nothing: the run is another's."""
+        """Store the outcomes of this drive's bodies as evidence only: another worker has the run."""
         run = self.journal.run
         late = [
             f.Witnessed(fact.call, run.at(fact.path).calls[fact.call].attempt, fact.output, at=fact.at, path=fact.path)
@@ -579,7 +585,7 @@ class StoreWriter:
 
 
 def _happened(fact: AnyFact) -> bool:
-    """True if a fact says what came of a body that was to be entered, or what a guardrail has stopped."""
+    """Return True if a fact records what came of a body, or what a guardrail stopped."""
     if isinstance(fact, f.Guarded):
         return fact.tripped
     if isinstance(fact, f.Asked):
@@ -588,10 +594,9 @@ def _happened(fact: AnyFact) -> bool:
 
 
 def _course(run: Run) -> tuple[Any, ...]:
-    """Return what determines what happens next; compared after a merge.
+    """Return the values that determine what happens next; compared after a merge.
 
-    Facts in another order may be as legal, and come to something else: a guardrail that looked before something was
-    said has not seen it.
+    Facts in another order may be legal too, and lead elsewhere: a guardrail that ran before an input has not seen it.
     """
     said = (run.said, run.watched, len(run.unheard), tuple(run.guards), run.armed)
     return (*said, owed(run), run.cancelled, run.closed, run.concluded, run.uses)

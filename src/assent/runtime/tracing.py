@@ -1,4 +1,4 @@
-"""Tracing as a user declares it. What it needs of OpenTelemetry is in `observe`, which is loaded when it is used."""
+"""The user's tracing settings. The code that needs OpenTelemetry is in `observe`, which is imported when it is used."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[!-~]([ -~]*[!-~])?"
-"""What may stand in a header. Anything else would be refused by the HTTP client, in words that repeat it."""
+"""Patterns of a header's name and value. The HTTP client would refuse others with a message that repeats the secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tracing:
-    """Where a run's spans go, and what is in them. Needs `pip install assent[otel]`.
+    """The destination and the content of a run's spans. Needs `pip install assent[otel]`.
 
-    With an `endpoint` they are sent there in batches, by a thread that the process keeps for each
-    endpoint and key; with a `tracer_provider` of yours that has them; with neither, OpenTelemetry's
-    global provider.
+    With an `endpoint`, spans are sent there in batches, by one thread of the process for each endpoint
+    and key. With a `tracer_provider`, that provider gets the spans. With neither, OpenTelemetry's global
+    provider gets them.
     """
 
     endpoint: str | None = None
-    """An OTLP receiver's URL for traces, over HTTP; one without a path gets `/v1/traces`."""
+    """The URL of an OTLP receiver for traces over HTTP; a URL without a path gets `/v1/traces`."""
     api_key: str | None = field(default=None, repr=False)
-    """Sent to the endpoint as `Authorization: Bearer ...`. Never shown, and saved with a state only on request."""
+    """The endpoint's key, sent as `Authorization: Bearer ...`. Never shown, and saved with a state only on request."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More headers for the endpoint; as secret as the key."""
+    """More headers for the endpoint; kept as secret as the key."""
     workflow_name: str | None = None
-    """What the run is called; the name of the agent that it begins with, if not given."""
+    """The run's name in traces; by default the name of the agent that begins the run."""
     group_id: str | None = None
-    """What the run belongs to, such as a conversation; its session or conversation id, if not given."""
+    """The group of the run, such as a conversation; by default the run's session or conversation id."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """What else is to be known of the run, as attributes of its first span."""
+    """More attributes for the run's first span."""
     include_sensitive_data: bool = False
-    """Whether instructions, messages, arguments, outputs and the texts of errors and refusals are in the spans."""
+    """True if spans contain instructions, messages, arguments, outputs and the texts of errors and refusals."""
     tracer_provider: Any = None
     """Your own provider, in place of an endpoint."""
 
@@ -69,7 +69,7 @@ class Tracing:
         self._check_endpoint()
 
     def _check_endpoint(self) -> None:
-        """What is wrong is said without the value: it may be a secret in the wrong place."""
+        """Check the endpoint, key and headers; the messages leave out the value, which may be a misplaced secret."""
         if self.endpoint is None:
             if self.api_key is not None or self.headers:
                 raise InvalidDefinition("Tracing: api_key and headers are for an endpoint; give endpoint=...")
@@ -89,9 +89,9 @@ class Tracing:
             raise InvalidDefinition("Tracing: give api_key or an authorization header, not both.")
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is not sent yet, and wait for it; whether that was done within these seconds.
+        """Send all spans that are not sent yet; return True if they were sent within `timeout` seconds.
 
-        What goes to an endpoint is also sent when the process exits, which waits for it a moment.
+        Spans for an endpoint are also sent when the process exits, which waits a moment for them.
         """
         if not is_seconds(timeout):
             raise UsageError(f"timeout is a number of seconds from 0 to 100 years, got {described(timeout)}.")
@@ -120,7 +120,7 @@ def _url(endpoint: Any) -> str:
 
 
 def room() -> ModuleType:
-    """The module that knows OpenTelemetry, or `InvalidDefinition` if that is not installed."""
+    """Return the module that uses OpenTelemetry; raise `InvalidDefinition` if OpenTelemetry is not installed."""
     try:
         from . import observe
     except ImportError as error:
@@ -131,16 +131,16 @@ def room() -> ModuleType:
 
 
 def observed(driver: Driver, began: f.Began, *, resumed: bool = False) -> Observer | None:
-    """Who makes the spans of a drive; None if its run is not traced. A resumed run goes on with its trace."""
+    """Return the maker of a drive's spans; None if the run is not traced. A resumed run continues its trace."""
     tracing = driver.config.tracing
     return None if tracing is None else room().Observer(driver, tracing, began, resumed)
 
 
-# -- in a saved run ----------------------------------------------------------------------------------
+# -- saving with a run -------------------------------------------------------------------------------
 
 
 def save(tracing: Tracing | None) -> codec.Traced | None:
-    """What another process needs to send spans to the same endpoint, its key among it."""
+    """Return the settings that another process needs to send spans to the same endpoint, the key included."""
     if tracing is None or tracing.endpoint is None:
         return None
     return codec.Traced(
@@ -155,7 +155,7 @@ def save(tracing: Tracing | None) -> codec.Traced | None:
 
 
 def load(saved: codec.Traced | None) -> Tracing | None:
-    """Tracing as it was saved."""
+    """Return the tracing settings of a saved run."""
     if saved is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Python values on their way into the journal."""
+"""Conversion of Python values to the JSON of the journal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _encode = msgspec.json.Encoder(enc_hook=_hook).encode
 
 
 def output_json(value: Any) -> tuple[Raw, str | None]:
-    """What a tool or a model gave, as JSON, and a note if something in it had to be replaced."""
+    """Return the output of a tool or a model as JSON, and a note if characters had to be replaced."""
     try:
         return Raw(_encode(value)), None
     except UnicodeEncodeError:
         clean, count = _clean(msgspec.to_builtins(value, enc_hook=_hook, str_keys=True))
         return Raw(_encode(clean)), f"{count} characters that UTF-8 cannot hold were replaced by U+FFFD"
-    except Exception:  # neither JSON nor anything that says how it could be
+    except Exception:  # the value has no JSON form: record its text
         return output_json(_text(value))
 
 
@@ -50,11 +50,11 @@ def _clean(value: Any) -> tuple[Any, int]:
 
 
 def question_json(value: Any) -> tuple[Raw, str]:
-    """What a person is asked, as JSON, with its keys in their order; and as text that is the same each time, for a body
-    that asks it again. `BadJSON` if it is none.
+    """Return a question for a person as JSON, and as canonical text; raise `BadJSON` if it has no JSON form.
 
-    Dates, numbers and data classes are what they would be in a tool's output. What has no form of its own is refused:
-    the text of an object may be another one in the next process.
+    The JSON keeps the order of keys. The text is the same each time, so that a body that asks again is recognized.
+    Dates, numbers and data classes are converted as in a tool's output. Other objects are refused, since the text of an
+    object may differ in the next process.
     """
     try:
         asked = plain(value)
@@ -79,7 +79,7 @@ def _dumped(value: Any) -> Any:
 
 
 def input_json(value: Any) -> Raw:
-    """What a user gives a run to hear: text, or a list of items. Anything else is refused."""
+    """Return a user's input as JSON: text, or a list of items. Raise `InvalidInput` for anything else."""
     if isinstance(value, str):
         if not holds(value):
             raise InvalidInput("The input holds text that UTF-8 cannot carry (a lone surrogate); remove it.")

@@ -1,4 +1,4 @@
-"""What a run looks like from outside: items, interruptions, responses, output. Derived, never stored."""
+"""Views of a run for users: items, interruptions, responses, output. Derived from the run, never stored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FINAL = "final output"
 
 
 class View:
-    """A run or one of its branches, the agents behind its places, and the live outputs of its bodies."""
+    """A run or one of its branches, with its agents and the live outputs of its bodies."""
 
     __slots__ = ("cast", "outputs", "path", "root", "run")
 
@@ -61,22 +61,22 @@ class View:
 
     @property
     def began(self) -> int:
-        """When the run began, in milliseconds since 1970."""
+        """The run's start, in milliseconds since 1970."""
         return self.root.began.at if self.root.began else 0
 
     def agent(self, turn: Turn) -> Any:
-        """The agent whose turn it was; its name where there are no agents at hand."""
+        """Return the agent of a turn; its name if no agents are available."""
         if self.cast is not None:
             return self.cast.seat(turn.agent).agent
         return turn.definition.agent if turn.definition is not None else turn.agent
 
     def items(self) -> list[RunItem]:
-        """Everything the run generated, and last what waits."""
+        """Return the items that the run generated, with the open questions last."""
         made = [item for entry in self.run.entries if type(entry) is Turn for item in self.turn_items(entry)]
         return made + list(self.interruptions())
 
     def turn_items(self, turn: Turn) -> Iterator[RunItem]:
-        """One reply and its outputs."""
+        """Yield the items of one reply, and the outputs of its calls."""
         yield from self.reply_items(turn)
         for state in turn.calls:
             output = self.output_of(state)
@@ -84,7 +84,7 @@ class View:
                 yield output
 
     def reply_items(self, turn: Turn) -> Iterator[RunItem]:
-        """The items of one reply."""
+        """Yield the items of one reply."""
         if type(turn.reply) is not f.Replied:
             return
         agent = self.agent(turn)
@@ -94,7 +94,7 @@ class View:
             yield kind(agent, raw)
 
     def output_of(self, state: CallState) -> ToolCallOutputItem | HandoffOutputItem | None:
-        """What a call gave; None while it has no outcome."""
+        """Return the output of a call; None while the call has no outcome."""
         text = output_text(state)
         end = state.outcome
         if text is None or end is None or state.call.kind in ("output", "hook"):
@@ -112,7 +112,7 @@ class View:
         return ToolCallOutputItem(agent, raw, value, outcome_of(state), state.tool)
 
     def interruptions(self) -> list[ToolApprovalItem]:
-        """The open questions."""
+        """Return the open questions."""
         return [
             self.question(path, state, state.question)
             for path, state in questions(self.run, self.path)
@@ -120,11 +120,11 @@ class View:
         ]
 
     def question(self, path: Path, state: CallState, asked: f.Asked) -> ToolApprovalItem:
-        """A question as its user sees it."""
+        """Return a question as the item that users see."""
         return item_of(self.agent(state.turn), self.began, path, state, asked)
 
     def responses(self) -> list[ModelResponse]:
-        """The model's replies."""
+        """Return the model's replies."""
         replies = (entry.reply for entry in self.run.entries if type(entry) is Turn)
         return [
             ModelResponse(unmarked(items_in(reply.items)), usage_of(reply), reply.id)
@@ -133,17 +133,18 @@ class View:
         ]
 
     def input(self) -> str | list[Item]:
-        """What the run was first given."""
+        """Return the run's first input."""
         return said_value([said for said in all_said(self.run) if said.by != "session"][:1])
 
     def input_list(self) -> list[Item]:
-        """The talk as input for another run; a call without its output is left out."""
-        talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)  # what a filter made is no news
+        """Return the conversation as input for another run; calls without an output are left out."""
+        # A handoff's filtered history is no new part of the conversation.
+        talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)
         heard = [item for entry in talk for item in entry_items(entry)]
         return answered(heard + [item for said in self.run.unheard for item in said_items(said)])
 
     def output(self) -> Any:
-        """The final output; None while there is none."""
+        """Return the final output; None while there is none."""
         done = self.run.concluded
         if done is None:
             return None
@@ -174,12 +175,12 @@ _KINDS: dict[str, type[RunItem]] = {
 
 
 def all_said(run: Run) -> list[f.Said]:
-    """Every input of a run, in order."""
+    """Return every input of a run, in order."""
     return [entry for entry in run.entries if type(entry) is f.Said] + run.unheard
 
 
 def said_value(said: list[f.Said]) -> str | list[Item]:
-    """Inputs as one: a text that stands alone as itself, anything else as items."""
+    """Return inputs as one value: a single text as text, anything else as items."""
     if len(said) == 1:
         value = text_or_items(said[0])
         return value if isinstance(value, str) else unmarked(value)
@@ -187,12 +188,12 @@ def said_value(said: list[f.Said]) -> str | list[Item]:
 
 
 def last_reply(run: Run) -> f.Replied:
-    """The model's last reply."""
+    """Return the model's last reply."""
     return next(e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
 
 
 def outcome_of(state: CallState) -> Outcome:
-    """How a call ended, structured."""
+    """Return the outcome of a call as structured data."""
     end = state.outcome
     if type(end) is f.Refused:
         return Outcome("rejected" if end.by != "runtime" else "refused", end.by, state.words or end.why)

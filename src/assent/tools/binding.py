@@ -1,9 +1,9 @@
-"""JSON as values of a type, with nothing changed on the way.
+"""Binding: JSON becomes values of a type, and nothing is changed on the way.
 
-    JSON ── its schema, to the letter ──► pydantic ── beside the JSON it came from ──► value
+    JSON ── its schema, to the letter ──► pydantic ── compared with the JSON ──► value
 
-What the schema does not say is not taken, so a model, a person, a rule and a body all mean the same by an argument.
-A validator that the user wrote is called with what fits the schema, and may make of it what it likes.
+JSON that the schema does not describe is refused, so an argument means the same to a model, a person, a rule and a
+body. A validator that the user wrote is called with JSON that fits the schema, and may return anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .unchanged import UserCode, change, user_code
 
 
 class Binding(Struct, frozen=True, eq=False):
-    """Reads the JSON of a type."""
+    """A reader of JSON for one type."""
 
     form: Form
     code: UserCode
@@ -30,22 +30,22 @@ class Binding(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, json_schema: dict[str, Any], core_schema: Any, validate_json: Callable[..., Any]) -> Binding:
-        """Make the binding of a type from its JSON schema, its core schema and pydantic's reader of it."""
+        """Make the binding of a type from its JSON schema, its core schema and pydantic's JSON validator."""
         return cls(form_of(json_schema), user_code(core_schema), validate_json)
 
     def read(self, given: Any, whole: str = "arguments") -> Any:
-        """Return a value that says what the JSON says, or raise `InvalidArguments`."""
+        """Return a value that says the same as the JSON, or raise `InvalidArguments`."""
         text, value = encoded(given, whole), None
         try:
             wrong = "" if self.form.fits(given) else listed(_placed(self.form.problems(given, ""), whole))
             if not wrong:
-                # What the user's code gives is no JSON, and pydantic's strict mode takes no other text for a date.
+                # A user's validator that runs first returns Python values; there strict mode refuses a text for a date.
                 value = self.validate(text, strict=None if self.code.reads else True)
                 changed = change(given, value, self.code)
                 wrong = listed(_placed(iter([changed]), whole)) if changed is not None else ""
         except ValidationError as error:
             raise InvalidArguments(problems(error, whole)) from None
-        except Exception as error:  # a validator of the user's may raise anything
+        except Exception as error:  # a user's validator may raise anything
             raise InvalidArguments(f"{whole}: {short(f'{type(error).__name__}: {error}', PROBLEM)}") from error
         if wrong:
             raise InvalidArguments(wrong)
@@ -53,26 +53,29 @@ class Binding(Struct, frozen=True, eq=False):
 
 
 def _placed(problems: Iterator[str], whole: str) -> Iterator[str]:
-    """Name the whole where a problem has no place in it."""
+    """Put the name of the whole in front of each problem that has no place in it."""
     return (each.replace('"": ', f"{whole}: ", 1) if each.startswith('"": ') else each for each in problems)
 
 
 def encoded(given: Any, whole: str = "arguments") -> bytes:
-    """Return JSON text: validated as such, lists become tuples and text becomes dates in every mode."""
+    """Return a value as JSON text, or raise `InvalidArguments`.
+
+    Pydantic validates text as JSON: then lists may become tuples, and texts dates, in every mode.
+    """
     try:
         text = to_json(given)
-        if b"NaN" in text or b"Infinity" in text:  # as numbers; in a text they are harmless
+        if b"NaN" in text or b"Infinity" in text:  # not allowed as numbers; harmless in a text
             json.dumps(given, allow_nan=False)
     except Exception as error:
         raise InvalidArguments(f"{whole}: not JSON ({short(str(error), PROBLEM)})") from error
     return text
 
 
-# Saying what is wrong
+# Error messages
 
 
 def problems(error: ValidationError, whole: str = "arguments") -> str:
-    """Say what is wrong where, in a few hundred characters; `whole` is what a problem without a place is about."""
+    """Describe the problems and their places in a few hundred characters; `whole` stands for a missing place."""
     found = error.errors(include_url=False, include_context=False)
     return listed(_worded(each, whole) for each in found)
 
@@ -89,6 +92,6 @@ def _is_json(value: Any) -> bool:
 
 
 def path_of(location: tuple[int | str, ...]) -> str:
-    """Return a place in JSON as one would write it: `who[1].street`."""
+    """Return a place in JSON as a path: `who[1].street`."""
     path = "".join(f"[{each}]" if type(each) is int else f".{each}" for each in location)
     return path.removeprefix(".")

@@ -1,4 +1,4 @@
-"""Filling a schema's defaults into arguments, so that nobody decides on less than what runs."""
+"""Filling a schema's defaults into arguments, so that people and rules judge all the arguments that run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class Plan:
-    """Which defaults belong where in a value."""
+    """The defaults for each place in a value."""
 
     defaults: Json = field(default_factory=dict)
     members: dict[str, Plan] = field(default_factory=dict)
     rest: Plan | None = None
-    """For the values of keys that are no members."""
+    """The plan for the values of keys that are not members."""
     items: Plan | None = None
     tolerant: bool = False
-    """Whether unknown keys are no reason to fill in nothing: a parameter has no other names, a field may."""
+    """True if defaults are filled in beside unknown keys: a field may have other names, a parameter has none."""
 
     def matters(self) -> bool:
-        """Whether there is any default, here or deeper."""
+        """Return True if there is any default, here or deeper."""
         seen: list[Plan] = [self]
-        for plan in seen:  # grows while it is read
+        for plan in seen:  # the list grows during the loop
             if plan.defaults:
                 return True
             below = (*plan.members.values(), plan.rest, plan.items)
@@ -37,7 +37,7 @@ class Plan:
 
 
 class Planning:
-    """Derives the plan from a schema; a type that refers to itself becomes a plan that does."""
+    """Derives the plan from a schema; a type that refers to itself becomes a plan that refers to itself."""
 
     def __init__(self, definitions: Json) -> None:
         self._definitions = definitions
@@ -49,14 +49,17 @@ class Planning:
         return plan
 
     def _plan(self, schema: Json) -> Plan:
-        place = id(schema)  # there are as many places as the schema has written down, however deep a value may be
+        place = id(schema)  # the schema has a limited number of places, however deep a value is
         if place not in self._made:
             self._made[place] = Plan()
             self._extend(self._made[place], schema)
         return self._made[place]
 
     def _extend(self, plan: Plan, schema: Json) -> None:
-        """Where a value could be of two types of object, nothing is filled in: the defaults of which?"""
+        """Add the schema's defaults to the plan.
+
+        If the value could be one of two types of object, add none: the type is not known.
+        """
         branches = list(self._branches(schema))
         objects = [each for each in branches if each.get("type", "object") == "object"]
         arrays = [each for each in branches if each.get("type", "array") == "array"]
@@ -84,7 +87,7 @@ class Planning:
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
-"""What needs no copying."""
+"""Types whose values need no copying."""
 
 
 def _filled_value(plan: Plan | None, value: Any) -> Any:
@@ -98,7 +101,7 @@ def _filled_value(plan: Plan | None, value: Any) -> Any:
 
 
 def filled(plan: Plan | None, value: Json) -> Json:
-    """A copy of an object with the plan's defaults filled in; nothing present is changed."""
+    """Return a copy of an object with the plan's defaults filled in; nothing present is changed."""
     if plan is None:
         return {key: each if type(each) in _PLAIN else _filled_value(None, each) for key, each in value.items()}
     members, rest = plan.members, plan.rest
@@ -106,7 +109,7 @@ def filled(plan: Plan | None, value: Json) -> Json:
         key: each if type(each) in _PLAIN else _filled_value(members.get(key, rest), each)
         for key, each in value.items()
     }
-    # A key the schema does not have may be another name of one that it has, and must not lose against a default.
+    # An unknown key may be another name of a known key, and a default must not win against it.
     if plan.tolerant or value.keys() <= members.keys():
         for name, default in plan.defaults.items():
             if name not in filled:

@@ -1,4 +1,4 @@
-"""Agents as tools: a call that another agent works on, in a branch of the same run."""
+"""Agents as tools: another agent works on the call, in a branch of the same run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ..agent import Agent
 
 Extractor = Callable[[Any], Any | Awaitable[Any]]
-"""Makes the tool's output of the nested run's `RunResult`."""
+"""Makes the tool's output from the nested run's `RunResult`."""
 OnStream = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 InputBuilder = Callable[[dict[str, Any]], str | list[Item] | Awaitable[str | list[Item]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AgentTool(Tool):
-    """A tool that is another agent; make it with `Agent.as_tool`. It has no body: its door opens a branch."""
+    """A tool that is another agent; make it with `Agent.as_tool`. It has no body: the door opens a branch."""
 
     agent: Agent[Any]
     custom_output_extractor: Extractor | None = None
@@ -46,7 +46,7 @@ class AgentTool(Tool):
             raise InvalidDefinition(
                 f"Tool {self.name!r}: max_turns must be a whole number from 1 to 2**63 - 1, got {described(limit)}."
             )
-        # Which agent is asked is part of what is approved, whatever the tool is called.
+        # The agent that works on the call is part of what a person approves, so the fingerprint covers its name.
         object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
     @property
@@ -56,15 +56,15 @@ class AgentTool(Tool):
 
     @property
     def shape(self) -> dict[str, Any] | None:
-        """The schema with all its defaults, if the arguments are of a type of the user's."""
+        """The schema with all its defaults, if the arguments have a user-defined type; else None."""
         return None if self.parameters is None else self.parameters.loose
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        """Return the arguments with the schema's defaults filled in; nothing is coerced."""
         return args if self.parameters is None else self.parameters.canonical(args)
 
     def bind(self, args: dict[str, Any]) -> Any:
-        """The arguments as checked data, or `InvalidArguments`."""
+        """Return the arguments once they are checked, or raise `InvalidArguments`."""
         if self.parameters is not None:
             self.parameters.bind(args)
         elif args.keys() != {"input"} or type(args["input"]) is not str:
@@ -81,4 +81,4 @@ TEXT = Parameters(
     },
     frozenset({"input"}),
 )
-"""One text, `input`."""
+"""One text argument, `input`."""

@@ -1,7 +1,7 @@
-"""What a docstring tells the model: a tool's description, and one for each of its parameters.
+"""Docstrings as the model reads them: a tool's description, and one for each parameter.
 
-The three common styles (Google, NumPy, reST) are told apart here and read by `griffe`, which is heavy: it is
-imported only for a docstring that has sections. What is done with the texts does not belong here.
+The three common styles (Google, NumPy, reST) are told apart here and parsed by `griffe`, which is heavy: it is
+imported only for a docstring that has sections. The use of the texts does not belong here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Style = Literal["google", "numpy", "sphinx"]
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """A docstring's prose, and what it says of each parameter."""
+    """A docstring's prose, and its description of each parameter."""
 
     description: str = ""
     params: dict[str, str] = field(default_factory=dict)
 
 
 def parse(text: str | None) -> Docstring:
-    """Read a docstring of any style; None and blank ones say nothing."""
+    """Parse a docstring of any style; for None and blank text the result is empty."""
     text = cleandoc(text or "").strip()
     style = _style(text)
     if style is None:
@@ -45,19 +45,19 @@ def parse(text: str | None) -> Docstring:
 
 
 _FOR_DEVELOPERS: Final = frozenset({"example", "see-also", "references", "todo"})
-"""Headings whose text is about the source, not about what the tool does."""
+"""Headings whose text is about the source, not about the tool's effect."""
 
 _FIELD = r"^:(?:{})\b[^:\n]*:"
 _UNDERLINED = r"^(?:{})[ \t]*\n-{{3,}}[ \t]*$"
 _INDENTED = r"^(?:{})[ \t]*:[ \t]*\n(?:[ \t]*\n)*[ \t]+\S"
 
 _MARKS: Final[tuple[tuple[Style, str, str], ...]] = (
-    # Parameters decide before anything else: a Google docstring may well end in a `:returns:` line.
-    # A `:param x:` is hardly ever meant as prose, an indented block under "Parameters:" may be.
+    # Parameter sections decide first: a Google docstring may end in a `:returns:` line.
+    # A `:param x:` is hardly ever prose; an indented block under "Parameters:" may be.
     ("sphinx", _FIELD, r"param|parameter|arg|argument|key|keyword"),
     ("numpy", _UNDERLINED, r"(?:other )?parameters"),
     ("google", _INDENTED, r"(?:(?:keyword|other) )?(?:args|arguments|params|parameters)"),
-    # No parameters are described, but there is something in it that is no prose.
+    # No parameters are described, but there are other sections.
     ("sphinx", _FIELD, r"type|returns?|rtype|raises?|except|exception"),
     ("numpy", _UNDERLINED, r"returns|yields|receives|raises|warns|examples|attributes|deprecated"),
     ("google", _INDENTED, r"returns|yields|receives|raises|exceptions|warns|examples|attributes"),
@@ -68,14 +68,14 @@ _STYLES: Final[tuple[tuple[Style, re.Pattern[str]], ...]] = tuple(
 
 
 def _style(text: str) -> Style | None:
-    """The style of the docstring's sections; None if it has none."""
+    """Return the style of the docstring's sections; None if it has no sections."""
     return next((style for style, mark in _STYLES if mark.search(text)), None)
 
 
 def _sections(text: str, style: Style) -> Iterator[tuple[str, Any, str | None]]:
     import griffe
 
-    # A sloppy docstring is no reason to write to the log of a program that only defines a tool.
+    # A malformed docstring must not write to the log of a program that only defines a tool.
     with griffe.logger.disable():
         sections = griffe.parse(griffe.Docstring(text), style, warnings=False)
     for section in sections:
@@ -83,5 +83,5 @@ def _sections(text: str, style: Style) -> Iterator[tuple[str, Any, str | None]]:
 
 
 def _bare(name: str) -> str:
-    """`*args` and reST's `\\*args` describe the parameter `args`."""
+    """Return the name without stars and backslashes: `*args` and reST's `\\*args` describe the parameter `args`."""
     return name.lstrip("\\*").strip()

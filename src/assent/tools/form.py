@@ -1,8 +1,8 @@
-"""The one form in which JSON is taken: by a tool's schema, read to the letter.
+"""The one form in which JSON is accepted, derived from a tool's schema and read to the letter.
 
-A rule judges the arguments as JSON, and the body gets values made of that JSON. So nothing that could be read in two
-ways is read at all: no number out of a text, no bool out of a number, no date out of seconds. A type that JSON lacks
-is a text, of the one spelling that is listed here. Limits of a value and validators belong elsewhere.
+A rule judges the arguments as JSON, and the body gets values made from that JSON. So nothing ambiguous is accepted: no
+number from a text, no bool from a number, no date from seconds. A type that JSON lacks is a text, in the one spelling
+that is listed here. Limits of a value and validators belong elsewhere.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Json = dict[str, Any]
 QUOTED: Final = 40
 PROBLEM: Final = 200
 TOTAL: Final = 500
-"""Characters: whoever is told must see what is wrong, and the wrong may be megabytes."""
+"""Limits in characters, for messages about arguments that may be megabytes long."""
 
 
-# Saying what is wrong
+# Error messages
 
 
 def short(text: str, limit: int) -> str:
@@ -33,7 +33,7 @@ def short(text: str, limit: int) -> str:
 
 
 def listed(problems: Iterable[str]) -> str:
-    """Join problems to a few hundred characters; those that do not fit are counted."""
+    """Join problems to a few hundred characters, and count those that do not fit."""
     shown: list[str] = []
     room, more = TOTAL - len("and 1000000 more"), 0
     for each in problems:
@@ -60,7 +60,7 @@ def got(value: Any) -> str:
 
 
 def at(place: str, what: str) -> str:
-    """Say of a place in the arguments what is wrong there."""
+    """Put a place in the arguments in front of a problem."""
     return f'"{short(place, 80)}": {what}'
 
 
@@ -73,7 +73,7 @@ def _or(choices: Sequence[str]) -> str:
 
 
 class Spelling(NamedTuple):
-    """The one spelling of a type that is a text in JSON."""
+    """The one spelling of a type that is a text in JSON: its name for messages, and its test."""
 
     says: str
     fits: Callable[[str], bool]
@@ -134,7 +134,7 @@ DECIMAL: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
 
 
 def trimmed(strip: bool, lower: bool, upper: bool) -> str:
-    """Name the format of a text that pydantic would strip, or change to one case; empty if it would not."""
+    """Name the format of a text that pydantic would strip or change to one case; empty if it would do neither."""
     case = "lowercase" if lower else "uppercase" if upper else ""
     return "-".join(["stripped"] * strip + [case] * bool(case))
 
@@ -181,23 +181,23 @@ SPELLINGS: Final[dict[str, Spelling]] = {
     **dict(_addresses()),
     **{format: spelling for format, spelling in _trimmed() if format},
 }
-"""By the format that a schema says: a value has one spelling here, or several that nobody can read differently."""
+"""The spellings by the schema's `format`. A value has one spelling, or several that all read the same."""
 
 
 # Forms
 
 
 class Form(Protocol):
-    """The JSON that one place of a schema takes."""
+    """The JSON that one place of a schema accepts."""
 
     says: str
-    """Names it, after "expected"."""
+    """The form's name in messages, after "expected"."""
 
     def fits(self, value: Any) -> bool:
-        """Return True if the value has the form: what is cheap to see is seen first."""
+        """Return True if the value has the form; cheap checks come first."""
 
     def problems(self, value: Any, place: str) -> Iterator[str]:
-        """Yield what is wrong with a value."""
+        """Yield the problems of a value."""
 
 
 class Anything:
@@ -228,7 +228,7 @@ class Kind:
 
 
 class Number(Kind):
-    """A number that becomes a float: an integer, if it stays the same."""
+    """A number that becomes a float; an integer only if a float can hold it exactly."""
 
     def fits(self, value: Any) -> bool:
         return type(value) is float or (type(value) is int and is_exact(value))
@@ -241,7 +241,7 @@ class Number(Kind):
 
 
 def is_exact(value: int) -> bool:
-    """Return True if an integer as a float is the same number."""
+    """Return True if an integer keeps its value as a float."""
     try:
         return float(value) == value
     except OverflowError:
@@ -263,7 +263,7 @@ class Text:
 
 
 class Choice:
-    """One of some values, of the very type: true is not 1, and neither is 1.0."""
+    """One of several values, with the same type: true is not 1, and neither is 1.0."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         shown = [short(json.dumps(each, ensure_ascii=False, default=str), QUOTED) for each in values[:12]]
@@ -279,7 +279,7 @@ class Choice:
 
 
 class List:
-    """An array: some forms by their position, and one for the rest."""
+    """An array: a form for each of the first positions, and one for the rest."""
 
     says = "a list"
 
@@ -313,12 +313,12 @@ def _repeats(values: list[Any]) -> bool:
 
 
 class Object:
-    """An object with named members, and a form for the rest if there may be more."""
+    """An object with named members, and a form for the rest if other members are allowed."""
 
     says = "an object"
 
     def __init__(self, members: dict[str, Form], required: Sequence[str], rest: Form | None, names: Form) -> None:
-        # What is no container is seen first: it tells the types of a union apart before anything in them is read.
+        # Check simple members first: they tell the types of a union apart before any container is read.
         self._members = dict(sorted(members.items(), key=lambda item: _is_deep(item[1])))
         self._required, self._rest, self._names = required, rest, names
 
@@ -351,7 +351,7 @@ class Object:
                 yield from self._rest.problems(value[name], f"{inside}{name}")
 
     def distance(self, value: Json) -> int:
-        """Return how much is wrong with an object, as far as can be seen without looking into what it holds."""
+        """Return the number of problems of an object, without looking into its containers."""
         missing = sum(name not in value for name in self._required)
         more = len(value.keys() - self._members.keys()) if self._rest is None else 0
         flat = [(name, form) for name, form in self._members.items() if not _is_deep(form)]
@@ -377,7 +377,7 @@ class AnyOf:
         forms = [form.resolved() if isinstance(form, Ref) else form for form in self._forms]
         objects = [form for form in forms if isinstance(form, Object)] if type(value) is dict else []
         lists = [form for form in forms if isinstance(form, List)] if type(value) is list else []
-        if objects:  # of one alone: each of them may hold such a choice again
+        if objects:  # report for one form only: each may contain another union
             yield from min(objects, key=lambda form: form.distance(value)).problems(value, place)
         elif lists:
             yield from lists[0].problems(value, place)
@@ -401,7 +401,7 @@ class All:
 
 
 class Ref:
-    """A form by its name, which may be inside itself."""
+    """A form by its name, so that a form may contain itself."""
 
     def __init__(self, reading: _Reading, name: str) -> None:
         self._reading, self._name = reading, name
@@ -431,7 +431,7 @@ KINDS: Final[dict[str, Form]] = {
 
 
 class _Reading:
-    """Makes forms of a schema."""
+    """Makes forms from a schema."""
 
     def __init__(self, definitions: Json) -> None:
         self._definitions = definitions
@@ -481,7 +481,10 @@ class _Reading:
         return Object(members, schema.get("required", ()), None if closed else self.form(more), self._names(schema))
 
     def _names(self, schema: Json) -> Form:
-        """Names are texts: a schema of them need not say so, and a pattern of theirs is their spelling."""
+        """Return the form of an object's keys.
+
+        Keys are texts, so a schema for keys need not say so. A pattern that we generate for keys is their spelling.
+        """
         said = schema.get("propertyNames")
         if not isinstance(said, dict) or "$ref" in said:
             return self.form(said)
@@ -499,10 +502,10 @@ NAMES: Final = {
     "float": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-][0-9]+)?$",
     "decimal": f"^{DECIMAL}$",
 }
-"""The spelling of an object's keys that stand for something else than text."""
+"""The patterns of object keys that stand for values of another type."""
 
 
 def form_of(schema: Json) -> Form:
-    """Return the form of the JSON that a schema takes."""
+    """Return the form of the JSON that a schema accepts."""
     definitions = schema.get("$defs")
     return _Reading(definitions if isinstance(definitions, dict) else {}).form(schema)

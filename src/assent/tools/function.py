@@ -1,4 +1,4 @@
-"""Tools made of functions."""
+"""Tools made from functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .schema import FunctionSchema
 
 THREADS = 10_000
-"""As good as no limit, for a body may hold its thread while it runs another agent. One is made only when needed."""
+"""Practically no limit, since a body may hold its thread while it runs another agent. Threads are made when needed."""
 
 
 @functools.cache
@@ -31,7 +31,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, "assent-tool")
 
 
-if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # the threads do not exist in a forked child
     os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
@@ -42,14 +42,14 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     def call() -> Any:
         try:
             return context.run(function)
-        except StopIteration as error:  # which no future can hold
+        except StopIteration as error:  # a future cannot hold it
             raise RuntimeError("StopIteration was raised in a thread") from error
 
     return await asyncio.get_running_loop().run_in_executor(_threads(), call)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling this gives a coroutine."""
+    """Return True if calling the function gives a coroutine."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
@@ -69,15 +69,15 @@ class FunctionTool(Tool):
         return self.schema.loose
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        """Return the arguments with the schema's defaults filled in; nothing is coerced."""
         return self.schema.canonical(args) if self.schema.fills else args
 
     def bind(self, args: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments as the function takes them, or `InvalidArguments`."""
+        """Return the positional and keyword arguments for the function, or raise `InvalidArguments`."""
         return self.schema.bind(args)
 
     async def invoke(self, ctx: ToolContext[Any], bound: tuple[list[Any], dict[str, Any]]) -> Any:
-        """Call the function: awaited if it is async, else in a thread."""
+        """Call the function: await it if it is async, else run it in a thread."""
         args, kwargs = bound
         if self.schema.takes_context:
             args = [ctx, *args]
@@ -91,13 +91,13 @@ class FunctionTool(Tool):
             async with limit:
                 return await _awaited(await self.function(*args, **kwargs))
         except TimeoutError as error:
-            if limit.expired():  # and it is not the body's own
+            if limit.expired():  # not a `TimeoutError` of the body
                 raise TimeoutError(f"it took longer than {self.timeout:g} seconds") from error
             raise
 
 
 async def _awaited(value: Any) -> Any:
-    """What a body gave, which may have left it to us to await it."""
+    """Return the body's result, awaited if it is awaitable."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -142,7 +142,7 @@ def function_tool(
     tool_input_guardrails: Sequence[ToolInputGuardrail] = (),
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = (),
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of a function, bare (`@function_tool`) or with options.
+    """Make a tool from a function, bare (`@function_tool`) or with options.
 
     Name, description and parameters come from the function's own name, docstring and type hints.
     A first parameter of type `RunContextWrapper` or `ToolContext` gets the context and is not
@@ -150,30 +150,31 @@ def function_tool(
 
     Args:
         function: The function, when used bare.
-        name_override: Another name.
-        description_override: Another description.
-        use_docstring_info: Whether to read the docstring.
-        strict_mode: Whether the schema is a strict one: every property required, none unknown.
-        is_enabled: Whether the model is offered the tool: a bool, or a function of context and agent.
-        needs_approval: Whether a person must agree: a bool, or a function of context, canonical
-            arguments and the provider's call id. What it cannot judge, a person is asked. The tool's fingerprint
-            has the function's name, and its `version` attribute if it has one.
+        name_override: A name in place of the function's.
+        description_override: A description in place of the docstring's.
+        use_docstring_info: If True, read the descriptions from the docstring.
+        strict_mode: If True, the schema is strict: every property is required, and no others are allowed.
+        is_enabled: If True, the model is offered the tool; or a function of context and agent.
+        needs_approval: If True, a person must approve each call; or a function of context, canonical
+            arguments and the provider's call id. If the function fails or returns no bool, a person is asked. The
+            tool's fingerprint covers the function's name, and its `version` attribute if it has one.
         on_approval: Code that decides in the person's place; see the guide on approvals.
-        failure_error_function: What the model is told of an exception; None raises it to you.
+        failure_error_function: A function that words an exception for the model; None raises the exception to you.
         timeout: Seconds that the body may take; for async functions only.
-        deadline: How long a question about a call waits: a `Deadline`, or the seconds after which the call is
+        deadline: The time that a question about a call waits: a `Deadline`, or the seconds after which the call is
             rejected.
-        idempotent: Whether a call may run again, unasked, when nobody knows how it ended. The idempotency key is
-            the same.
-        probe: Finds out how such a call ended: a function of context and canonical arguments that gives
-            `Happened(output)`, `NotHappened()`, or None if it cannot tell; then a person is asked.
-        version: A mark of your own, part of the tool's fingerprint.
-        tool_input_guardrails: Look at the arguments before the body is entered.
-        tool_output_guardrails: Look at what the body gave before anyone else does.
+        idempotent: If True, a call whose outcome is unknown may run again, with the same idempotency key, without
+            asking a person.
+        probe: A function that finds out the outcome of such a call. It gets the context and the canonical arguments,
+            and returns `Happened(output)`, `NotHappened()`, or None if it cannot tell; then a person is
+            asked, unless the tool is idempotent.
+        version: A version of your own, part of the tool's fingerprint.
+        tool_input_guardrails: Guardrails that check the arguments before the body is entered.
+        tool_output_guardrails: Guardrails that check the body's output before anyone else sees it.
     """
 
     def make(function: Callable[..., Any]) -> FunctionTool:
-        from .schema import function_schema  # brings in much of pydantic, which a program without tools need not load
+        from .schema import function_schema  # imports much of pydantic, which a program without tools does not need
 
         schema = function_schema(
             function,
@@ -222,4 +223,4 @@ def function_tool(
 
 
 tool = function_tool
-"""Another name of `function_tool`."""
+"""Another name for `function_tool`."""

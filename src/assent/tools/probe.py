@@ -1,4 +1,4 @@
-"""What a tool's probe says of a call whose end nobody saw: it happened, it did not, or nobody can say (None)."""
+"""The answers of a tool's probe about a call whose outcome is unknown: it happened, it did not, or unknown (None)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Happened(Struct, frozen=True):
 
 
 class NotHappened(Struct, frozen=True):
-    """The call had no effect, and will have none any more; it may run."""
+    """The call had no effect, and will not have one later; it may run."""
 
 
 Found = Happened | NotHappened | None
 Probe = Callable[[ToolContext[Any], dict[str, Any]], Found | Awaitable[Found]]
-"""Finds out, from the context and the canonical arguments, whether a call had its effect."""
+"""A function of the context and the canonical arguments that finds out if a call had its effect."""

@@ -1,10 +1,10 @@
-"""A Python function as a tool: the JSON schema a model is offered, and JSON arguments as what the function gets.
+"""Schemas of functions and types: the JSON schema that a model is offered, and the binding of JSON arguments.
 
     function ── hints, docstring ──► FunctionSchema ── json_schema ──► the model
-    arguments ── canonical ──► what rules judge and people see ── bind ──► function(*args, **kwargs)
+    arguments ── canonical ──► judged by rules, shown to people ── bind ──► function(*args, **kwargs)
 
-Arguments stay JSON until `bind`: canonical ones only have the schema's defaults filled in, so that nobody decides
-on less than what runs. Calling the function, and what to do with arguments that do not fit, belong elsewhere.
+Arguments stay JSON until `bind`: canonical arguments only have the schema's defaults filled in, so that rules and
+people judge all that runs. Calling the function, and handling arguments that do not fit, belong elsewhere.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FunctionSchema:
-    """What a function looks like to a model, and how JSON arguments become a call of it."""
+    """The schema of a function for a model, and the binding of JSON arguments to a call of the function."""
 
     name: str
     description: str
     json_schema: Json
     """The object schema offered to the model."""
     takes_context: bool
-    """Whether the function's first parameter is the run's context, which no model ever sees."""
+    """True if the function's first parameter is the run's context, which is never shown to a model."""
     required: frozenset[str]
     """The parameters without a default in the function; a strict schema requires the others too."""
     loose: Json = field(repr=False, compare=False)
-    """The schema before it is made strict: with the defaults at every depth."""
+    """The schema before it is made strict, with the defaults at every depth."""
     _plan: Plan | None = field(repr=False, compare=False)
     _defaults: Json = field(repr=False, compare=False)
     _binding: Binding = field(repr=False, compare=False)
     _call: _Call = field(repr=False, compare=False)
     _plain: dict[str, type] | None = field(repr=False, compare=False)
-    """The type of each parameter, if JSON has them all: what is of its type already needs no validation."""
+    """The type of each parameter, if all are JSON types: arguments of just these types need no validation."""
 
     @property
     def fills(self) -> bool:
-        """Whether there is any default to fill in."""
+        """True if there is any default to fill in."""
         return self._plan is not None
 
     @property
@@ -65,14 +65,14 @@ class FunctionSchema:
         return self._defaults
 
     def canonical(self, args: Json) -> Json:
-        """A copy of `args` with the schema's defaults filled in at every depth; nothing present is changed."""
+        """Return a copy of `args` with the schema's defaults filled in at every depth; nothing present is changed."""
         try:
             return filled(self._plan, args)
         except RecursionError:
             raise InvalidArguments("arguments: nested too deeply") from None
 
     def bind(self, args: Json) -> tuple[list[Any], dict[str, Any]]:
-        """Validate `args` into the positional and keyword arguments of a call, the context not among them."""
+        """Validate `args` into the positional and keyword arguments of a call, without the context."""
         if not self._defaults.keys() <= args.keys():
             args = {**self._defaults, **args}
         plain = self._plain
@@ -95,7 +95,7 @@ def function_schema(
     use_docstring: bool = True,
     context_types: tuple[type, ...] = (),
 ) -> FunctionSchema:
-    """Read a function's signature, hints and docstring; `InvalidDefinition` says what no model could call."""
+    """Read a function's signature, hints and docstring; raise `InvalidDefinition` if no model could call it."""
     if not callable(function):
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
     source = source_of(function)
@@ -123,25 +123,25 @@ def function_schema(
 
 @dataclass(frozen=True, slots=True)
 class TypeSchema:
-    """What a type looks like to a model, and how JSON arguments become a value of it."""
+    """The schema of a type for a model, and the binding of JSON arguments to a value of the type."""
 
     json_schema: Json
     required: frozenset[str]
     defaults: Json
     loose: Json = field(repr=False, compare=False)
-    """The schema before it is made strict: with the defaults at every depth."""
+    """The schema before it is made strict, with the defaults at every depth."""
     _plan: Plan | None = field(repr=False, compare=False)
     _binding: Binding = field(repr=False, compare=False)
 
     def canonical(self, args: Json) -> Json:
-        """A copy of `args` with the type's defaults filled in at every depth; nothing present is changed."""
+        """Return a copy of `args` with the type's defaults filled in at every depth; nothing present is changed."""
         try:
             return filled(self._plan, args)
         except RecursionError:
             raise InvalidArguments("arguments: nested too deeply") from None
 
     def bind(self, args: Json) -> Any:
-        """A value of the type."""
+        """Return a value of the type, or raise `InvalidArguments`."""
         return self._binding.read(args)
 
 
@@ -170,12 +170,12 @@ def type_schema(name: str, kind: Any) -> TypeSchema:
     )
 
 
-# Building the model that validates
+# Building the pydantic model
 
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A parameter as a field of the model; fields have names of ours, since theirs may clash with the model's."""
+    """A parameter as a field of the model. Its field name is generated: a parameter's may clash with the model's."""
 
     name: str
     field: str
@@ -196,7 +196,7 @@ def _parameter(index: int, given: Hinted, said: dict[str, str]) -> _Parameter:
 
 
 def _default(given: Hinted) -> FieldInfo:
-    # A factory says that they may be absent without offering a default for what nobody needs to see.
+    # A factory makes them optional without putting a default into the schema.
     if given.kind is inspect.Parameter.VAR_POSITIONAL:
         return _field(default_factory=list)
     if given.kind is inspect.Parameter.VAR_KEYWORD:
@@ -207,7 +207,7 @@ def _default(given: Hinted) -> FieldInfo:
 
 
 def _field(**said: Any) -> FieldInfo:
-    """`Field`, which is typed as the value it stands for, as what it is."""
+    """Return a pydantic `Field` as the `FieldInfo` that it is; pydantic types it as the field's value."""
     made: FieldInfo = Field(**said)
     return made
 
@@ -251,17 +251,17 @@ def _fails(tool: str, parameter: _Parameter) -> bool:
 
 def _attempt(tool: str, parameters: Iterable[_Parameter]) -> tuple[type[BaseModel], Json]:
     fields: dict[str, Any] = {each.field: _definition(each) for each in parameters}
-    # The blank keeps the model's name apart from those of the user's own types among the schema's definitions.
+    # The blank keeps the model's name apart from the user's own types in the schema's definitions.
     model = create_model(f"{tool} arguments", __config__=ConfigDict(extra="forbid"), **fields)
     return model, model.model_json_schema(by_alias=True, schema_generator=Generator)
 
 
 def _plain_types(parameters: Sequence[_Parameter]) -> dict[str, type] | None:
-    """The parameters' types by name, where each takes just what JSON has, as it is, by position."""
+    """Return the parameters' types by name, or None unless each is positional and takes exactly a JSON type."""
     for each in parameters:
         if each.hint not in _JSON_TYPES or each.kind not in POSITIONAL:
             return None
-        if each.default.metadata or each.default.default is None:  # it has more to say than its type
+        if each.default.metadata or each.default.default is None:  # a constraint, or None as the default
             return None
     return {each.name: each.hint for each in parameters}
 
@@ -270,14 +270,14 @@ _JSON_TYPES: Final = (str, int, float, bool)
 
 
 def _as_float(value: Any, hint: type) -> Any:
-    """Return an integer as the float that it is the same as, where a float is wanted."""
+    """Return an integer as a float where the hint is float and the value stays exact; else return the value."""
     return float(value) if hint is float and type(value) is int and is_exact(value) else value
 
 
 def _definition(parameter: _Parameter) -> Any:
     hint, name = parameter.hint, parameter.name
     if parameter.default.default is None and not _admits_none(hint):
-        # `x: str = None` is wrong and everywhere; the function evidently takes None.
+        # `x: str = None` is wrong but common; the function evidently takes None.
         hint = hint | None
     named = _field(alias=name, validation_alias=name, serialization_alias=name, description=parameter.description)
     return Annotated[hint, named], parameter.default
@@ -295,7 +295,7 @@ def _admits_none(hint: Any) -> bool:
 
 
 class Exact(GenerateJsonSchema):
-    """Pydantic's schema, without what binding refuses: other names, and a second form of the same value."""
+    """A generator of pydantic's schema without the input that binding refuses: unknown keys, and second spellings."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return _closed(super().model_schema(schema))
@@ -307,7 +307,7 @@ class Exact(GenerateJsonSchema):
         return _closed(super().typed_dict_schema(schema))
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        # A number would be a float on the way, with other digits.
+        # JSON parsers read a number as a float, which may have other digits.
         return {"type": "string", "format": "decimal", "pattern": f"^{DECIMAL}$"}
 
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
@@ -330,7 +330,7 @@ class Exact(GenerateJsonSchema):
 
 
 def _closed(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Allow no names but the fields', unless the type says otherwise: what nobody reads, nobody should judge."""
+    """Forbid unknown keys, unless the type says otherwise: nobody should judge an argument that nobody reads."""
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
     return schema
@@ -341,12 +341,12 @@ def _as_name(value: Any) -> Any:
 
 
 class Generator(Exact):
-    """The schema without the titles that pydantic makes up, and without defaults that JSON does not bring back."""
+    """A generator of schemas without pydantic's own titles, and without defaults that do not survive JSON."""
 
     _shared: Sequence[core_schema.CoreSchema] = ()
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """A default that JSON has no form for is the function's own affair."""
+        """Ignore the warning: a default that JSON cannot hold is left to the function."""
 
     def definitions_schema(self, schema: core_schema.DefinitionsSchema) -> JsonSchemaValue:
         self._shared = schema["definitions"]
@@ -359,20 +359,23 @@ class Generator(Exact):
         return made
 
     def _comes_back(self, encoded: Any, schema: core_schema.WithDefaultSchema) -> bool:
-        """Filling in a default must not change what the function gets: a secret's is `**********` in JSON."""
+        """Return True if the default, read back from JSON, is the same.
+
+        Filling in a default must not change the function's argument: a secret's default is `**********` in JSON.
+        """
         default = schema.get("default")
         try:
             plain(encoded)
             value = self._validator(schema["schema"]).validate_json(to_json(encoded))
             shown = tuple(encoded) if type(default) is tuple else encoded
             return bool(value == default or shown == default)
-        except Exception:  # a validator of the user's may raise anything
+        except Exception:  # a user's validator may raise anything
             return False
 
     def _validator(self, schema: core_schema.CoreSchema) -> SchemaValidator:
         try:
             return SchemaValidator(schema)
-        except SchemaError:  # it refers to types that are defined once for all; building those again is dear
+        except SchemaError:  # it refers to shared definitions, which are costly to build again
             return SchemaValidator(core_schema.definitions_schema(schema, list(self._shared)))
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -382,7 +385,7 @@ class Generator(Exact):
         self, arguments: list[core_schema.ArgumentsParameter], var_args_schema: core_schema.CoreSchema | None
     ) -> JsonSchemaValue:
         made = super().p_arguments_schema(arguments, var_args_schema)
-        for item in made.get("prefixItems", ()):  # older pydantics do not ask whether these are wanted
+        for item in made.get("prefixItems", ()):  # older versions of pydantic set titles here without asking
             item.pop("title", None)
         return made
 
@@ -390,17 +393,17 @@ class Generator(Exact):
         made = super().generate(schema, mode)
         made.pop("title", None)
         for name, definition in made.get("$defs", {}).items():
-            # A type's title repeats its name, which is the definition's; one that somebody wrote stays.
+            # Drop a title that only repeats the definition's name; keep one that somebody wrote.
             if name.endswith(re.sub(r"[^a-zA-Z0-9._-]", "_", definition.get("title", ""))):
                 definition.pop("title", None)
         return made
 
 
 def _drop_unfit_defaults(schema: Json) -> None:
-    """Leave to the function what it would not be given as an argument, such as 0 where it takes true or false."""
+    """Drop defaults that are not valid as arguments, such as 0 for a bool; the function fills them in itself."""
     definitions = schema.get("$defs", {})
     nodes: list[Any] = [schema]
-    for node in nodes:  # grows while it is read
+    for node in nodes:  # the list grows during the loop
         if isinstance(node, list):
             nodes += node
         elif isinstance(node, dict):
@@ -417,7 +420,7 @@ def _drop_unfit_defaults(schema: Json) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Which field of the validated model goes where in a call."""
+    """The place of each field of the validated model in a call."""
 
     positional: tuple[str, ...]
     rest: str | None

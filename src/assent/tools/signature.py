@@ -1,4 +1,4 @@
-"""A function's parameters, with their annotations resolved and the context set apart."""
+"""A function's parameters, with resolved annotations, and the context parameter set apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InvalidDefinition
 
 
 def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Where names, docstring and globals are to be found: what a partial stands for, what a decorator wraps."""
+    """Return the function that has the name, docstring and globals: without partials and decorators."""
     while isinstance(function, functools.partial):
         function = function.func
     source: Callable[..., Any] = inspect.unwrap(function)
@@ -20,7 +20,7 @@ def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(source: Callable[..., Any]) -> str:
-    """The name a model can call the function by."""
+    """Return the name by which a model can call the function."""
     name = getattr(source, "__name__", "")
     if not name.isidentifier():
         raise InvalidDefinition(
@@ -31,7 +31,7 @@ def name_of(source: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hinted:
-    """A parameter as the signature has it, its annotation resolved."""
+    """A parameter of the signature, with its annotation resolved."""
 
     name: str
     kind: inspect._ParameterKind
@@ -41,7 +41,7 @@ class Hinted:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters a model fills in, and the context if the function takes it."""
+    """The parameters that a model fills in, and the context parameter if the function has one."""
 
     context: inspect.Parameter | None
     parameters: list[Hinted]
@@ -71,12 +71,15 @@ POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITI
 
 
 def _namespace(source: Callable[..., Any]) -> dict[str, Any]:
-    """The globals that string annotations are about; a callable object's are those of its `__call__`."""
+    """Return the globals for string annotations; for a callable object, those of its `__call__`."""
     return getattr(source, "__globals__", None) or getattr(type(source).__call__, "__globals__", {})
 
 
 def _hint(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any:
-    """One parameter's annotation; alone, so that a return type nobody needs cannot fail, and an error has a name."""
+    """Return one parameter's resolved annotation.
+
+    Each is resolved alone, so that an unused return type cannot fail, and an error names the parameter.
+    """
     if parameter.annotation is inspect.Parameter.empty:
         return Any
 
@@ -93,7 +96,10 @@ def _hint(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any
 
 
 def _is_context(parameter: inspect.Parameter, names: dict[str, Any], context_types: tuple[type, ...]) -> bool:
-    """What a context is made of need not exist at run time: `Context[Unknown]` is a context all the same."""
+    """Return True if the parameter is a context.
+
+    The context's own type need not exist at run time: `Context[Unknown]` is a context too.
+    """
     annotation = parameter.annotation
     if type(annotation) is not str:
         return _is_one_of(annotation, context_types)
@@ -112,10 +118,10 @@ def _is_one_of(hint: Any, types: tuple[type, ...]) -> bool:
 
 
 def mentions(hint: Any, types: tuple[type, ...]) -> bool:
-    """Whether one of these types is in a hint, at any depth."""
+    """Return True if one of these types is in a hint, at any depth."""
     return _is_one_of(hint, types) or any(mentions(each, types) for each in get_args(hint))
 
 
 def where(tool: str, parameter: str) -> str:
-    """How messages name a parameter."""
+    """Return a parameter's name for messages."""
     return f"Tool {tool!r}: parameter {parameter!r}"

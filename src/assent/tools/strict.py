@@ -1,4 +1,4 @@
-"""Schemas for providers that accept only strict ones."""
+"""Strict schemas, for providers that accept no others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Json = dict[str, Any]
 
 
 class Tightening:
-    """Makes a schema one that OpenAI's strict mode accepts: closed objects, everything required.
+    """Makes a schema acceptable for OpenAI's strict mode: closed objects, and every property required.
 
-    A keyword that strict mode does not know is left out: what the model sends is validated in any case.
+    A keyword that strict mode does not know is left out: the arguments are validated in any case.
     https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     """
 
@@ -25,7 +25,7 @@ class Tightening:
     KINDS: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
     def __init__(self, tool: str, schema: Json, refusal: Callable[[tuple[str, ...]], str] | None = None) -> None:
-        """`refusal` words that what is under these properties may have any keys, if this is not about a tool."""
+        """Prepare a schema; `refusal` words the error for an object with any keys, if the schema is not a tool's."""
         self._tool = tool
         self._schema = schema
         self._refusal = refusal or self._refusal_of_tool
@@ -45,7 +45,7 @@ class Tightening:
             tight["anyOf"] = [self._tight(each, place) for each in branches]
         kinds = {type(each) for each in schema.get("enum", ())}
         if "type" not in schema and len(kinds) == 1 and kinds <= self.KINDS.keys():
-            tight["type"] = self.KINDS[kinds.pop()]  # which pydantic says, and msgspec leaves out
+            tight["type"] = self.KINDS[kinds.pop()]  # pydantic sets the type, msgspec leaves it out
         if schema.get("type") == "array":
             tight["items"] = self._items(schema, place)
         return self._object(tight, place) if schema.get("type") == "object" else tight
@@ -71,7 +71,7 @@ class Tightening:
         )
 
     def _items(self, schema: Json, place: _Place) -> Json:
-        """Strict mode has one schema for all items: of a tuple's, it is any that fits one of its places."""
+        """Return one schema for all items, as strict mode needs: a tuple's items may fit any of its places."""
         items = schema.get("items")
         kinds: list[Json] = []
         for each in (*schema.get("prefixItems", ()), *([items] if items else ())):
@@ -81,20 +81,23 @@ class Tightening:
         return {"anyOf": kinds} if len(kinds) > 1 else (kinds or [{}])[0]
 
     def _reference(self, schema: Json, place: _Place) -> Json:
-        """Strict mode wants a reference to stand alone, so what has a description of its own is written out."""
+        """Return a reference, or the definition itself if something stands beside the reference.
+
+        Strict mode wants a reference to stand alone.
+        """
         name = referred(schema)
         beside = {key: value for key, value in schema.items() if key not in ("$ref", "default")}
         if beside and name not in place.inside:
             return self._tight({**self._given[name], **beside}, place.within(name))
         if name not in self._made:
-            self._made[name] = {}  # its own fields may refer to it
+            self._made[name] = {}  # its own fields may refer to the definition
             self._made[name] = self._tight(self._given[name], place.within(name))
         return {"$ref": schema["$ref"]}
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a schema one is: under which properties, and inside which definitions."""
+    """A place in a schema: the properties above it, and the definitions around it."""
 
     path: tuple[str, ...] = ()
     inside: frozenset[str] = frozenset()
@@ -107,5 +110,5 @@ class _Place:
 
 
 def referred(schema: Json) -> str:
-    """The name of the definition that a reference is to."""
+    """Return the name of the definition that a reference points to."""
     return str(schema["$ref"]).removeprefix("#/$defs/")

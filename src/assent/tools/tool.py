@@ -1,7 +1,7 @@
-"""A tool: what the model is offered, what the gate judges, what the door enters.
+"""The base of all tools: offered to the model, judged by the gate, entered by the door.
 
-`Tool` is the shape that every kind has; a new kind adds an adapter and touches neither gate nor
-door. A tool never changes once it is defined, so what was fingerprinted is what runs.
+A new kind of tool adds an adapter and changes neither gate nor door. A tool never changes once it is defined, so the
+definition that was fingerprinted is the one that runs.
 """
 
 from __future__ import annotations
@@ -23,61 +23,64 @@ from ..models.model import ToolSpec
 from .probe import Probe
 
 Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Awaitable[bool]]
-"""Whether a call needs a person: always, never, or as a function of context, arguments and call id."""
+"""True if a call needs a person's approval, False if it does not, or a function of context, arguments and call id."""
 
 Approver = Callable[[RunContextWrapper[Any], ToolApprovalItem], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
 """Code that decides in a person's place: `{"approve": bool, "reason": str}`."""
 
 Describe = Callable[[RunContextWrapper[Any], dict[str, Any], str], str | Awaitable[str]]
-"""Words a call for whoever decides on it: a function of context, arguments and call id."""
+"""A function of context, arguments and call id that describes a call to the person who decides."""
 
 Enabled = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
 FailureText = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """What the model is told of a tool's exception, unless the tool says otherwise."""
+    """Return the text that tells the model of a tool's exception, unless the tool has its own function."""
     return f"The tool failed with {worded(error)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tool:
-    """What all kinds of tool have. Use `function_tool` to make one of a function."""
+    """The base class of all tools. Use `function_tool` to make a tool from a function."""
 
     name: str
     description: str
     params_json_schema: dict[str, Any]
     required: frozenset[str] = frozenset()
-    """The parameters that have no default; without any, blank arguments mean none."""
+    """The parameters that have no default; if there are none, blank arguments count as empty."""
     needs_approval: Rule = False
     allowed: tuple[Verdict, ...] | None = None
-    """Which decisions a person may make on a call; None for all that fit."""
+    """The decisions that a person may make on a call; None for all that fit."""
     describe: Describe | None = None
-    """Words what a person is shown of a call."""
+    """A function that describes a call to a person."""
     on_approval: Approver | None = None
     is_enabled: Enabled = True
     timeout: float | None = None
     failure_error_function: FailureText | None = default_tool_error_function
     strict_json_schema: bool = True
     defaults: dict[str, Any] = field(default_factory=dict)
-    """The parameters' defaults, where the schema does not say them."""
+    """The parameters' defaults, where the schema does not have them."""
     deadline: Deadline | float | None = None
-    """How long a question about a call waits; None for what the run says."""
+    """The time that a question about a call waits; None for the run's setting."""
     idempotent: bool = False
-    """Whether a call may run again when nobody knows how it ended."""
+    """True if a call whose outcome is unknown may run again."""
     probe: Probe | None = None
-    """Finds out how a call ended that nobody saw end."""
+    """A function that finds out the outcome of a call that was interrupted."""
     version: str | None = None
-    """A mark of the user's own. The fingerprint does not cover the body, so this says that it does something else."""
+    """A version of the user's own. The fingerprint does not cover the body, so change this when the body changes."""
     server: str | None = None
     tool_input_guardrails: Sequence[ToolInputGuardrail] = ()
-    """Look at the arguments before the body is entered, whoever approved or changed them."""
+    """Guardrails that check the arguments before the body is entered, whoever approved or changed them."""
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
-    """Look at what the body gave before anyone else does."""
+    """Guardrails that check the body's output before anyone else sees it."""
     kind: CallKind = "tool"
     fingerprint: str = field(init=False)
-    """Of name, description, schema, defaults, server, `version`, and the rule: its bool, or its name and its version.
-    It changes when what a person is asked about changes; no code is part of it."""
+    """The digest of what a person is asked about.
+
+    It covers name, description, schema, defaults, server, `version`, and the rule: its bool, or its name and version.
+    No code is part of it.
+    """
     spec: ToolSpec = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +94,7 @@ class Tool:
         object.__setattr__(self, "spec", spec)
 
     def _parts(self) -> dict[str, Any]:
-        """What the fingerprint is of."""
+        """Return the parts that the fingerprint covers."""
         return {
             "name": self.name,
             "description": self.description,
@@ -103,7 +106,7 @@ class Tool:
         }
 
     def _rule(self) -> bool | str:
-        """Who is asked, and how: part of what is agreed to."""
+        """Return the rule with the allowed decisions and the description's name, as a person agrees to them."""
         rule = self.needs_approval if type(self.needs_approval) is bool else marked(self.needs_approval)
         if self.allowed is None and self.describe is None:
             return rule
@@ -112,16 +115,16 @@ class Tool:
 
     @property
     def leads_to(self) -> str | None:
-        """The name of the agent that a call goes to, if the tool is another agent."""
+        """The name of the agent that works on a call, if the tool is another agent; else None."""
         return None
 
     @property
     def shape(self) -> dict[str, Any] | None:
-        """The schema with all its defaults, where the one that models are shown does not say them."""
+        """The schema with all its defaults, if the schema for models lacks them; else None."""
         return None
 
     def frozen(self) -> bytes:
-        """The definition as JSON, to be kept with a question: `FrozenTool.read` reads it where the tool is not."""
+        """Return the definition as JSON, to keep with a question. `FrozenTool.read` reads it where there is no tool."""
         return self._frozen
 
     @functools.cached_property
@@ -129,7 +132,7 @@ class Tool:
         return canonical({**self._parts(), "kind": self.kind, "agent": self.leads_to, "shape": self.shape})
 
     def takes(self, name: str) -> bool:
-        """Whether there can be an argument of this name."""
+        """Return True if a call can have an argument of this name."""
         return takes(self.params_json_schema, name)
 
     def __repr__(self) -> str:
@@ -160,25 +163,25 @@ class Tool:
             raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {self.version!r:.80}.")
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        """Return the arguments with the schema's defaults filled in; nothing is coerced."""
         raise NotImplementedError
 
     def bind(self, args: dict[str, Any]) -> Any:
-        """The arguments as the body takes them, or `InvalidArguments`."""
+        """Return the arguments in the form that the body takes, or raise `InvalidArguments`."""
         raise NotImplementedError
 
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
-        """Enter the body. Only the door may."""
+        """Enter the body. Only the door may call this."""
         raise NotImplementedError
 
 
 def takes(schema: Mapping[str, Any], name: str) -> bool:
-    """Whether arguments by this schema can have this one."""
+    """Return True if the schema allows an argument of this name."""
     return name in schema.get("properties", ()) or bool(schema.get("additionalProperties"))
 
 
 def qualified(function: Any) -> str:
-    """The qualified name of a callable, without its module: a script and an import of it agree."""
+    """Return the qualified name of a callable, without its module, so that a script and an import of it agree."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", None)
@@ -186,9 +189,9 @@ def qualified(function: Any) -> str:
 
 
 def marked(function: Any) -> str:
-    """Return what a fingerprint knows of a callable: its qualified name, and the `version` that it has, if any.
+    """Return the callable's part of a fingerprint: its qualified name, and its `version` attribute if it has one.
 
-    Code is no part of it, so a rule that judges otherwise than before says so: `large.version = "2"`.
+    Code is not part of the fingerprint, so set a version when a rule changes: `large.version = "2"`.
     """
     while isinstance(function, functools.partial):
         function = function.func

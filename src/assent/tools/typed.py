@@ -1,4 +1,4 @@
-"""Arguments that are a type of the user's: what a handoff says, what an agent that is a tool is told."""
+"""Arguments of a user-defined type: the input of a handoff, or of an agent that is a tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Parameters(Struct, frozen=True, eq=False):
-    """What a model is offered, and how JSON arguments become a value of the type."""
+    """The schema that a model is offered, and the binding of JSON arguments to a value of the type."""
 
     json_schema: Json
     required: frozenset[str] = frozenset()
@@ -21,14 +21,14 @@ class Parameters(Struct, frozen=True, eq=False):
     fill: Callable[[Json], Json] | None = None
     validate: Callable[[Json], Any] | None = None
     loose: Json | None = None
-    """The schema before it is made strict: with the defaults at every depth."""
+    """The schema before it is made strict, with the defaults at every depth."""
 
     def canonical(self, args: Json) -> Json:
-        """The arguments with the type's defaults filled in; nothing is coerced."""
+        """Return the arguments with the type's defaults filled in; nothing is coerced."""
         return self.fill(args) if self.fill is not None else args
 
     def bind(self, args: Json) -> Any:
-        """A value of the type, or `InvalidArguments`."""
+        """Return a value of the type, or raise `InvalidArguments`."""
         schema = self.json_schema
         more = [] if schema.get("additionalProperties") else [name for name in args if name not in schema["properties"]]
         if more:
@@ -41,8 +41,8 @@ NONE = Parameters({"type": "object", "properties": {}, "required": [], "addition
 
 
 def parameters(name: str, kind: Any) -> Parameters:
-    """Read a type whose JSON is an object; `InvalidDefinition` says what no model could fill in."""
-    from .schema import type_schema  # brings in much of pydantic
+    """Read a type whose JSON is an object; raise `InvalidDefinition` if no model could fill it in."""
+    from .schema import type_schema  # imports much of pydantic
 
     schema = type_schema(name, kind)
     return Parameters(schema.json_schema, schema.required, schema.defaults, schema.canonical, schema.bind, schema.loose)

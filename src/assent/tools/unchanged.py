@@ -1,7 +1,7 @@
-"""The proof that binding changed nothing: each value that a body gets, beside the JSON that it came from.
+"""The check that binding changed nothing: each value for a body is compared with its JSON.
 
-Pydantic reads the arguments, and reads more into some than they say: `date | str` makes a day of the text "0". A
-validator that the user wrote may make of a value what it likes; where one is at work, nothing is compared.
+Pydantic accepts more than the JSON says: `date | str` reads the text "0" as a date. A validator that the user wrote may
+return anything; its values are not compared.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .form import SPELLINGS, at, got, short
 
 Json = dict[str, Any]
 Place = tuple[type | None, str | None]
-"""A field of a class, or all of them (None); what is in no class has no place."""
+"""A field of a class, or all its fields (None); a value in no class has no place."""
 
 LIBRARIES: Final = ("pydantic", "pydantic_core", "pydantic_extra_types", "annotated_types", "ipaddress")
-"""Whose functions belong to a type rather than to the user."""
+"""Packages whose functions belong to a type rather than to the user."""
 _NOT_SCHEMAS: Final = frozenset({"serialization", "metadata", "default", "config", "cls", "function", "definitions"})
 
 
 class UserCode(Struct, frozen=True):
-    """The functions of the user's in a type."""
+    """The user's own functions in a type."""
 
     places: frozenset[Place] = frozenset()
-    """Fields whose values they make."""
+    """The fields whose values they make."""
     reads: bool = False
-    """True if one of them sees JSON before pydantic does; what it gives is no JSON, and cannot be read as such."""
+    """True if one of them runs before pydantic: its result may be no JSON, and cannot be validated as JSON."""
 
 
 def user_code(schema: Any) -> UserCode:
@@ -103,7 +103,7 @@ def _named(fields: Any) -> list[tuple[str | None, Any]]:
 
 
 def _begins(node: Json) -> bool:
-    """Return True if a class has code of the user's that runs when an instance is made."""
+    """Return True if a class runs the user's code when an instance is made."""
     if node.get("type") == "dataclass":
         return bool(node.get("post_init"))
     return bool(node.get("custom_init")) or _by_user(getattr(node.get("cls"), "model_post_init", None))
@@ -115,7 +115,7 @@ def _by_user(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(getattr(function, "__self__", None), EncodedBytes | EncodedStr):
-        return True  # the user said how the text is encoded
+        return True  # the user set the encoding
     module = getattr(function, "__module__", None) or type(function).__module__
     return function is not None and module.partition(".")[0] not in LIBRARIES
 
@@ -124,7 +124,7 @@ def _by_user(function: Any) -> bool:
 
 
 def change(given: Any, value: Any, code: UserCode) -> str | None:
-    """Return which part of a value is not what the JSON says that it was made of; None if all is."""
+    """Return a message about the part of a value that differs from its JSON; None if nothing differs."""
     trusted = code.places
     if (None, None) in trusted or _is_same(given, value, trusted):
         return None
@@ -136,7 +136,7 @@ def change(given: Any, value: Any, code: UserCode) -> str | None:
 
 
 def _is_same(given: Any, value: Any, trusted: frozenset[Place]) -> bool:
-    """Return True if a value is what was given; what was left out, and has a default, is no change."""
+    """Return True if a value equals its JSON; a default for a missing field is no change."""
     kind = type(value)
     if kind in _SCALARS:
         return type(given) is kind and bool(given == value)
@@ -164,7 +164,7 @@ def _is_same_object(given: Any, value: Any, trusted: frozenset[Place]) -> bool:
     names: dict[str, str] = _names(kind)  # type: ignore[arg-type]  # a class is hashable
     extra = getattr(value, "__pydantic_extra__", None) or {}
     if len(given) > 1 and len({names.get(key, key) for key in given}) < len(given):
-        return False  # two names of one field
+        return False  # two names for one field
     for key, each in given.items():
         name = names.get(key)
         if name is None:
@@ -177,7 +177,7 @@ def _is_same_object(given: Any, value: Any, trusted: frozenset[Place]) -> bool:
 
 @functools.lru_cache(1024)
 def _names(kind: Any) -> dict[str, str]:
-    """Return the fields of a class by their names in JSON; one that is found by a path is by its first step."""
+    """Return the fields of a class by their names in JSON; for an alias path, the name is its first step."""
     fields: Any = getattr(kind, "__pydantic_fields__", None)
     if fields is None:
         return {each.name: each.name for each in dataclasses.fields(kind)}
@@ -206,7 +206,7 @@ def _key(key: Any) -> str:
 def _is_same_list(given: list[Any], value: Any, trusted: frozenset[Place]) -> bool:
     if type(value) is list and _are_scalars(value) and [*map(type, given)] == [*map(type, value)]:
         return given == value
-    if len(given) > len(value):  # which may have more: a named tuple has defaults
+    if len(given) > len(value):  # the value may have more: a named tuple has defaults
         return False
     return all(_is_same(each, made, trusted) for each, made in zip(given, value, strict=False))
 
@@ -227,7 +227,7 @@ _SCALARS: Final = frozenset({str, int, bool, NoneType})
 
 
 def _is_said(given: Any, value: Any) -> bool:
-    """Return True if a value that is neither a container nor plain JSON is what the JSON says."""
+    """Return True if a value that is neither a container nor plain JSON equals its JSON."""
     if isinstance(value, Enum):
         return _is_same(given, value.value, frozenset())
     if isinstance(value, int):
@@ -237,13 +237,13 @@ def _is_said(given: Any, value: Any) -> bool:
     if hasattr(value, "get_secret_value"):
         return _is_same(given, value.get_secret_value(), frozenset())
     if type(given) in (list, dict):
-        return True  # which are compared by those who know what they hold, if anybody does
+        return True  # the contents of an unknown type cannot be compared
     return type(given) is str and _is_text_of(given, value)
 
 
 def _is_text_of(given: str, value: Any) -> bool:
     if isinstance(value, bytes):
-        return True  # in whatever encoding its type says: each has one reading
+        return True  # each encoding has only one reading
     for kind, format in _SPELLED:
         if isinstance(value, kind):
             return SPELLINGS[format].fits(given)
