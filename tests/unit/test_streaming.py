@@ -847,3 +847,14 @@ async def test_a_cancelled_resume_can_be_resumed_again() -> None:
     final = await Runner.run(agent, result.to_state())
     assert final.final_output == "done"
     assert sent == [("ann", 1)]
+
+
+async def test_the_agents_of_a_stream_that_has_not_ended_are_not_half_released() -> None:
+    result = Runner.run_streamed(scripted("one two three"), "go")
+    with pytest.raises(RunUnfinished):
+        result.release_agents()
+    async for _ in result.stream_events():
+        pass
+    assert result.last_agent.name == "agent"
+    result.release_agents()
+    assert result.final_output == "one two three"

@@ -89,10 +89,16 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
     work = _entered(driver, path, state, tool, body, ctx, bound)
     observer = driver.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    if path in driver.tripped and (stop := tripwire(driver, path)) is not None:
-        raise stop  # of a call in this one's place, whatever the code around it made of that
+    _raise_tripwire(driver, path)
     if hooked is not None:
         await _tell_end(driver, hooked, state, tool, agent, given)
+
+
+def _raise_tripwire(driver: Driver, path: Path) -> None:
+    """Raise the tripwire of a call that ran in the body's place, whatever the code around that call made of it."""
+    stop = tripwire(driver, path) if path in driver.tripped else None
+    if stop is not None:
+        raise stop
 
 
 async def _tell_end(

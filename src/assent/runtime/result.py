@@ -145,13 +145,13 @@ class RunResultBase:
         """Drop the references to the agents, so that they can be freed while the result is kept; items keep a name."""
         if self._released is not None:
             return
+        state = self.to_state()  # first: it refuses a stream that has not ended
         for item in [*self.new_items, *self.interruptions]:
             if release_new_items:
                 item.release_agent()
         self._released = self.last_agent.name
         _ = self.final_output, self.raw_responses
         self._found = {where: results(self._driver, self._path, where, released=True) for where in PLACES}
-        state = self.to_state()
         state._release()
         self._driver.cast = self._driver.control.cast = state._cast
         self._driver.audience.hooks = None
