@@ -1,7 +1,7 @@
-"""Connections to Postgres that are kept between uses.
+"""The pool of connections to Postgres.
 
-Whoever waits for one is on a thread of the store's lane, or blocks; whoever is on an event loop has one that is idle,
-or none. A connection is taken for every statement: that has to cost next to nothing.
+A thread of the store's lane, or a blocking call, waits for a connection; an event loop gets an idle connection or
+none. A connection is acquired for every statement, so acquiring must be cheap.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from .flight import Flight
 
 REST = 10.0
-"""After how many seconds a connection is first asked whether it is still there."""
+"""The seconds after its last check from which a connection is tested with a query before a write."""
 GLANCE = 1.0
-"""How many seconds somebody waits for a connection before looking for those that nobody will give back."""
+"""The seconds of waiting for a connection after which connections of closed event loops are released."""
 
 
 class Link:
-    """A connection, and what is known of it for as long as it lives."""
+    """A connection, with its prepared statements and the time of its last check."""
 
     __slots__ = ("connection", "made_in", "prepared", "used")
 
@@ -33,43 +33,43 @@ class Link:
         self.connection = connection
         self.made_in = made_in
         self.prepared: set[bytes] = set()
-        """The names of the statements that it knows."""
+        """The names of the statements prepared on the connection."""
         self.used = time.monotonic()
-        """When it was last seen to be there, by the monotonic clock."""
+        """The time of the last check, on the monotonic clock."""
 
     @property
     def has_rested(self) -> bool:
-        """Whether it was not used for so long that it may be gone without a word."""
+        """True if the last check is so long ago that the connection may be lost."""
         return time.monotonic() - self.used > REST
 
     def see_that_it_lives(self) -> None:
-        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
+        """Raise if the connection was lost while unused. Nothing was sent yet, so another one can be used."""
         line = self.connection.pgconn
-        line.consume_input()  # the server's last words, if there are any,
-        line.consume_input()  # and that nothing comes after them
+        line.consume_input()  # reads the server's last message, if there is one
+        line.consume_input()  # raises if the server has closed the connection
         self.used = time.monotonic()
 
 
 class Pool:
-    """At most so many connections; the one that was used last is used next."""
+    """A limited number of connections; the one used last is used next."""
 
     def __init__(self, size: int, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
-        self._lock = threading.RLock()  # whoever waits for a connection may come to give one up
+        self._lock = threading.RLock()  # a waiting thread may release a connection itself
         self._back = threading.Condition(self._lock)
         self._room = size
-        """How many more may be taken."""
+        """The number of connections that may still be acquired."""
         self._waiting = 0
         self._idle: list[Link] = []
         self._now = object()
-        """Stands for the time since all were last given up."""
+        """A marker of the current generation of connections; `give_up` starts a new one."""
         self.flights: set[Flight] = set()
-        """The statements that event loops wait for."""
+        """The statements that event loops await."""
         self.process = os.getpid()
-        """The process whose connections they are: one that came with a fork is its parent's."""
+        """The id of the process that owns the connections; after a fork they stay the parent's."""
 
     def take(self) -> Link:
-        """One for whoever asks, until it is given back; a new one if none is idle."""
+        """Acquire a connection, waiting if the pool is exhausted; open a new one if none is idle."""
         with self._lock:
             while not self._room:
                 self._waiting += 1
@@ -89,12 +89,15 @@ class Pool:
 
     @property
     def has_spare(self) -> bool:
-        """Whether one is idle, and nobody waits for it who came before; and another is left for those who block the
-        loops that have the others, and so could wait for them for ever."""
+        """True if a connection is free and one stays reserved for blocking callers.
+
+        A blocking caller stops the event loops that would release the other connections; without a reserved one it
+        could wait forever.
+        """
         return bool(self._idle) and self._room > self._waiting + 1
 
     def spare(self) -> Link | None:
-        """One that is idle, for those who cannot wait; None if they would have to."""
+        """Acquire an idle connection without waiting; None if there is none to spare."""
         with self._lock:
             if not self.has_spare:
                 return None
@@ -102,7 +105,7 @@ class Pool:
             return self._idle.pop()
 
     def give(self, link: Link) -> None:
-        """Give it back; one of those that were given up meanwhile is not kept."""
+        """Release a connection; close it if `give_up` was called meanwhile."""
         with self._lock:
             if link.made_in is self._now:
                 self._idle.append(link)
@@ -113,7 +116,7 @@ class Pool:
             self._make_room()
 
     def give_up(self) -> None:
-        """Close all of them: those that are in use, when they are given back."""
+        """Close all connections; those in use are closed when they are released."""
         with self._lock:
             idle, self._idle, self._now = self._idle, [], object()
             self._see_to_flights()
@@ -121,7 +124,7 @@ class Pool:
             _close(link)
 
     def _see_to_flights(self) -> None:
-        """Have those brought to their end whose loops were closed."""
+        """Finish the statements whose event loops were closed."""
         for flight in list(self.flights):
             flight.leave_if_closed()
 
