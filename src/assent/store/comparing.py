@@ -71,7 +71,7 @@ def see_that_it_was_asked(shown: Question, asked: Question) -> None:
 
 
 def kept_tool(fingerprint: str, text: bytes) -> FrozenTool:
-    """Read a stored tool; raise `UnreadableState` unless its fingerprint is this one or begins with it."""
+    """Read a stored tool; raise `UnreadableState` unless the tool's fingerprint begins with this one."""
     tool = FrozenTool.read(text)
     if not tool.fingerprint.startswith(fingerprint):
         raise UnreadableState(f"The definition of tool {tool.name!r} that is kept as {fingerprint} has changed.")

@@ -115,7 +115,7 @@ class Store(ABC):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Question]:
-        """Return a page of open questions, or with `settled` of closed ones; the oldest first.
+        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
 
         Args:
             run: Only questions of this run.

@@ -1,8 +1,8 @@
 """Seals of question rows: hashes of what people are shown, checked whenever a row is read.
 
 A question is shown without reading its journal, which may be long. The seal reveals a row that was changed by hand or
-by a fault. It cannot reveal a change by somebody who also recomputes the seal; `Store.decide` and `Store.verify` can,
-since they compare the row with the journal.
+by a fault. A change by somebody who also recomputes the seal is found by `Store.decide` and `Store.verify`, which
+compare the row with the journal.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class SQLStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Question]:
-        """Return a page of open questions, or with `settled` of closed ones; the oldest first."""
+        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first."""
         if older_than is not None:
             check_seconds(older_than=older_than)
         start = page_start(limit, after)
