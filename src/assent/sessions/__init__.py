@@ -1,1 +1,1 @@
-"""Conversation memory: what a session is, and the ones that come with Assent."""
+"""Sessions: the protocol of a conversation's memory, and the sessions that come with Assent."""

@@ -1,7 +1,7 @@
-"""One SQLite file of sessions: its connection, its tables, and what to say when it fails.
+"""One SQLite file of sessions: its connection, its tables, and the messages of its errors.
 
-The only module that knows `sqlite3`; it is imported with the first session that needs it. Everything here but `share`,
-`join` and `leave` blocks, and is called in the database's lane.
+The only module of `sessions` that imports `sqlite3`; the first `SQLiteSession` imports it. Everything here but `share`,
+`join` and `leave` blocks, and is called on the database's lane.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ R = TypeVar("R")
 
 MEMORY = ":memory:"
 APPLICATION = 0x41734E74
-"""Marks a file as one of ours ("AsNt"), so that nobody else's tables are ever touched."""
+"""The `application_id` of Assent's session files ("AsNt"), so that another program's tables are never changed."""
 VERSION = 1
 TABLES = (
-    # `run` and `position` say where in a run an item was generated; items that were just added have neither.
+    # `run` and `position` are an item's run and its number there; items from `add_items` have neither.
     "CREATE TABLE assent_items"
     " (seq INTEGER PRIMARY KEY, session TEXT NOT NULL, run TEXT, position INTEGER, item TEXT NOT NULL)",
-    # An index ends with the row's number, so this one has a session's items in their order.
+    # Every SQLite index ends with the rowid, so this index has a session's items in their order.
     "CREATE INDEX assent_items_of_session ON assent_items (session)",
     "CREATE UNIQUE INDEX assent_items_of_run ON assent_items (session, run, position) WHERE run IS NOT NULL",
-    # Which file this is: a path may come to mean another one, and a disk gives its numbers again.
+    # The file's own id: a path may lead to another file later, and a file system reuses inode numbers.
     "CREATE TABLE assent_file (id BLOB NOT NULL)",
     "INSERT INTO assent_file VALUES (randomblob(16))",
     f"PRAGMA application_id={APPLICATION}",
@@ -49,19 +49,19 @@ WHY = {
     sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a copy",
     sqlite3.SQLITE_IOERR: "the disk fails. See to it, and try again",
 }
-"""What is wrong and what to do, by SQLite's primary result code."""
+"""The cause of an error and its remedy, by SQLite's primary result code."""
 
 
 class Unusable(Exception):
-    """The file is there, and is not one for sessions."""
+    """The file exists, but cannot be used for sessions; the message says why."""
 
 
 FAILURES = (sqlite3.Error, FileNotFoundError, Unusable)
-"""What `failure` has words for."""
+"""The exceptions that `failure` explains."""
 
 
 class Database:
-    """One file, or one database in memory, with one connection that is opened when it is needed."""
+    """One file, or one database in memory, with one connection that is opened on demand."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -80,22 +80,22 @@ class Database:
 
     @property
     def turn(self) -> threading.Lock:
-        """Held by whoever uses the connection."""
+        """The lock held while the connection is used."""
         return self.lane.turn
 
     def join(self, session: object) -> None:
-        """Count this session among those that use the database."""
+        """Add a session to the users of the database."""
         with _sharing:
             self._sessions.add(session)
 
     def leave(self, session: object) -> bool:
-        """Count it out; whether nobody uses the database any more."""
+        """Remove a session; return True if no session uses the database any more."""
         with _sharing:
             self._sessions.discard(session)
             return not self._sessions
 
     def disconnect(self) -> None:
-        """Close the connection. What is in a file is found again by the next one."""
+        """Close the connection. The next use opens another; a database in memory is lost."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -106,16 +106,16 @@ class Database:
             connection.close()
 
     def use(self, work: Callable[[sqlite3.Connection], R], busy_timeout: float, known: bytes | None) -> tuple[R, bytes]:
-        """Do the work on a connection to the file, and say which file that was.
+        """Run `work` on a connection to the file; return its result and the file's id.
 
-        `known` is the file that was used before. Another one, or none, is `FileNotFoundError`: what was
-        stored is not there any more, and somebody must be told before a new file takes its place.
+        `known` is the id of the file that was used before. Raises `FileNotFoundError` if the file is
+        another one or missing: its items are gone, and the user must know before a new file is used.
         """
         with self._kept_sound():
             connection = self._connected(busy_timeout, known)
             done = work(connection)
             if self.path != MEMORY and _inode(self.path) != self._inode:
-                raise FileNotFoundError(self.path)  # it went away meanwhile, and the work with it
+                raise FileNotFoundError(self.path)  # the file was removed meanwhile, and the work is lost
             return done, self._file
 
     @contextmanager
@@ -151,11 +151,11 @@ class Database:
 _shared: WeakValueDictionary[str, Database] = WeakValueDictionary()
 _sharing = threading.Lock()
 _abandoned: list[sqlite3.Connection] = []
-"""Connections that came with a fork all the same. SQLite has them not used on this side, and not closed either."""
+"""Connections that were still open at a fork. SQLite allows the child neither to use nor to close them."""
 
 
 def share(path: str) -> Database:
-    """The database of this file: one for all sessions in the process. In memory, each has its own."""
+    """Return the database of a file, which all sessions of the process share; a new one for `:memory:`."""
     if path == MEMORY:
         return Database(path)
     with _sharing:
@@ -175,7 +175,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def failure(session_id: str, path: str, error: Exception) -> SessionFailed:
-    """What the user of a session is told."""
+    """Return the error for the session's user."""
     if isinstance(error, FileNotFoundError):
         why = (
             "the file was removed or replaced while it was in use, and what was stored in it is gone with it. Put it "
@@ -190,17 +190,17 @@ def failure(session_id: str, path: str, error: Exception) -> SessionFailed:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. The right to write is had from the beginning, so that nobody writes in between."""
+    """Run the body in a transaction that holds the write lock from its beginning."""
     connection.execute("BEGIN IMMEDIATE")
     yield
-    connection.execute("COMMIT")  # left by an error, it is rolled back by whoever holds the connection
+    connection.execute("COMMIT")  # after an error, `Database.use` rolls back
 
 
 def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
-    """A connection to a file that is ours, or is now."""
+    """Open a file, and create its tables if it is empty; raise `Unusable` if it is another program's."""
     if path != MEMORY:
-        with suppress(OSError):  # SQLite says what is wrong with the path
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # for its owner alone
+        with suppress(OSError):  # SQLite reports an error of the path
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # readable only by its owner
     deadline = time.monotonic() + busy_timeout
     while True:
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
@@ -209,26 +209,26 @@ def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
             return connection
         except BaseException as error:
             connection.close()
-            # A change to WAL does not wait for a lock as all else does, so it is tried again.
+            # The change to WAL mode does not wait for a lock as other statements do, so retry it.
             if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(0.005)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    connection.text_factory = bytes  # so that a damaged text is found with its row, and not before
+    connection.text_factory = bytes  # so that a damaged text is reported with its row
     if not _ours(connection):
         connection.execute("PRAGMA journal_mode=WAL")
         with transaction(connection):
             if not _ours(connection):
                 for statement in TABLES:
                     connection.execute(statement)
-    # What a run was told is stored it never stores again, so it must outlive a power cut; NORMAL would lose it.
+    # A run never stores a confirmed item again, so the item must survive a power cut; NORMAL could lose it.
     connection.execute("PRAGMA synchronous=FULL")
 
 
 def _ours(connection: sqlite3.Connection) -> bool:
-    """Whether the tables are there; not if the file is empty, and `Unusable` if it is something else."""
+    """Return True if the tables exist, False for an empty file; raise `Unusable` if the file is another program's."""
     [[application, version, things]] = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_application_id, pragma_user_version"
@@ -243,13 +243,16 @@ def _ours(connection: sqlite3.Connection) -> bool:
 
 
 def _code(error: BaseException) -> int | None:
-    """SQLite's primary result code, if the error is SQLite's."""
+    """Return SQLite's primary result code; None if the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Which file the path means now. It is told from one that is open by this, and from no other."""
+    """Return the device and inode that the path leads to now; None if there is no file.
+
+    Reliable only while the file to compare with is open, since inodes are reused.
+    """
     try:
         found = os.stat(path)
     except OSError:

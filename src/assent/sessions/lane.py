@@ -1,6 +1,6 @@
-"""Blocking work off the event loop: a lane does its jobs in order, one at a time, on threads that all lanes share.
+"""Queues of blocking jobs. A lane runs its jobs in order, one at a time, on threads that all lanes share.
 
-So ten thousand lanes need a handful of threads, and a lane that waits for a lock holds up one thread and not several.
+So ten thousand lanes need a handful of threads, and a lane that waits for a lock blocks only one thread.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 THREADS = 8
-"""What waits here waits for a disk or a lock, never for a person; more lanes than this at once take turns."""
+"""The most lanes that run at once. Jobs wait for a disk or a lock, never for a person, so a few are enough."""
 
 
 class Lane:
-    """The jobs of one database."""
+    """The queue of jobs of one connection."""
 
     def __init__(self) -> None:
         self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._lock = threading.Lock()
         self.turn = threading.Lock()
-        """Held by whoever does the jobs."""
+        """The lock held while jobs run."""
         self._busy = False
         _lanes.add(self)
 
     def submit(self, work: Callable[[], R]) -> Future[R]:
-        """Have this done after all that was submitted before. A job that was begun is not cancelled any more."""
+        """Queue a job and return a future for its result. A job that has started cannot be cancelled."""
         from concurrent.futures import Future
 
         future: Future[R] = Future()
@@ -43,7 +43,7 @@ class Lane:
         if idle:
             try:
                 _threads().submit(self._drain)
-            except RuntimeError:  # no thread can be started: the interpreter is going down
+            except RuntimeError:  # no thread can be started during interpreter shutdown
                 self._drain()
         return future
 
@@ -60,7 +60,7 @@ class Lane:
                         future.set_result(work())
                     except BaseException as error:
                         future.set_exception(error)
-                del future, work  # an error holds on to this frame, which shall not hold on to the error
+                del future, work  # an error refers to this frame; this breaks the reference cycle
 
     def _forked(self) -> None:
         self._jobs.clear()
@@ -84,7 +84,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forked() -> None:
-    """A forked child has none of its parent's threads, and nobody who would open the locks they held."""
+    """Replace pool and locks in a forked child, which lacks the parent's threads that would release the locks."""
     global _pool, _making
     _pool, _making = None, threading.Lock()
     for lane in list(_lanes):

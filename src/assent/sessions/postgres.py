@@ -1,4 +1,4 @@
-"""A session in a Postgres database."""
+"""The session in a Postgres database. `server` has the connections."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ REWIND = "DELETE FROM assent_session_items WHERE session = %s AND run = %s AND p
 REMOVE = "DELETE FROM assent_session_items WHERE seq = %s"
 CLEAR = "DELETE FROM assent_session_items WHERE session = %s"
 SHOWN = ("service", "host", "hostaddr", "port", "user", "dbname")
-"""What of an address is shown. Its password is not."""
+"""The parts of an address that errors show. The password is not among them."""
 
 
 class PostgresSession(Closing):
-    """A conversation kept in a Postgres database. Needs `pip install "assent[postgres]"`.
+    """A conversation in a Postgres database. Needs `pip install "assent[postgres]"`.
 
-    The url is one that libpq knows: `postgresql://user:password@host/database`. Any number of sessions,
-    threads, event loops and processes may use one database at once; sessions of different ids do not see
-    one another. Nothing is opened before the first use, which makes the tables if there are none. A
-    server that is gone, refuses, or keeps a call waiting for a connection or a lock for longer than
-    `timeout` (in seconds) raises `SessionFailed`, which says what to do; the next call makes a new
-    connection.
+    The url has libpq's format: `postgresql://user:password@host/database`. Any number of sessions,
+    threads, event loops and processes may use one database at once; sessions with different ids do not
+    see each other's items. Nothing is opened before the first use, which creates the tables if there are
+    none. A server that is unreachable, refuses a call, or makes it wait for a connection or a lock for
+    longer than `timeout` (in seconds) raises `SessionFailed`, which says what to do; the next call opens
+    a new connection.
     """
 
     def __init__(self, session_id: str, url: str, *, timeout: float = 10.0) -> None:
         self.session_id = checked_name(session_id, "A session's id")
-        """Which conversation this is."""
+        """The id of the conversation."""
         try:
-            from .server import share  # brings psycopg
+            from .server import share  # imports psycopg
         except ImportError as error:
             raise UsageError(
                 f'PostgresSession needs psycopg, which is not installed ({error}): pip install "assent[postgres]"'
@@ -71,7 +71,7 @@ class PostgresSession(Closing):
         return f"PostgresSession({self.session_id!r}, {self._where!r})"
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The latest `limit` items, oldest first; all of them if there is no limit."""
+        """Return the latest `limit` items, oldest first; all items without a limit."""
         count = None if limit is None else min(checked_number(limit, "A limit"), LARGEST)
 
         def read(connection: Connection) -> list[Item]:
@@ -81,15 +81,15 @@ class PostgresSession(Closing):
         return await self._do(read)
 
     async def add_items(self, items: list[Item]) -> None:
-        """Add items at the end, in their order: all of them side by side, or none."""
+        """Append all of the items in their order, with no other item between them, or none."""
         rows = [(self._key, text) for text in texts_of(items)]
         await self._do(lambda connection: connection.cursor().executemany(ADD, rows), lock=self._lock)
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
-        """Add what a run generated; what is stored of that run at these positions already is not stored again.
+        """Append a run's items; items that are stored at their positions already are not stored again.
 
-        If something else is stored there, the run was taken up from an earlier save and took another
-        course: what is stored of it from `position` on is replaced.
+        If a different item is stored at one of the positions, the run was resumed from an earlier save
+        and took another course: the run's items from `position` on are replaced.
         """
         run = _key(checked_name(run_id, "A run's id"))
         texts = texts_of(items)
@@ -107,7 +107,7 @@ class PostgresSession(Closing):
         await self._do(change, lock=self._lock, repeatable=True)
 
     async def pop_item(self) -> Item | None:
-        """Remove the newest item and give it; None if there is none."""
+        """Remove and return the newest item; None if there is none."""
 
         def pop(connection: Connection) -> Item | None:
             row = connection.execute(LATEST, (self._key, 1)).fetchone()
@@ -139,7 +139,7 @@ class PostgresSession(Closing):
             return done
         except FAILURES as error:
             if isinstance(error, Gone):
-                self._tables = None  # its user is told, and may go on with what is there
+                self._tables = None  # this call raises; the next one may use the new tables
             raise failure(self.session_id, self._where, error) from error
 
     def _item(self, seq: int, text: str) -> Item:
@@ -153,12 +153,12 @@ class PostgresSession(Closing):
 
 
 def _settings(url: Any) -> dict[str, str]:
-    """What the url says. It may hold a password, so no error shows it."""
+    """Return the url's settings. The url may have a password, so no error shows it."""
     from .server import settings
 
     if not isinstance(url, str) or not url:
         raise UsageError(f"A session's url is a text that is not empty, got a {type(url).__name__}.")
-    found = settings(url.replace("postgresql+psycopg:", "postgresql:", 1))  # as SQLAlchemy has it
+    found = settings(url.replace("postgresql+psycopg:", "postgresql:", 1))  # SQLAlchemy's form
     if found is None:
         raise UsageError("A session's url is one such as postgresql://user:password@host/database; this one is not.")
     return found
@@ -171,7 +171,7 @@ def _seconds(value: Any) -> float:
 
 
 def _key(text: str) -> str:
-    """A text as the tables have it: as it is, or its digest if an index has no room for it or Postgres no NUL."""
+    """Return a text as stored: unchanged, or its digest if it is too long for an index or has a NUL."""
     data = text.encode()
     if len(data) <= 200 and b"\0" not in data and not text.startswith("sha256:"):
         return text
@@ -179,5 +179,5 @@ def _key(text: str) -> str:
 
 
 def _lock(key: str) -> int:
-    """The number of a session's advisory lock. Two sessions with the same one would merely wait for each other."""
+    """Return the number of a session's advisory lock. Two sessions with one number only wait for each other."""
     return int.from_bytes(hashlib.sha256(f"assent session {key}".encode()).digest()[:8], signed=True)

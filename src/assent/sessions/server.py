@@ -1,7 +1,7 @@
-"""One Postgres database of sessions: the connections to it, its tables, and what to say when it fails.
+"""One Postgres database of sessions: its connections, its tables, and the messages of its errors.
 
-The only module of this room that knows `psycopg`; it is imported with the first session that needs it. Everything here
-but `settings`, `share`, `join` and `leave` blocks, and is called in a line's lane.
+The only module of `sessions` that imports `psycopg`; the first `PostgresSession` imports it. Everything here but
+`settings`, `share`, `join` and `leave` blocks, and is called on a line's lane.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Settings = dict[str, str]
 
 LINES = 4
-"""Connections of one process to one database, at most. A session always has the same, so its calls keep their order."""
+"""The most connections of a process to one database. A session always uses the same one, which keeps its order."""
 VERSION = 1
 MAKING = 0x417353655353
-"""The advisory lock of whoever makes the tables."""
+"""The advisory lock held while the tables are created."""
 TABLES = (
-    # `run` and `position` say where in a run an item was generated; items that were just added have neither. An item
-    # is text and not jsonb, which would forget the order of keys and refuse a NUL.
+    # `run` and `position` are an item's run and its number there; items from `add_items` have neither. An item is text,
+    # since jsonb would lose the order of keys and refuse a NUL.
     "CREATE TABLE assent_session_items (seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
     ' session TEXT COLLATE "C" NOT NULL, run TEXT COLLATE "C", position BIGINT, item TEXT NOT NULL)',
     "CREATE INDEX assent_session_items_of_session ON assent_session_items (session, seq)",
     "CREATE UNIQUE INDEX assent_session_items_of_run ON assent_session_items (session, run, position)"
     " WHERE run IS NOT NULL",
-    # Which tables these are: they may be removed, and made again by somebody else.
+    # The tables' own id: they may be dropped, and created again by another process.
     "CREATE TABLE assent_session_schema (version INTEGER NOT NULL, tables UUID NOT NULL)",
     f"INSERT INTO assent_session_schema VALUES ({VERSION}, gen_random_uuid())",
 )
 THERE = "SELECT version, tables FROM assent_session_schema"
-# The order of a session is the order in which this lock is had. What a statement sees is what was committed when it
-# begins, so whatever comes after the lock sees all that was done under it before; only READ COMMITTED is like that.
+# The order of a session's items is the order in which writers acquire this lock. In READ COMMITTED, and only there, a
+# statement sees everything committed before it began; so statements after the lock see all earlier writes under it.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {milliseconds}"
 LOCK = (
-    # What a run was told is stored it never stores again, so it must outlive a power cut.
+    # A run never stores a confirmed item again, so the item must survive a power cut.
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off';"
     " SELECT pg_advisory_xact_lock({lock})"
 )
@@ -57,9 +57,9 @@ PATIENCE: Settings = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
 }
-"""How a network that went away is noticed, unless the url says otherwise."""
+"""The default connection settings that detect a lost network."""
 ENDED = ("08", "57P")
-"""How the SQLSTATE of a connection that is over begins."""
+"""The beginnings of the SQLSTATEs of a lost connection."""
 WHY = {
     "55P03": "it is locked by another connection; nothing was changed. Try again, or give the session a longer timeout",
     "57014": "the server cancelled the statement; nothing was changed. See to its statement_timeout, and try again",
@@ -70,7 +70,7 @@ WHY = {
     "42": "its tables are not what they should be; nothing was changed. Restore them from a copy",
     "XX": "it is damaged; nothing was changed. Restore it from a copy",
 }
-"""What is wrong and what to do, by SQLSTATE or its class."""
+"""The cause of an error and its remedy, by SQLSTATE or its class."""
 REFUSED = (
     ("password", "the server refuses the user or the password. See to both in the url"),
     ("pg_hba.conf", "the server refuses this user from here. See to its pg_hba.conf, or to the user in the url"),
@@ -80,35 +80,35 @@ REFUSED = (
     ("too many", "the server has too many connections. Try again, or allow it more"),
     ("", "the server cannot be reached. See that it runs, and that the url names it; then try again"),
 )
-"""The same for a connection that was not had: there is no SQLSTATE then, and only the server's words are left."""
+"""The cause of a failed connection and its remedy, by the server's words, since there is no SQLSTATE."""
 
 
 class Trouble(Exception):
-    """The database cannot be used; says why, and what to do."""
+    """The database cannot be used; the message says why, and what to do."""
 
 
 class Unreachable(Trouble):
-    """There is no connection to be had."""
+    """No connection could be opened."""
 
 
 class Lost(Trouble):
-    """The connection is gone, and nothing was changed."""
+    """The connection was lost, and nothing was changed."""
 
 
 class Unknown(Trouble):
-    """The connection is gone, and it is not known whether the change was made."""
+    """The connection was lost, and the change may or may not have been made."""
 
 
 class Gone(Trouble):
-    """The tables that were used before are not there any more."""
+    """The tables that were used before no longer exist."""
 
 
 FAILURES = (psycopg.Error, Trouble)
-"""What `failure` has words for."""
+"""The exceptions that `failure` explains."""
 
 
 class Line:
-    """One of the connections to a database, opened when it is needed."""
+    """One of the connections to a database, opened on demand."""
 
     def __init__(self, settings: Settings) -> None:
         self.lane = Lane()
@@ -122,12 +122,12 @@ class Line:
             self.disconnect()
 
     def join(self, session: object) -> None:
-        """Count this session among those that use the line."""
+        """Add a session to the users of the line."""
         with _sharing:
             self._sessions.add(session)
 
     def leave(self, session: object) -> bool:
-        """Count it out; whether nobody uses the line any more."""
+        """Remove a session; return True if no session uses the line any more."""
         with _sharing:
             self._sessions.discard(session)
             return not self._sessions
@@ -152,11 +152,11 @@ class Line:
         lock: int | None = None,
         repeatable: bool = False,
     ) -> tuple[R, UUID]:
-        """Do the work in a transaction, under the lock if one is named, and say which tables that was in.
+        """Run `work` in a transaction, under the advisory lock if one is given; return its result and the tables' id.
 
-        A connection that turns out to be lost is made anew, once, and the work is done there. If it was lost
-        while the work was committed, that is done for work that is `repeatable` only; else it is `Unknown`.
-        `known` are the tables that were used before; if they are not there, it is `Gone`.
+        After a lost connection the work is retried once, on a new connection. If the connection was lost
+        during the commit, only `repeatable` work is retried; else `Unknown` is raised. `known` is the id of
+        the tables that were used before; if they are gone, `Gone` is raised.
         """
         try:
             return self._once(work, timeout, known, lock)
@@ -168,7 +168,7 @@ class Line:
             try:
                 return self._once(work, timeout, known, lock)
             except FAILURES as error:
-                raise unknown from error  # whatever is wrong now, the first time may have worked
+                raise unknown from error  # the first attempt may have succeeded
 
     def _once(
         self, work: Callable[[Connection], R], timeout: float, known: UUID | None, lock: int | None
@@ -201,7 +201,7 @@ class Line:
         except BaseException as error:
             over = connection.closed
             with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")  # now, and not when the server comes to notice
+                connection.execute("ROLLBACK")  # at once, not when the server notices the closed connection
             self.disconnect()
             if isinstance(error, psycopg.Error) and (over or (error.sqlstate or "").startswith(ENDED)):
                 raise lost from error
@@ -211,11 +211,11 @@ class Line:
 _shared: WeakValueDictionary[tuple[object, ...], Line] = WeakValueDictionary()
 _sharing = threading.Lock()
 _abandoned: list[Connection] = []
-"""Connections that came with a fork. They are the parent's: closed here, they would end there."""
+"""Connections inherited by a fork. They belong to the parent; closing them here would end them there."""
 
 
 def settings(url: str) -> Settings | None:
-    """What the url says, as libpq understands it; None if it does not."""
+    """Return the url's settings; None if libpq cannot parse the url."""
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.Error:
@@ -223,7 +223,7 @@ def settings(url: str) -> Settings | None:
 
 
 def share(settings: Settings, lock: int) -> Line:
-    """The line for the session with this lock: all sessions of a process have a few lines to a database."""
+    """Return the line for the session with this lock. The sessions of a process share a few lines to a database."""
     with _sharing:
         key = (*sorted(settings.items()), lock % LINES)
         line = _shared.get(key)
@@ -242,7 +242,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def failure(session_id: str, where: str, error: Exception) -> SessionFailed:
-    """What the user of a session is told."""
+    """Return the error for the session's user."""
     cause = error.__cause__ if isinstance(error, Trouble) else error
     why = str(error) if isinstance(error, Trouble) else _why(error)
     said = "" if cause is None else f" ({' '.join(str(cause).split())})"
@@ -257,8 +257,8 @@ def _why(error: Exception) -> str:
 def _connect(settings: Settings, timeout: float) -> Connection:
     given = PATIENCE | {"connect_timeout": str(max(2, math.ceil(timeout)))} | settings | {"client_encoding": "UTF8"}
     try:
-        # A pool in between, such as PgBouncer, may hand out another server connection for each transaction, so nothing
-        # is left behind on one: no prepared statements, no settings.
+        # A pooler such as PgBouncer may use another server connection for each transaction, so nothing may stay on a
+        # connection: no prepared statements, no settings.
         connection = psycopg.connect(autocommit=True, prepare_threshold=None, **given)  # type: ignore[arg-type]
     except psycopg.Error as error:
         said = str(error).rpartition("failed: ")[2]
@@ -271,7 +271,7 @@ def _connect(settings: Settings, timeout: float) -> Connection:
 
 
 def _begin(connection: Connection, timeout: float, known: UUID | None, lock: int | None) -> UUID:
-    """Begin a transaction in tables that are ours, or are now; which they are."""
+    """Begin a transaction, creating the tables if there are none; return the tables' id."""
     begin = BEGIN.format(milliseconds=max(1, round(timeout * 1000)))
     statements = [begin, *([] if lock is None else [LOCK.format(lock=lock)]), THERE]
     try:
@@ -293,7 +293,7 @@ def _begin(connection: Connection, timeout: float, known: UUID | None, lock: int
 
 
 def _make(connection: Connection, begin: str) -> None:
-    """Make the tables, unless somebody else just did."""
+    """Create the tables, unless another process just did."""
     _last(connection, [begin, f"SELECT pg_advisory_xact_lock({MAKING})"])
     [there] = _last(connection, ["SELECT to_regclass('assent_session_schema')"]) or [None]
     try:
@@ -308,7 +308,7 @@ def _make(connection: Connection, begin: str) -> None:
 
 
 def _last(connection: Connection, statements: list[str]) -> tuple[Any, ...] | None:
-    """What the last of the statements gives. They go to the server, and its answers come back, as one."""
+    """Execute statements in one roundtrip, and return the first row of the last one."""
     cursor = connection.execute("; ".join(statements).encode())
     while cursor.nextset():
         pass

@@ -1,6 +1,6 @@
-"""The contract between a run and a conversation's memory: items go in, in order, and come out in that order.
+"""The protocol of a session, a conversation's memory: items come out in the order in which they went in.
 
-A session knows nothing of runs but their id. When a run reads and writes one is the runtime's business.
+A session knows only the ids of runs. The runtime decides when a run reads and writes its session.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from ..core.transcript import Item
 
 @runtime_checkable
 class Session(Protocol):
-    """A conversation's memory. Bring your own by implementing this; `assent.testing.check_session` tries it out.
+    """A conversation's memory. Implement this protocol for your own; `assent.testing.check_session` tests it.
 
-    Items are JSON objects in the shape of OpenAI's Responses API. A session keeps them as they are,
-    hands out copies, and may be used from any event loop.
+    Items are JSON objects in the format of OpenAI's Responses API. A session keeps them unchanged,
+    returns copies, and may be used from any event loop.
     """
 
     @property
     def session_id(self) -> str:
-        """Which conversation this is."""
+        """The id of the conversation."""
         ...
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The latest `limit` items, oldest first; all of them if there is no limit."""
+        """Return the latest `limit` items, oldest first; all items without a limit."""
         ...
 
     async def add_items(self, items: list[Item]) -> None:
-        """Add items at the end, in their order: all of them side by side, or none."""
+        """Append all of the items in their order, with no other item between them, or none."""
         ...
 
     async def pop_item(self) -> Item | None:
-        """Remove the newest item and give it; None if there is none."""
+        """Remove and return the newest item; None if there is none."""
         ...
 
     async def clear_session(self) -> None:
@@ -42,17 +42,17 @@ class Session(Protocol):
 
 @runtime_checkable
 class ExactSession(Session, Protocol):
-    """A session that stores nothing twice, even if the process dies between storing and knowing it.
+    """A session that stores no item twice, even if the process dies before it learns that a write succeeded.
 
-    The runtime uses `write` where there is one, and `add_items` where there is not.
+    The runtime calls `write` if a session has it, and `add_items` otherwise.
     """
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
-        """Add what a run generated, the first item being at `position` in that run's own count.
+        """Append a run's items; `position` is the number of the first item in that run.
 
-        What is stored of that run at these positions already is not stored again. All of the rest is
-        stored, in its order, or nothing. If something else is stored there, the run was taken up from
-        an earlier save and took another course: what is stored of it from `position` on goes, and the
-        items are added.
+        Items that are stored at their positions already are not stored again. All of the other items are
+        stored, in their order, or none. If a different item is stored at one of the positions, the run
+        was resumed from an earlier save and took another course: the run's items from `position` on are
+        removed, and the new items are appended.
         """
         ...

@@ -1,4 +1,4 @@
-"""A session in an SQLite file, or in memory."""
+"""The session in an SQLite file, or in memory. `database` has the connection."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ CLEAR = "DELETE FROM assent_items WHERE session = ?"
 
 
 class SQLiteSession(Closing):
-    """A conversation kept in an SQLite file, or in memory as long as this object lives.
+    """A conversation in an SQLite file, or in memory as long as this object lives.
 
-    Any number of sessions, threads, event loops and processes may use one file at once; sessions of
-    different ids do not see one another. Nothing is opened before the first use. A database that is
-    locked for longer than `busy_timeout` (in seconds), gone, or full raises `SessionFailed` and
-    nothing is stored; the same call works once the trouble is over.
+    Any number of sessions, threads, event loops and processes may use one file at once; sessions with
+    different ids do not see each other's items. Nothing is opened before the first use. A database that
+    is full, missing, or locked for longer than `busy_timeout` (in seconds) raises `SessionFailed`, and
+    nothing is stored; the same call works once the problem is solved.
     """
 
     def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, busy_timeout: float = 5.0) -> None:
         self.session_id = checked_name(session_id, "A session's id")
-        """Which conversation this is."""
+        """The id of the conversation."""
         self._path = _path(db_path)
         self._busy_timeout = _seconds(busy_timeout)
         self._file: bytes | None = None
-        from .database import share  # brings sqlite3
+        from .database import share  # imports sqlite3
 
         self._database = self._shared = share(self._path)
         self._database.join(self)
@@ -56,7 +56,7 @@ class SQLiteSession(Closing):
         return f"SQLiteSession({self.session_id!r}, {self._path!r})"
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The latest `limit` items, oldest first; all of them if there is no limit."""
+        """Return the latest `limit` items, oldest first; all items without a limit."""
         count = -1 if limit is None else min(checked_number(limit, "A limit"), LARGEST)
 
         def read(connection: Connection) -> list[Item]:
@@ -66,14 +66,14 @@ class SQLiteSession(Closing):
         return await self._do(read)
 
     async def add_items(self, items: list[Item]) -> None:
-        """Add items at the end, in their order: all of them side by side, or none."""
+        """Append all of the items in their order, with no other item between them, or none."""
         await self._change(ADD, [(self.session_id, text) for text in texts_of(items)])
 
     async def write(self, run_id: str, position: int, items: list[Item]) -> None:
-        """Add what a run generated; what is stored of that run at these positions already is not stored again.
+        """Append a run's items; items that are stored at their positions already are not stored again.
 
-        If something else is stored there, the run was taken up from an earlier save and took another
-        course: what is stored of it from `position` on is replaced.
+        If a different item is stored at one of the positions, the run was resumed from an earlier save
+        and took another course: the run's items from `position` on are replaced.
         """
         from .database import transaction
 
@@ -93,7 +93,7 @@ class SQLiteSession(Closing):
         await self._do(change)
 
     async def pop_item(self) -> Item | None:
-        """Remove the newest item and give it; None if there is none."""
+        """Remove and return the newest item; None if there is none."""
         from .database import transaction
 
         def pop(connection: Connection) -> Item | None:
@@ -132,7 +132,7 @@ class SQLiteSession(Closing):
             return done
         except FAILURES as error:
             if isinstance(error, FileNotFoundError):
-                self._file = None  # its user is told, and may go on with what is there
+                self._file = None  # this call raises; the next one may use the new file
             raise failure(self.session_id, self._path, error) from error
 
     def _item(self, seq: int, text: Any) -> Item:
@@ -152,7 +152,7 @@ def _seconds(value: Any) -> float:
 
 
 def _path(given: Any) -> str:
-    """The path, whatever the working directory will be."""
+    """Return the absolute path, which a change of the working directory does not affect; or `:memory:`."""
     if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
         raise UsageError(f"A session's db_path is a path or ':memory:', got {described(given)}.")
     if path == ":memory:":

@@ -1,4 +1,4 @@
-"""What sessions in databases share: what they take, what they keep of it, and how they are let go."""
+"""The parts that sessions in databases share: checks of their arguments, encoding of items, and closing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .lane import Lane
 
 LARGEST = 2**63 - 1
-"""The largest integer that a column can hold."""
+"""The largest integer that a database column can hold."""
 
 decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -27,10 +27,10 @@ class Shared(Protocol):
 
     @property
     def lane(self) -> Lane:
-        """Where its work is done."""
+        """The lane that runs the connection's work."""
 
     def leave(self, session: object) -> bool:
-        """Count a session out; whether nobody uses the connection any more."""
+        """Remove a session; return True if no session uses the connection any more."""
 
     def disconnect(self) -> None:
         """Close the connection."""
@@ -43,7 +43,7 @@ class Closing:
     _shared: Shared
 
     def close(self) -> None:
-        """Let go of the database, when what was begun is done. A session in memory is lost. Closing twice is once."""
+        """Close the session after its pending work. A session in memory is lost. Closing twice does no harm."""
         if (closing := self._closing()) is not None:
             closing.result()
 
@@ -72,7 +72,7 @@ class Closing:
 
 
 def texts_of(items: Any) -> list[str]:
-    """The items as JSON text. They are the session's own from here on, whoever changes the list."""
+    """Encode the items as JSON texts, which later changes to the items do not affect."""
     if not isinstance(items, list | tuple) or not all(isinstance(item, dict) for item in items):
         raise InvalidInput(f"A session takes a list of items (dicts), got {described(items)}. Nothing was stored.")
     try:
@@ -82,14 +82,14 @@ def texts_of(items: Any) -> list[str]:
 
 
 def checked_name(value: Any, what: str) -> str:
-    """An id that was given, or `UsageError`."""
+    """Return an id; raise `UsageError` unless it is a text that is not empty."""
     if not isinstance(value, str) or not value or not holds(value):
         raise UsageError(f"{what} is a text that is not empty, got {described(value)}.")
     return value
 
 
 def checked_number(value: Any, what: str) -> int:
-    """A count that was given, or `UsageError`."""
+    """Return a count; raise `UsageError` unless it is a whole number, 0 or more."""
     if type(value) is not int or value < 0:
         raise UsageError(f"{what} is a whole number, 0 or more, got {described(value)}.")
     return value

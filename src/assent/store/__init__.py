@@ -1,4 +1,4 @@
-"""Where runs live: a store keeps them, hands out their questions, and takes the decisions."""
+"""Stores of runs, with their journals, questions, grants and leases."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The stores in databases, with what they need, when they are first asked for."""
+    """Import a database store on first use, since each needs packages that may not be installed."""
     if name == "SQLiteStore":
         from .sqlite import SQLiteStore
 

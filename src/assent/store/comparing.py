@@ -1,6 +1,6 @@
-"""Comparing the records of a run with its journal: which of them say something else, and in what.
+"""Comparison of a run's records with its journal: the records that differ, and their differing fields.
 
-Nothing here reads a store: what is compared is given. The rows of the journal have been checked by whoever read them.
+Nothing here reads a store: callers pass in the records and the journal, whose rows they have checked.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .projection import anew, note
 from .record import Entry, GrantRecord, Question, RunRecord, SavedContext, Stored
 
 DERIVED = ("agent", "status", "thread", "seq", "began", "changed", "waiting")
-"""What the journal says of a run's own record, besides `wake`."""
+"""The fields of a run's own record that follow from the journal, besides `wake`."""
 ENDS = ("verdict", "by", "decided")
 EMPTIED: dict[type[Struct], dict[str, Any]] = {
     Question: {"arguments": "", "reason": "", "prompt": None, "schema": None, "evidence": ()},
     GrantRecord: {"message": None, "pins": None},
 }
-"""What erasing leaves in place of what was said."""
+"""The values that erasing puts in place of the content."""
 
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 
 def unlike(one: Struct, other: Struct | Mapping[str, Any], names: Iterable[str] | None = None) -> list[str]:
-    """Return the names of the fields in which a record differs from another, or from these values."""
+    """Return the names of the fields in which a record differs from another record or from a mapping."""
     values = other if isinstance(other, Mapping) else {name: getattr(other, name) for name in other.__struct_fields__}
     chosen = values if names is None else names
     return [name for name in chosen if not _same(getattr(one, name), values[name])]
@@ -43,9 +43,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _text(value: Any) -> bytes | None:
-    """A value as its column has it; None if no column can."""
+    """Return a value as canonical JSON; None if no column can hold the value."""
     if type(value) is str:
-        value = value.replace("\0", "\ufffd")  # Postgres has this one instead
+        value = value.replace("\0", "\ufffd")  # Postgres cannot hold the character 0; the store writes this instead
     try:
         return canonical(_decode(_encode(value)))
     except (TypeError, ValueError, RecursionError, msgspec.DecodeError):
@@ -53,9 +53,9 @@ def _text(value: Any) -> bytes | None:
 
 
 def see_that_it_was_asked(shown: Question, asked: Question) -> None:
-    """Raise `UnreadableState` if what was shown is not what the journal says is asked.
+    """Raise `UnreadableState` if the question that was shown differs from the journal's.
 
-    What is shown may be a moment older: since then late results may have come, and the question may have ended.
+    The shown question may be older: since then late results may have arrived, and the question may have ended.
     """
     names = [name for name in Question.__struct_fields__ if name not in (*ENDS, "evidence")]
     differs = unlike(shown, asked, names)
@@ -71,7 +71,7 @@ def see_that_it_was_asked(shown: Question, asked: Question) -> None:
 
 
 def kept_tool(fingerprint: str, text: bytes) -> FrozenTool:
-    """Read the tool that was kept by this fingerprint, or by its beginning; `UnreadableState` if it is another."""
+    """Read a stored tool; raise `UnreadableState` unless the tool's fingerprint begins with this one."""
     tool = FrozenTool.read(text)
     if not tool.fingerprint.startswith(fingerprint):
         raise UnreadableState(f"The definition of tool {tool.name!r} that is kept as {fingerprint} has changed.")
@@ -79,7 +79,7 @@ def kept_tool(fingerprint: str, text: bytes) -> FrozenTool:
 
 
 def records_of(run_id: str, stored: Stored, at: int) -> tuple[RunRecord, dict[str, Question], dict[str, GrantRecord]]:
-    """Make the records of a run anew from its facts; the last of them was written at this time."""
+    """Rebuild the records of a run from its facts; `at` is the time of the last fact."""
     change = anew(run_id, stored.facts, at)
     questions = {question.id: question for question in change.asked}
     grants = {(run_id, grant.id): grant for grant in change.granted}
@@ -88,7 +88,7 @@ def records_of(run_id: str, stored: Stored, at: int) -> tuple[RunRecord, dict[st
 
 
 def differences(stored: Stored, lines: list[Entry], questions: list[Question], grants: list[GrantRecord]) -> list[str]:
-    """Return what differs between a run's journal and its records, a sentence each."""
+    """Return one sentence for each difference between a run's journal and its records."""
     run = stored.record.id
     if stored.record.erased is not None:
         return _erased(stored, lines, questions, grants)
@@ -102,7 +102,7 @@ def differences(stored: Stored, lines: list[Entry], questions: list[Question], g
 
 
 def _wakes(record: RunRecord, derived: RunRecord) -> bool:
-    """Return True if `wake` may be what it is. Who gives a run back may also choose another time for it, or none."""
+    """Return True if `wake` is plausible. A worker that releases a run may set another time, or none."""
     if derived.status not in UNDER_WAY:
         return record.wake is None
     return derived.wake is None or record.wake is not None or record.failures > 0
@@ -126,12 +126,12 @@ def _compared(
 def _erased(stored: Stored, lines: list[Entry], questions: list[Question], grants: list[GrantRecord]) -> list[str]:
     try:
         return [*_erased_record(stored, lines), *_erased_parts(stored.record.id, lines, questions, grants)]
-    except (AttributeError, KeyError, TypeError):  # a line that no erasing left
+    except (AttributeError, KeyError, TypeError):  # a row that erasing cannot have left
         return [f"What is left of erased run {stored.record.id!r} cannot be read."]
 
 
 def _erased_record(stored: Stored, lines: list[Entry]) -> list[str]:
-    """Compare an erased run's own record with what erasing leaves in the journal."""
+    """Compare an erased run's own record with the rest of its journal."""
     record, first = stored.record, lines[0].fact
     known = {"agent": first.get("agent"), "began": first.get("at", 0), "changed": lines[-1].at, "waiting": 0}
     differs = unlike(record, known | {"seq": len(lines), "wake": None})
@@ -146,7 +146,7 @@ def _erased_record(stored: Stored, lines: list[Entry]) -> list[str]:
 
 
 def _erased_parts(run: str, lines: list[Entry], questions: list[Question], grants: list[GrantRecord]) -> list[str]:
-    """Compare an erased run's questions and grants with what erasing leaves in the journal."""
+    """Compare an erased run's questions and grants with the rest of its journal."""
     facts = [line.fact for line in lines]
     began = facts[0].get("at", 0)
     asked = {fact["id"]: _left_of_question(facts, fact, began) for fact in facts if fact["fact"] == "asked"}
@@ -170,7 +170,7 @@ def _left(
 
 
 def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began: int) -> dict[str, Any]:
-    """What is known of a question after its run was erased: that it was asked, and who ended it how."""
+    """Return the fields of a question that the journal still has after erasing, such as its decider."""
     known: dict[str, Any] = {"call": asked["call"], "digest": asked["digest"], "kind": asked.get("kind", "approval")}
     known |= {"path": asked.get("path", []), "at": began + asked.get("at", 0)}
     if "replaces" in asked:
@@ -178,7 +178,7 @@ def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began:
     for fact in facts:
         if fact.get("asked") == asked["id"]:
             known |= {"by": fact["by"], "decided": began + fact.get("at", 0)}
-            # Whether an approval changed the arguments is erased with them.
+            # The arguments are erased, so an approval cannot be told from an edit.
             known |= {"approved": True} if fact["fact"] == "approved" else {"verdict": _VERDICTS[fact["fact"]]}
         elif fact["fact"] == "asked" and fact.get("replaces") == asked["id"] and "by" not in known:
             known |= {"verdict": "replaced", "by": "runtime", "decided": began + fact.get("at", 0)}

@@ -1,8 +1,8 @@
-"""A store in memory, as long as its process lives: for tests, and for programs that need no more.
+"""A store in the memory of one process, for tests and for programs that need no more.
 
-It behaves as a database does: nobody can change what is stored by changing an object that was given to it or came from
-it, and a change is written whole or not at all. Facts cannot be changed, so they are kept as they are; the rows that a
-database would have, with their chain of hashes, are made when somebody looks at them.
+The store behaves like a database: callers cannot change it through the objects they pass in or get back, and a change
+is written in full or not at all. Facts are immutable and kept as objects; the rows that a database would have, with
+their hash chain, are made on demand.
 """
 
 from __future__ import annotations
@@ -60,31 +60,31 @@ class _Row(NamedTuple):
 
 
 class _Kept(Struct, eq=False):
-    """All there is of one run, but for its questions and grants."""
+    """Everything stored of one run, except its questions and grants."""
 
     record: RunRecord
     packed: list[_Row] = []
-    """The rows, as far as somebody has looked at them,"""
+    """The rows made so far."""
     fresh: list[tuple[int, AnyFact]] = []
-    """and the facts that come after them, with their times."""
+    """The facts after the last row in `packed`, each with its time."""
     blobs: dict[str, bytes] = {}
     context: SavedContext = SavedContext()
     fence: int = 0
 
     @property
     def seq(self) -> int:
-        """How many facts there are."""
+        """The number of facts."""
         return len(self.packed) + len(self.fresh)
 
     @property
     def row(self) -> RunRow:
-        """What the rules of appending and of leases look at."""
+        """The values that the rules of appends and leases compare."""
         record = self.record
         return RunRow(self.seq, self.fence, record.worker, record.until, record.erased)
 
     @property
     def rows(self) -> list[_Row]:
-        """What a database would have of them."""
+        """All rows, as a database would have them. Moves the fresh facts into `packed`."""
         rows, before = self.packed, self.packed[-1].hash if self.packed else START
         for at, fact in self.fresh:
             text, blobs = pack(fact)
@@ -100,15 +100,15 @@ class _Kept(Struct, eq=False):
 
 
 class MemoryStore(Store):
-    """Runs in the memory of this process; they end with it. For any number of threads and event loops.
+    """A store in the memory of this process, for any number of threads and event loops.
 
     Args:
-        clock: The time in seconds since 1970.
+        clock: A function that returns the time in seconds since 1970.
     """
 
     @property
     def immediate(self) -> bool:
-        """One that does something of its own may wait for it."""
+        """True unless a subclass overrides `append`, `read` or `take`, and so may wait."""
         kind = type(self)
         return kind is MemoryStore or all(
             getattr(kind, name) is getattr(MemoryStore, name) for name in ("append", "read", "take")
@@ -119,7 +119,7 @@ class MemoryStore(Store):
         self._lock = threading.Lock()
         self._runs: dict[str, _Kept] = {}
         self._threads: dict[str, list[str]] = {}
-        """The runs of each thread, so that nobody looks through those of all others."""
+        """The ids of the runs of each thread, oldest first: an index."""
         self._questions: dict[str, Question] = {}
         self._grants: dict[tuple[str, str], GrantRecord] = {}
         self._definitions: dict[str, bytes] = {}
@@ -130,14 +130,14 @@ class MemoryStore(Store):
         return f"<MemoryStore of {len(self._runs)} runs>"
 
     def clock(self) -> float:
-        """The time on the store's clock, in seconds since 1970."""
+        """Return the time on the store's clock, in seconds since 1970."""
         return self._clock()
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
 
     def _locked(self) -> threading.Lock:
-        """The lock, of a store that is open."""
+        """Return the lock; raise `StoreFailed` if the store is closed."""
         if self._closed:
             raise StoreFailed("This store is closed; make another one.")
         return self._lock
@@ -151,8 +151,8 @@ class MemoryStore(Store):
     # -- writing -----------------------------------------------------------------------------------
 
     async def append(self, change: Change) -> None:
-        """Write a change at one go, or nothing of it."""
-        encode(change.facts)  # what a database could not hold is refused
+        """Write all of a change, or nothing."""
+        encode(change.facts)  # refuse what a database could not hold
         asked, granted = [_question(each) for each in change.asked], [_grant(each) for each in change.granted]
         definitions = {name: bytes(text) for name, text in change.definitions.items()}
         with self._locked():
@@ -160,7 +160,7 @@ class MemoryStore(Store):
             self._see_that_ids_are_new(asked)
             now = self._now()
             record = self._record_after(kept, change, now)
-            # From here on nothing can fail: what is written is written whole.
+            # Nothing can fail from here on, so that the change is written in full.
             if record.thread is not None and record.id not in self._runs:
                 self._threads.setdefault(record.thread, []).append(record.id)
             self._runs[record.id] = kept
@@ -175,11 +175,11 @@ class MemoryStore(Store):
                 self._wake()
 
     def _expected(self, change: Change) -> _Kept:
-        """The run that a change is for, if it is as the change expects it to be."""
+        """Return the run of a change; raise unless the run is in the state that the change expects."""
         id, lease = change.record.id, change.lease
         if change.seq == 0 and id not in self._runs:
             kept = _Kept(replace(change.record, worker=None, until=None, failures=0, error=None, erased=None))
-            if lease is not None:  # whoever makes a run may drive it at once
+            if lease is not None:  # the change that creates a run may bring its first lease
                 kept.fence, kept.record.worker, kept.record.until = lease.fence, lease.worker, self._now()
             return kept
         kept = self._kept(id)
@@ -193,7 +193,7 @@ class MemoryStore(Store):
                 raise StoreFailed(f"There is a question {id!r} already; nothing was written.")
 
     def _record_after(self, kept: _Kept, change: Change, now: int) -> RunRecord:
-        """The run's record, with what the store keeps itself, after a change."""
+        """Return the run's record after a change, with the fields that the store keeps itself."""
         record = _own(change.record, kept.record)
         if not change.facts:
             record.changed = kept.record.changed
@@ -206,7 +206,7 @@ class MemoryStore(Store):
         return record
 
     def _note(self, change: Change, asked: list[Question], granted: list[GrantRecord]) -> None:
-        """Bring the questions and the grants up to date."""
+        """Update the questions and the grants."""
         self._questions |= {question.id: question for question in asked}
         self._grants |= {(change.record.id, grant.id): grant for grant in granted}
         note(self._questions, self._grants, change)
@@ -217,18 +217,18 @@ class MemoryStore(Store):
     # -- reading -----------------------------------------------------------------------------------
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
-        """A run, with its facts but the first `after`. An erased run has none any more."""
+        """Return a run, with all facts but the first `after`. An erased run has no facts."""
         with self._locked():
             return _stored(self._kept(run_id), after)
 
     async def newest(self, thread: str) -> Stored | None:
-        """The run of a thread that was made last; None if there is no such thread."""
+        """Return the newest run of a thread; None if there is no such thread."""
         with self._locked():
             made = self._threads.get(thread) if type(thread) is str else None
             return None if not made else _stored(self._runs[made[-1]])
 
     async def lines(self, run_id: str) -> list[Entry]:
-        """The rows of a run as they are, with their hashes."""
+        """Return the journal rows of a run with their hashes."""
         with self._locked():
             kept = self._kept(run_id)
             _check_chain(kept)
@@ -245,7 +245,7 @@ class MemoryStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Question]:
-        """The open questions, the oldest first; with `settled` those that have come to their end."""
+        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first."""
         if older_than is not None:
             check_seconds(older_than=older_than)
         with self._locked():
@@ -261,11 +261,11 @@ class MemoryStore(Store):
             return _page(found, _asked_at, limit, after, _question)
 
     def _was(self, at: int, seconds: float | None) -> bool:
-        """Whether this was at least so many seconds ago."""
+        """Return True if a time is at least so many seconds ago."""
         return seconds is None or at <= self._now() - seconds * 1000
 
     async def question(self, question_id: str) -> Question:
-        """A question, open or not."""
+        """Return a question, open or not."""
         with self._locked():
             question = self._questions.get(question_id) if type(question_id) is str else None
             if question is None:
@@ -282,7 +282,7 @@ class MemoryStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[RunRecord]:
-        """The runs, the oldest first."""
+        """Return a page of runs, the oldest first."""
         if unchanged_for is not None:
             check_seconds(unchanged_for=unchanged_for)
         with self._locked():
@@ -309,7 +309,7 @@ class MemoryStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[GrantRecord]:
-        """The grants that are not revoked, the oldest first; with `revoked` all of them."""
+        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first."""
         with self._locked():
             found = (
                 grant
@@ -322,7 +322,7 @@ class MemoryStore(Store):
             return _page(found, _asked_at, limit, after, _grant)
 
     async def definition(self, fingerprint: str) -> bytes | None:
-        """A tool as it was offered; None too if the start of a fingerprint fits several."""
+        """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
         with self._locked():
             whole = self._definitions.get(fingerprint)
             if whole is not None or len(fingerprint) < MARK:
@@ -333,7 +333,7 @@ class MemoryStore(Store):
     # -- driving -----------------------------------------------------------------------------------
 
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
-        """Take up to `limit` runs of these agents that a worker should look at now."""
+        """Acquire the leases of up to `limit` runs of these agents that are due."""
         check_seconds(hold=hold)
         check_counts(limit=limit)
         with self._locked():
@@ -350,7 +350,7 @@ class MemoryStore(Store):
             return [self._lease(kept, worker, hold) for kept in first]
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
-        """The right to drive this run."""
+        """Acquire the lease of a run."""
         check_seconds(hold=hold)
         check_counts(seq=seq)
         with self._locked():
@@ -359,13 +359,13 @@ class MemoryStore(Store):
             return self._lease(kept, worker, hold)
 
     def _lease(self, kept: _Kept, worker: str, hold: float) -> Lease:
-        until = self._until(hold)  # before anything is changed: it may fail
+        until = self._until(hold)  # first, since reading the clock may fail
         kept.fence += 1
         kept.record.worker, kept.record.until = worker, until
         return Lease(kept.record.id, worker, kept.fence)
 
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
-        """Let the leases hold for `hold` seconds from now; those that still do."""
+        """Extend the leases that still hold to `hold` seconds from now, and return them."""
         check_seconds(hold=hold)
         with self._locked():
             held, until = [lease for lease in leases if _holds(self._runs.get(lease.run), lease)], self._until(hold)
@@ -374,7 +374,7 @@ class MemoryStore(Store):
             return held
 
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        """Give a lease back, if it still holds."""
+        """Release a lease, if the lease still holds."""
         if again_in is not None:
             check_seconds(again_in=again_in)
         with self._locked():
@@ -392,7 +392,7 @@ class MemoryStore(Store):
                 self._wake()
 
     async def wait(self, timeout: float) -> None:
-        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._locked():
@@ -405,14 +405,14 @@ class MemoryStore(Store):
 
     def _wake(self) -> None:
         for woken in self._waiting:
-            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # its event loop is closed, so nobody waits
                 woken.get_loop().call_soon_threadsafe(_set, woken)
         self._waiting = set()
 
     # -- keeping -----------------------------------------------------------------------------------
 
     async def erase(self, run_id: str) -> None:
-        """Erase what was said in a run that is over."""
+        """Erase the content of a run that has ended."""
         with self._locked():
             kept = self._kept(run_id)
             if kept.record.status not in ENDED:
@@ -434,7 +434,7 @@ class MemoryStore(Store):
                     grant.message = grant.pins = None
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
-        """Delete runs of these statuses that did not change for so many seconds, wholly."""
+        """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
         check_seconds(unchanged_for=unchanged_for)
         with self._locked():
             gone = {
@@ -450,7 +450,7 @@ class MemoryStore(Store):
             return len(gone)
 
     async def rebuild(self) -> int:
-        """Make all records anew from the journals; those of erased runs are kept as they are."""
+        """Rebuild all records from the journals, and return the number of runs. Records of erased runs are kept."""
         with self._locked():
             made = {id: _projected(kept) for id, kept in self._runs.items() if kept.record.erased is None}
             self._questions = {id: each for id, each in self._questions.items() if each.run not in made}
@@ -461,7 +461,7 @@ class MemoryStore(Store):
             return len(self._runs)
 
     async def close(self) -> None:
-        """Let everybody go who waits, and take nothing more."""
+        """Close the store and wake everybody in `wait`. Later calls raise `StoreFailed`."""
         with self._lock:
             self._closed = True
             self._wake()
@@ -473,7 +473,7 @@ def _set(woken: asyncio.Future[None]) -> None:
 
 
 def _holds(kept: _Kept | None, lease: Lease) -> bool:
-    """Whether nobody has taken the run over since, and the lease was not given back."""
+    """Return True if the lease is the run's newest and was not released."""
     return kept is not None and (kept.fence, kept.record.worker) == (lease.fence, lease.worker)
 
 
@@ -483,12 +483,12 @@ def _give_back(record: RunRecord) -> None:
 
 
 def _own(new: RunRecord, old: RunRecord) -> RunRecord:
-    """A new record, with what the store keeps itself."""
+    """Return a new record with the old one's fields that the store keeps itself."""
     return replace(new, worker=old.worker, until=old.until, failures=old.failures, error=old.error, erased=old.erased)
 
 
 def _question(question: Question) -> Question:
-    """A question of one's own, with what in it could be changed."""
+    """Return a copy of a question that shares no mutable value with it."""
     own = copy(question)
     if own.prompt is not None or own.schema is not None or own.evidence:
         own.prompt, own.schema, own.evidence = deepcopy((own.prompt, own.schema, own.evidence))
@@ -514,7 +514,7 @@ def _due_at(kept: _Kept) -> tuple[int, str]:
 def _page(
     found: Iterable[T], place: Callable[[T], tuple[int, str]], limit: int, after: str | None, own: Callable[[T], T]
 ) -> Page[T]:
-    """The first of what was found that come after the page before, as copies."""
+    """Return the items after the cursor, as copies."""
     start = page_start(limit, after)
     first = heapq.nsmallest(limit + 1, (each for each in found if start is None or place(each) > start), key=place)
     more = cursor(*place(first[limit - 1])) if len(first) > limit else None
@@ -522,7 +522,7 @@ def _page(
 
 
 def _check_chain(kept: _Kept, after: int = 0) -> None:
-    """Raise `UnreadableState` at the first row, but for the first `after`, that is not what was written."""
+    """Raise `UnreadableState` at the first damaged row after the first `after` rows."""
     skipped = min(max(after, 0), len(kept.rows))
     before = kept.rows[skipped - 1].hash if skipped else START
     for seq, row in enumerate(kept.rows[skipped:], skipped + 1):
@@ -542,7 +542,7 @@ def _stored(kept: _Kept, after: int = 0) -> Stored:
 
 
 def _fact(fact: AnyFact) -> AnyFact:
-    """A fact of one's own: some have a table in them, which could be changed."""
+    """Return a fact that shares no mutable value with the given one: some facts have a dict in them."""
     if type(fact) is Defined:
         return replace(fact, tools=dict(fact.tools))
     if type(fact) is Began and (fact.trace or fact.conversation):
@@ -558,6 +558,6 @@ def _facts(kept: _Kept, after: int = 0) -> list[AnyFact]:
 
 
 def _projected(kept: _Kept) -> Change:
-    """All records of a run, made anew."""
+    """Rebuild all records of a run from its facts."""
     _check_chain(kept)
     return anew(kept.record.id, _facts(kept), kept.rows[-1].at)

@@ -1,4 +1,4 @@
-"""A store by its address."""
+"""Opening a store by its address, without importing the databases that are not used."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ POSTGRES = ("postgresql", "postgres")
 
 
 def open_store(url: str, *, create: bool = True, upgrade: bool = False) -> SQLStore:
-    """The store at an address: `postgresql://...`, `sqlite:///runs.db`, or the path of an SQLite file.
+    """Return the store at an address: `postgresql://...`, `sqlite:///runs.db`, or the path of an SQLite file.
 
-    After `sqlite://` and the host, which there is none of, comes a slash and then the path: `sqlite:///runs.db` is in
-    the working directory, `sqlite:////var/lib/runs.db` is not.
+    An SQLite address is `sqlite:///` and a path. `sqlite:///runs.db` is relative to the working directory,
+    `sqlite:////var/lib/runs.db` is absolute.
 
     Args:
         url: The address.
-        create: Whether an SQLite file that is not there is made.
-        upgrade: Whether the tables of a Postgres database are made, or brought to what this Assent needs, on first
-            use; those of an SQLite file always are.
+        create: True to create an SQLite file that does not exist; False to raise `UsageError`.
+        upgrade: True to create or migrate the tables of a Postgres database on first use. The tables of an SQLite
+            file are always migrated.
     """
     if type(url) is not str or not url:
         raise UsageError(f"A store's address is text, such as sqlite:///runs.db, got {url!r:.80}.")
     scheme = url.partition("://")[0] if "://" in url else ""
-    if scheme.partition("+")[0] in POSTGRES:  # as SQLAlchemy writes them, too
+    if scheme.partition("+")[0] in POSTGRES:  # SQLAlchemy's form, such as postgresql+psycopg, too
         return _postgres()(url, upgrade=upgrade)
     if scheme not in ("", "sqlite"):
         raise UsageError(f"There is no store for {scheme!r:.40}; give postgresql://..., sqlite:///file.db, or a path.")

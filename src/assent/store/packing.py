@@ -1,10 +1,10 @@
-"""Facts as rows: their text, the large payloads that are kept apart, and the chain of hashes.
+"""The encoding of facts as rows: their text, the blobs of large payloads, and the hash chain. No I/O here.
 
-A row's text is the fact's JSON. A payload of more than `LARGE` bytes is not in it, only its hash: `{"blobs": {field:
-hash}, "fact": ...}`. So a payload can be erased, and the chain over the rows still holds.
+A row's text is the fact's JSON. A payload of more than `LARGE` bytes is stored as a blob, and the row has only its
+hash: `{"blobs": {field: hash}, "fact": ...}`. So a blob can be erased without breaking the chain.
 
 The run's own row ends the chain. Its `head` has three hashes: of the last row; of the number and the times of all
-rows, and of the rows themselves once they are erased; and of the context, which is kept beside the journal.
+rows, and of the rows themselves once they are erased; and of the context, which is stored beside the journal.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from ..errors import UnreadableState
 from .record import SavedContext
 
 LARGE = 8192
+"""The most bytes of a payload that is stored in its row; a larger payload is stored as a blob."""
 START = bytes(32)
-"""What the first row's `prev_hash` is."""
+"""The `prev_hash` of the first row."""
 _HEAD = b'{"blobs":'
 _ERASED = b'{"erased":'
 WORDS = "fact at path run agent version max_turns call id kind tool digest by asked replaces attempt verdict grant to"
 KEPT = frozenset(WORDS.split())
-"""What is left of an erased fact: that it happened, when, to which call, and who saw to it."""
+"""The fields that stay in an erased fact: its kind, its time, its call, its author, and the like."""
 
 
 class _Blobs(Struct):
@@ -49,18 +50,18 @@ def _decoder() -> msgspec.json.Decoder[AnyFact]:
 
 @functools.cache
 def payloads(kind: type[AnyFact]) -> tuple[str, ...]:
-    """The fields of a fact that hold JSON of other people's."""
+    """Return the names of a fact's fields that hold raw JSON of users, models and tools."""
     fields = msgspec.structs.fields(kind)
     return tuple(field.name for field in fields if field.type is Raw)
 
 
 def is_small(fact: AnyFact) -> bool:
-    """Whether all of a fact is in its row."""
+    """Return True if a fact fits into its row without blobs."""
     return all(len(getattr(fact, name)) <= LARGE for name in payloads(type(fact)))
 
 
 def pack(fact: AnyFact) -> tuple[bytes, dict[str, bytes]]:
-    """A fact's row, and the payloads that are kept apart, by their hashes."""
+    """Return a fact's row text, and its blobs by their hashes."""
     large = {name: bytes(value) for name in payloads(type(fact)) if len(value := getattr(fact, name)) > LARGE}
     if not large:
         return _encode(fact), {}
@@ -70,12 +71,12 @@ def pack(fact: AnyFact) -> tuple[bytes, dict[str, bytes]]:
 
 
 def needed(text: bytes) -> list[str]:
-    """The hashes of the payloads that a row needs."""
+    """Return the hashes of the blobs that a row needs."""
     return list(_blobs.decode(text).blobs.values()) if text.startswith(_HEAD) else []
 
 
 def unpack(run: str, seq: int, text: bytes, kept: Mapping[str, bytes]) -> AnyFact:
-    """The fact of a row; `UnreadableState` names the row that cannot be read."""
+    """Decode the fact of a row; raise `UnreadableState`, which names the row, if it is damaged."""
     try:
         fact = _decoder().decode(text)
         if not text.startswith(_HEAD):
@@ -94,7 +95,7 @@ def unpack(run: str, seq: int, text: bytes, kept: Mapping[str, bytes]) -> AnyFac
 
 
 def redacted(text: bytes) -> bytes:
-    """A row without what was said in it. The row after it still holds the hash of what it was."""
+    """Return a row's text without its content. The next row still has the hash of the original text."""
     if is_erased(text):
         return text
     fact = {name: value for name, value in msgspec.json.decode(text).items() if name in KEPT}
@@ -102,12 +103,12 @@ def redacted(text: bytes) -> bytes:
 
 
 def is_erased(text: bytes) -> bool:
-    """Whether a row's content was erased: it cannot be folded, and its own hash cannot be made again."""
+    """Return True if a row's content was erased. Such a row cannot be folded, and its hash cannot be recomputed."""
     return text.startswith(_ERASED)
 
 
 def link(before: bytes, run: str, seq: int, text: bytes) -> bytes:
-    """The hash of a row: of its run, its number and its text, and of the row before it."""
+    """Return the hash of a row: of the hash before it, its run, its number and its text."""
     return sha256(b"%s\n%s\n%d\n%s" % (before, run.encode(), seq, text)).digest()
 
 
@@ -117,12 +118,12 @@ class Head(NamedTuple):
     hash: bytes
     """The hash of the last row."""
     tally: bytes
-    """Binds how many rows there are, and when each was written."""
+    """A hash of the number of rows and the time of each."""
     context: bytes
-    """The hash of the context; zeros without one."""
+    """The hash of the context; zeros without a context."""
 
     def packed(self) -> bytes:
-        """Return the head as it is stored."""
+        """Return the head as stored in its column."""
         return b"".join(self)
 
 
@@ -131,7 +132,7 @@ FIRST = Head(START, START, START)
 
 
 def head_of(run: str, stored: Any) -> Head:
-    """Read a head from its column, or raise `UnreadableState`."""
+    """Read a head from its column; raise `UnreadableState` if the column is damaged."""
     if not isinstance(stored, bytes | memoryview) or len(stored) != 3 * len(START):
         raise UnreadableState(f"The head of run {run!r} is damaged.")
     whole, size = bytes(stored), len(START)
@@ -139,7 +140,7 @@ def head_of(run: str, stored: Any) -> Head:
 
 
 def tallied(before: bytes, hash: bytes, seq: int, at: int, text: bytes = b"") -> bytes:
-    """Count one row more: its number, its time and its hash, and its text if it was erased."""
+    """Add a row to the tally: its number, its time and its hash, and its text if it was erased."""
     return sha256(b"%s%s%d %d\n%s" % (before, hash, seq, at, text)).digest()
 
 
@@ -149,7 +150,7 @@ def erased_tally(tally: bytes, erased: int) -> bytes:
 
 
 def context_mark(context: SavedContext) -> bytes:
-    """Return the hash of a context; zeros without one."""
+    """Return the hash of a context; zeros without a context."""
     if context == SavedContext():
         return START
     return sha256(b"%s\n%s" % (_encode([context.kind, context.json is None]), context.json or b"")).digest()

@@ -1,4 +1,4 @@
-"""A store in a Postgres database: for several machines."""
+"""The store in a Postgres database, for several machines. Its SQL is in `store.sql`."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from .sql.store import SQLStore, Work
 R = TypeVar("R")
 
 RETRY = 1.0
-"""After how many seconds a connection that listens and was lost is made anew."""
+"""The seconds before a lost LISTEN connection is opened again."""
 GLANCE = 0.5
-"""How many seconds a connection listens before it looks whether the store was closed."""
+"""The seconds between two checks of the listening thread whether the store was closed."""
 
 TELL = Statement(select(func.pg_notify(READY, "")))
 
 
 class PostgresStore(SQLStore):
-    """Runs in a Postgres database, for any number of processes on any number of machines.
+    """A store in a Postgres database, for any number of processes on any number of machines.
 
-    Its clock is the server's, so that all agree on it. The tables must be there: `assent db upgrade`
-    makes them, and so does `upgrade`.
+    The store's clock is the server's, so that all processes agree. The tables must exist: `assent db upgrade`
+    or the method `upgrade` creates them.
 
     Args:
         url: The address: `postgresql://user:password@host/database`.
-        pool_size: How many connections the store has at most; one more listens while somebody waits.
-        clock: The time in seconds since 1970, instead of the server's; for tests.
-        upgrade: Whether to make the tables, or bring them to what this Assent needs, on first use.
+        pool_size: The most connections of the store. From the first `wait` on, one more connection listens.
+        clock: A function that returns the time in seconds since 1970, instead of the server's clock; for tests.
+        upgrade: True to create or migrate the tables on first use.
     """
 
     keeps_dead_rows = True
@@ -75,39 +75,39 @@ class PostgresStore(SQLStore):
         return f"<PostgresStore {self._server.name}>"
 
     def clock(self) -> float:
-        """The time on the store's clock, in seconds since 1970.
+        """Return the time on the store's clock, in seconds since 1970.
 
-        The server is asked if it never was, and that blocks; any other method of the store, and `open`, asks it too.
+        The first call reads the server's clock and blocks, unless `open` or another method has read it before.
         """
         return self._server.now() if self._clock is None else self._clock()
 
     async def open(self) -> None:
-        """Ask the server for the time, unless it is known."""
+        """Read the server's clock, unless it was read before."""
         self._check()
         if self._clock is None and self._server.clock.read() is None:
             await self._lane.do(self._server.now)
 
     async def upgrade(self) -> None:
-        """Make the tables, or bring them to what this Assent needs; of several that do it at once, one does."""
+        """Create or migrate the tables. A lock makes concurrent upgrades safe."""
         self._check()
         await self._lane.do(self._server.upgrade)
 
     async def vacuum(self) -> None:
-        """Write the tables anew, without the rows that were changed or deleted. Each is locked meanwhile.
+        """Rewrite the tables without changed and deleted rows. Each table is locked meanwhile.
 
-        The server's write-ahead log, its replicas and its backups keep what they have until they go by their own rules.
+        The server's write-ahead log, replicas and backups keep the old rows for as long as their own rules say.
         """
         self._check()
         await self._lane.do(self._server.vacuum)
 
     async def wait(self, timeout: float) -> None:
-        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
         await self._bell.wait(timeout, self._ear.listen)
 
     async def close(self) -> None:
-        """Let go of the connections, when what was begun is done. Closing twice is once."""
+        """Close the connections after the pending work is done. Closing twice does no harm."""
         if self._closed:
             return
         self._closed = True
@@ -118,7 +118,7 @@ class PostgresStore(SQLStore):
         self._let_go()
 
     async def append(self, change: Change) -> None:
-        """Write a change in one transaction; durable when it returns."""
+        """Write a change in one transaction; the change is durable on return."""
 
         def at_once() -> Steps[bool]:
             return append_at_once(change, self._now(), self._heads)
@@ -130,7 +130,7 @@ class PostgresStore(SQLStore):
         self._appended(change, ready)
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
-        """A run, with its facts but the first `after`. An erased run has none any more."""
+        """Return a run, with all facts but the first `after`. An erased run has no facts."""
         return await self._read(
             lambda transaction: read(transaction, run_id, after),
             lambda: read_at_once(run_id, after, self._heads),
@@ -138,7 +138,7 @@ class PostgresStore(SQLStore):
         )
 
     async def newest(self, thread: str) -> Stored | None:
-        """The run of a thread that was made last; None if there is no such thread."""
+        """Return the newest run of a thread; None if there is no such thread."""
         return await self._read(
             lambda transaction: newest(transaction, thread),
             lambda: newest_at_once(thread, self._heads),
@@ -160,13 +160,13 @@ class PostgresStore(SQLStore):
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._server.name} was closed. Make a new one; the runs are still there.")
-        if self._process != os.getpid():  # a forked child has none of its parent's threads
+        if self._process != os.getpid():  # a forked child does not have its parent's threads
             self._let_go.detach()
             self._start()
 
 
 class Ear:
-    """Hears what other processes tell: a connection on a thread, from the first time that somebody waits."""
+    """A thread with its own connection that listens for notifications of other processes."""
 
     def __init__(self, server: Server, bell: Bell) -> None:
         self._server, self._bell = server, bell
@@ -175,14 +175,14 @@ class Ear:
         self._thread: threading.Thread | None = None
 
     def listen(self) -> None:
-        """Somebody waits."""
+        """Start the thread, unless it runs or was stopped."""
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
                 self._thread = threading.Thread(target=self._run, name="assent-store-listen", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
-        """Let the thread end, and with it the connection."""
+        """Stop the thread, which then closes its connection."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -190,9 +190,9 @@ class Ear:
             try:
                 with self._server.connect() as connection:
                     connection.execute(f"LISTEN {READY}")
-                    self._bell.ring()  # for what was told before anybody listened
+                    self._bell.ring()  # notifications before LISTEN were missed
                     self._hear(connection)
-            except Exception:  # whoever claims next is told what is wrong
+            except Exception:  # the next claim raises the error
                 self._stopped.wait(RETRY)
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:

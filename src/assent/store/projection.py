@@ -1,4 +1,7 @@
-"""What facts change in the records, gathered as they are folded: for a drive, a decision, and for making them anew."""
+"""The changes that facts make in the records, collected while the facts are folded.
+
+Used by drives, by decisions, and to rebuild the records. No I/O here.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settle
 
 
 class Projection:
-    """Changes that are not written yet. Call `note` after each fact is folded."""
+    """The changes to records that are not written yet. Call `note` after folding each fact."""
 
     __slots__ = ("asked", "evidence", "granted", "revoked", "settled", "used")
 
@@ -31,15 +34,15 @@ class Projection:
         self.revoked: list[Revocation] = []
 
     def note(self, run: Run, fact: AnyFact) -> None:
-        """What this fact, the last that was folded into the run, changes."""
+        """Collect the changes of a fact, which must be the last one folded into the run."""
         change = _CHANGES.get(type(fact))
         if change is not None:
             change(self, run, fact)
 
     def change(self, run: Run, seq: int, facts: list[AnyFact], now: float) -> Change:
-        """All of it as one change, and nothing is left; the run has these facts now, and had `seq` before.
+        """Return everything collected as one change, and start again empty.
 
-        `now` is the time on the store's clock, in seconds.
+        The run had `seq` facts before these `facts`. `now` is the time on the store's clock, in seconds.
         """
         made = Change(
             record=record_of(run, seq + len(facts), int(now * 1000)),
@@ -63,7 +66,7 @@ class Projection:
             self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
 
     def _asked(self, run: Run, fact: f.Asked) -> None:
-        if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was open, and has no verdict
+        if fact.replaces is not None and run.decided.get(fact.replaces) is fact:  # it was still open
             self.settled.append(Settled(fact.replaces, "replaced", "runtime", _at(run, fact)))
         self.asked.append(_question(run, run.at(fact.path).calls[fact.call], fact))
 
@@ -73,7 +76,7 @@ class Projection:
             self.evidence[state.question.id] = evidence_of(state, _began(run))
 
     def _closed(self, run: Run, fact: f.Closed) -> None:
-        """What was open in what is closed is void."""
+        """Mark the open questions of a closed run or branch as void."""
         self.settled += [Settled(id, "void", "runtime", _at(run, fact)) for id in _open(run.at(fact.path))]
 
     def _revoked(self, run: Run, fact: f.Revoked) -> None:
@@ -111,23 +114,23 @@ _CHANGES: dict[type[AnyFact], Callable[[Projection, Run, Any], None]] = {
     f.Granted: Projection._granted,
     f.Revoked: Projection._revoked,
 }
-"""The facts that change a record besides the run's own, and how."""
+"""The methods that collect changes to questions and grants, by kind of fact."""
 
 
 class Proposal(NamedTuple):
-    """What somebody has to say in a run, folded into it, and not written yet."""
+    """Facts that are folded into a run and not written yet."""
 
     stored: Stored
-    """The run as it was read,"""
+    """The run as it was read."""
     run: Run
-    """as it will be,"""
+    """The run with the facts folded in."""
     facts: list[AnyFact]
     projection: Projection
-    """and what the facts change."""
+    """The facts' changes to the records."""
 
 
 def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
-    """The record of a question that is open."""
+    """Return the record of an open question."""
     turn, began = state.turn, _began(run)
     agent = turn.definition.agent if turn.definition is not None else turn.agent
     item = item_of(agent, began, asked.path, state, asked)
@@ -156,7 +159,7 @@ def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
 
 
 def open_question(run: Run, id: str) -> Question | None:
-    """The record of a question as the journal has it; None if it is not open."""
+    """Return the record of a question, made from the journal; None if the question is not open."""
     path, call = run.asked.get(id, ((), ""))
     state = run.at(path).calls.get(call)
     if state is None or state.phase is not ASKED or state.question is None or state.question.id != id:
@@ -169,7 +172,7 @@ def _began(run: Run) -> int:
 
 
 def _open(run: Run) -> Iterator[str]:
-    """The questions that are open in a run, or were when it was closed."""
+    """Yield the ids of the questions that are open in a run, or were when the run was closed."""
     for state in run.open.values():
         if state.phase is ASKED and state.question is not None:
             yield state.question.id
@@ -182,7 +185,7 @@ def _at(run: Run, fact: AnyFact) -> int:
 
 
 def anew(run_id: str, facts: list[AnyFact], at: int) -> Change:
-    """All the records of a run, made from its facts; the last of them was written at this time."""
+    """Rebuild all records of a run from its facts; `at` is the time of the last fact."""
     run, projection = Run(), Projection()
     try:
         for fact in facts:
@@ -196,7 +199,7 @@ def anew(run_id: str, facts: list[AnyFact], at: int) -> Change:
 
 
 def note(questions: dict[str, Question], grants: dict[tuple[str, str], GrantRecord], change: Change) -> None:
-    """Bring the questions and the grants of a store up to date with a change, all but what it brings anew."""
+    """Apply a change to a store's existing questions and grants; new ones are the caller's to add."""
     run = change.record.id
     for settled in change.settled:
         if (question := questions.get(settled.id)) is not None and question.run == run:
@@ -213,12 +216,12 @@ def note(questions: dict[str, Question], grants: dict[tuple[str, str], GrantReco
 
 
 def record_of(run: Run, seq: int, now: int) -> RunRecord:
-    """A run as far as a list of runs shows it."""
+    """Return a run's entry in a list of runs."""
     state, wake = status(run), None
     if state == "working":
         wake = now
     elif state == "waiting" and (until := deadline(run)) is not None:
-        wake = _began(run) + until + 1  # a decision is in time at that very millisecond
+        wake = _began(run) + until + 1  # a decision in the deadline's own millisecond is in time
     return RunRecord(
         id=run.id,
         agent=run.began.agent if run.began is not None else "",

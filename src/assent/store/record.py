@@ -1,7 +1,7 @@
-"""What a store keeps besides the facts, and what is written to it at one go. Plain data, no I/O.
+"""The records that a store keeps besides the facts, and the change that is written in one transaction.
 
-Times are milliseconds since 1970 on the store's clock. Records are projections: each can be made again from the
-journals alone.
+Plain data, no I/O. Times are milliseconds since 1970 on the store's clock. Records are projections: each can be
+rebuilt from the journals alone.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from ..item import Evidence
 T = TypeVar("T", default=Any)
 
 MOST = 1000
-"""How many a page holds at most."""
+"""The most items on a page."""
 MARK = 8
-"""How much of a fingerprint is needed at least to find a tool by it."""
+"""The fewest characters of a fingerprint that find a tool."""
 
 Settlement = Verdict | Literal["replaced", "void"]
-"""How a question came to its end: answered, replaced by another one, or void because its run was closed."""
+"""The end of a question: answered, replaced by another question, or void because its run was closed."""
 
 
 class RunRecord(Struct, kw_only=True):
-    """A run as far as a list of runs shows it."""
+    """A run's entry in a list of runs."""
 
     id: str
     agent: str
     """The name of the agent that the run began with."""
     status: Status
     thread: str | None = None
-    """The conversation that it is a part of."""
+    """The conversation that the run is part of."""
     seq: int
-    """How many facts it has."""
+    """The number of facts."""
     began: int
     changed: int
     wake: int | None = None
-    """When a worker should look at it: at once, at the next deadline, or never."""
+    """The time from which a worker should drive the run: now, or the next deadline; None for never."""
     waiting: int = 0
-    """How many questions are open."""
+    """The number of open questions."""
     worker: str | None = None
-    """Who drives it, if anybody does, and"""
+    """The worker that holds the lease; None if nobody does."""
     until: int | None = None
-    """until when that holds if it is not renewed."""
+    """The end of the lease, unless the lease is renewed."""
     failures: int = 0
-    """How often in a row driving it has failed, and"""
+    """The number of failed drives in a row."""
     error: str | None = None
-    """how it failed last."""
+    """The error of the last failed drive."""
     erased: int | None = None
-    """When what was said in it was erased."""
+    """The time at which the run's content was erased."""
 
 
 class Question(Struct, kw_only=True):
-    """Something that a person is, or was, asked; all that is needed to decide, without the run or its agent."""
+    """A question to a person, open or not, with everything needed to decide without the run or its agent."""
 
     id: str
     run: str
@@ -69,39 +69,39 @@ class Question(Struct, kw_only=True):
     tool: str
     kind: QuestionKind
     digest: str
-    """Of what is shown. A decision carries it."""
+    """The digest of what is shown. A decision carries the same digest."""
     arguments: str
     """The canonical arguments, as JSON text."""
     reason: str
     allowed: tuple[Verdict, ...]
     call: str
-    """Our id of the call; `call_id` is the provider's."""
+    """Assent's id of the call; `call_id` is the provider's."""
     call_id: str | None = None
     path: tuple[str, ...] = ()
-    """The agent calls it is under, outermost first."""
+    """The ids of the agent calls around the question, outermost first."""
     definition: str | None = None
-    """The fingerprint of the tool as it was offered; `Store.definition` gives the whole."""
+    """The fingerprint of the tool as it was offered; `Store.definition` returns the tool."""
     prompt: Any = None
-    """What a tool's body asks."""
+    """The prompt of a tool body that asks."""
     schema: Any = None
-    """What an answer must look like, as JSON schema."""
+    """The JSON schema of an answer."""
     at: int
     until: int | None = None
-    """When it is rejected, if nobody has decided."""
+    """The deadline, after which an undecided question is rejected."""
     due: int | None = None
-    """When it is overdue; it goes on waiting."""
+    """The time from which the question is overdue; it stays open."""
     replaces: str | None = None
-    """The question before, if this one is asked in its place: what it was about has changed, or is asked otherwise."""
+    """The id of the earlier question that this question replaces: its subject changed, or its wording did."""
     verdict: Settlement | None = None
-    """How it came to its end; None while it is open."""
+    """The end of the question; None while the question is open."""
     by: str | None = None
     decided: int | None = None
     evidence: tuple[Evidence, ...] = ()
-    """Results that came too late to count, of a call that is in doubt."""
+    """Late results, which no longer count, of a call in doubt."""
 
 
 class Settled(Struct, frozen=True):
-    """A question has come to its end."""
+    """The end of a question."""
 
     id: str
     verdict: Settlement
@@ -110,12 +110,12 @@ class Settled(Struct, frozen=True):
 
 
 class GrantRecord(Struct, kw_only=True):
-    """A decision that holds for later calls of its run too."""
+    """A decision that applies to later calls of its run too."""
 
     id: str
     run: str
     agent: str
-    """The place of the agent that it is for."""
+    """The place of the agent that the grant is for."""
     tool: str
     verdict: Literal["approve", "reject"]
     by: str
@@ -133,7 +133,7 @@ class GrantRecord(Struct, kw_only=True):
 
 
 class Revocation(Struct, frozen=True):
-    """A grant was taken back."""
+    """The revocation of a grant."""
 
     id: str
     by: str
@@ -141,14 +141,14 @@ class Revocation(Struct, frozen=True):
 
 
 class SavedContext(Struct, frozen=True):
-    """The user's context, as JSON, and what kind of object it was."""
+    """The user's context, as JSON, and the type of the object."""
 
     json: bytes | None = None
     kind: str | None = None
 
 
 class Lease(Struct, frozen=True):
-    """The right to drive a run. Whoever takes it next has a higher fence, and what this one writes is refused."""
+    """The right to drive a run. The next lease has a higher fence; from then on, writes with this lease are refused."""
 
     run: str
     worker: str
@@ -156,76 +156,79 @@ class Lease(Struct, frozen=True):
 
 
 class Change(Struct, kw_only=True):
-    """What is written at one go, or not at all: facts, and what they change in the records."""
+    """Facts and their changes to the records, written in one transaction."""
 
     record: RunRecord
-    """The run as it is after the facts; `changed` is the time of all of them, and without facts stays as it was. A
-    store keeps `worker`, `until`, `failures`, `error` and `erased` itself."""
+    """The run's record after the facts.
+
+    `changed` is the time of all of the facts; without facts it stays as it was. A store keeps `worker`, `until`,
+    `failures`, `error` and `erased` itself.
+    """
     seq: int
-    """How many facts the run has before; 0 makes the run."""
+    """The run's number of facts before the change; 0 creates the run."""
     facts: list[AnyFact]
     asked: list[Question] = []
     settled: list[Settled] = []
     evidence: dict[str, tuple[Evidence, ...]] = {}
-    """All the late results that there are now, for whoever decides on these questions."""
+    """All late results so far, by question id."""
     granted: list[GrantRecord] = []
     used: dict[str, int] = {}
-    """How often each of these grants was used in all."""
+    """The total number of uses, by grant id."""
     revoked: list[Revocation] = []
     definitions: dict[str, bytes] = {}
-    """Tools as they were offered, by fingerprint; a store keeps each once."""
+    """Definitions of the tools as they were offered, by fingerprint; a store keeps each once."""
     context: SavedContext | None = None
-    """The context, where it has changed."""
+    """The context; None if it did not change."""
     lease: Lease | None = None
-    """Set by whoever drives the run: it must still hold. A decision needs none."""
+    """The driver's lease, which must still hold. A decision needs no lease."""
     take: bool = False
-    """Take the run with this change: the lease is a new one, with the fence after the newest; nobody else drives it."""
+    """True to acquire the lease with this change; its fence must be one above the newest."""
     hold: float | None = None
-    """The seconds that the lease is to hold from now on; None leaves it as it is."""
+    """The seconds that the lease holds from now on; None leaves the lease's end unchanged."""
     release: bool = False
-    """Give the lease back with this change."""
+    """True to release the lease with this change."""
 
 
 class Stored(Struct, kw_only=True):
-    """A run as it was read: its record, its facts after the ones asked for, and the user's context."""
+    """A run as it was read: its record, the requested facts, and the user's context."""
 
     record: RunRecord
     facts: list[AnyFact]
     context: SavedContext = SavedContext()
     fence: int | None = None
-    """The fence of the run's newest lease: whoever takes the run next has the one after it. None if it is not known."""
+    """The fence of the run's newest lease; the next lease has this fence plus one. None if unknown."""
 
 
 class Page(Struct, Generic[T]):
-    """Some of a list, and where the next page begins; None on the last one."""
+    """A part of a list, and the cursor of the next page; None on the last page."""
 
     items: list[T]
     next: str | None = None
     damaged: list[str] = []
-    """The ids of questions that belong on this page and are left out: their rows are not what was written."""
+    """The ids of the questions that are left out of this page because their rows are damaged."""
 
 
 class Entry(Struct, frozen=True):
-    """A line of a run's history."""
+    """An entry of a run's history."""
 
     seq: int
     at: int
     fact: dict[str, Any]
-    """The fact as JSON: `fact` says which it is."""
+    """The fact as JSON; the key `fact` is its kind."""
     hash: str
-    """Of this line and, through the line before, of all lines before it."""
+    """The hash of this row and of the hash before it, and so of all rows before it."""
 
 
 _cursor = msgspec.json.Decoder(tuple[int, str])
 
 
 def cursor(at: int, id: str) -> str:
-    """Where a page ends: opaque to whoever pages."""
+    """Return the cursor of the page after this item. Callers must treat a cursor as opaque."""
     return msgspec.json.encode((at, id)).decode()
 
 
 def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
-    """What `cursor` was made of; `UsageError` if it was made of nothing, or if the limit is not one."""
+    """Return the time and the id in a cursor; raise `UsageError` if the cursor or the limit is invalid."""
     if type(limit) is not int or not 1 <= limit <= MOST:
         raise UsageError(f"limit is a whole number from 1 to {MOST}, got {described(limit)}.")
     try:
@@ -238,14 +241,14 @@ def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
 
 
 def check_seconds(**given: float) -> None:
-    """Raise `UsageError` unless each of these is a number of seconds that a store can reckon with."""
+    """Raise `UsageError` unless each value is a number of seconds from 0 to 100 years."""
     for name, seconds in given.items():
         if not is_seconds(seconds):
             raise UsageError(f"{name} is a number of seconds from 0 to 100 years, got {described(seconds)}.")
 
 
 def check_counts(**given: int) -> None:
-    """Raise `UsageError` unless each of these is a whole number that a store can hold."""
+    """Raise `UsageError` unless each value is a whole number that a database column can hold."""
     for name, number in given.items():
         if not is_count(number, 0):
             raise UsageError(f"{name} is a whole number from 0 to 2**63 - 1, got {described(number)}.")

@@ -1,7 +1,7 @@
-"""The rules of appending and of leases, for every store: what is compared before anything is written.
+"""The rules of appends and leases, the same for every store, checked before anything is written.
 
-Pure: a run's own row and a change go in, and an error comes out or nothing. A store calls this in the transaction, or
-under the lock, in which it writes.
+Pure functions: they compare a run's own row with a change, and raise or return. A store calls them in the transaction,
+or under the lock, in which it writes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .record import Change
 
 
 class RunRow(NamedTuple):
-    """A run's own row, as far as appends and leases look at it."""
+    """The columns of a run's own row that the rules compare."""
 
     seq: int
     fence: int
@@ -24,7 +24,7 @@ class RunRow(NamedTuple):
 
 
 def check_append(run: RunRow, change: Change, now: int) -> None:
-    """Raise unless the run is as the change expects it to be, and whoever writes may write what it holds."""
+    """Raise unless the run is in the state that the change expects, and the writer may write the change."""
     id, lease = change.record.id, change.lease
     if lease is None:
         check_author(change)
@@ -41,7 +41,7 @@ def check_append(run: RunRow, change: Change, now: int) -> None:
 
 
 def check_author(change: Change) -> None:
-    """Raise `LeaseLost` if a change without a lease holds a fact that only a driver may record."""
+    """Raise `LeaseLost` if a change without a lease has a fact that only a driver may record."""
     if needs_lease(change):
         kind = next(type(fact).__name__ for fact in change.facts if is_drivers(fact))
         raise LeaseLost(
@@ -51,23 +51,26 @@ def check_author(change: Change) -> None:
 
 
 def needs_lease(change: Change) -> bool:
-    """True if only a driver may write the change. Whoever makes a run needs no lease: nobody else can have it."""
+    """Return True if only a driver may write the change.
+
+    The change that creates a run needs no lease, since no other worker can have one.
+    """
     return change.seq > 0 and any(map(is_drivers, change.facts))
 
 
 def check_free(run: RunRow, id: str, worker: str, now: int) -> None:
-    """Raise `RunBusy` if somebody but this worker drives the run."""
+    """Raise `RunBusy` if another worker holds the lease."""
     if run.worker != worker and is_driven(run.worker, run.until, now):
         raise RunBusy(f"Run {id!r} is driven by {run.worker!r}; wait until that is done.")
 
 
 def check_take(run: RunRow, id: str, worker: str, seq: int, now: int) -> None:
-    """Raise unless this worker, who knows so many facts of the run, may have its lease."""
+    """Raise unless this worker, which knows `seq` facts of the run, may acquire the lease."""
     check_free(run, id, worker, now)
     if run.seq != seq:
         raise Overtaken(f"Run {id!r} has {run.seq} facts, not {seq}; load it again.")
 
 
 def is_driven(worker: str | None, until: int | None, now: int) -> bool:
-    """True while somebody holds a lease that has not run out."""
+    """Return True while a worker holds a lease that has not expired."""
     return worker is not None and (until is None or until > now)

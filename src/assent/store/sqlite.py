@@ -1,4 +1,4 @@
-"""A store in an SQLite file: the one to begin with, and enough for one machine."""
+"""The store in an SQLite file, for one machine. Its SQL is in `store.sql`."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ from .sql.store import SQLStore, Work
 R = TypeVar("R")
 
 QUICK = 0.001
-"""A file that is written in so many seconds is written where it is asked for: that a thread does it takes as long, and
-more of the processor's time. Waiting for a slower disk would be felt by all else on the loop."""
+"""The mean seconds of a transaction below which the event loop itself writes.
+
+A thread would take as long and use more CPU time. With a slower disk, writing would block the event loop too long.
+"""
 MOST = 50
-"""How many facts a change has at most that is written there; a payload that is kept apart is more than enough."""
+"""The most facts of a change that the event loop writes itself; a change with blobs is never written there."""
 MANY = 200
-"""After how many such changes a thread writes the log into the file, so that none of them has to."""
+"""The number of changes written on event loops after which a thread checkpoints the write-ahead log."""
 PATIENCE = 0.05
-"""How many seconds pass, while somebody waits, between two looks at what other processes have written."""
+"""The seconds between two checks for writes of other processes while somebody waits."""
 
 
 class SQLiteStore(SQLStore):
-    """Runs in an SQLite file. Any number of stores, threads, event loops and processes may use one file at once.
+    """A store in an SQLite file. Any number of stores, threads, event loops and processes may use one file at once.
 
-    The file is made, and its tables are brought to what this Assent needs, on first use. A small write is done on the
-    event loop that asks for it, as long as the file takes less than a millisecond for one; all else, and any wait for
-    a lock, on a thread.
+    The first use creates the file and migrates its tables. The caller's event loop does small writes, as long as a
+    write takes less than a millisecond, and reads short runs. A thread does everything else, and every wait for a lock.
 
     Args:
-        path: The file. Its directory must be there.
-        busy_timeout: How many seconds to wait for a lock that another process holds.
-        clock: The time in seconds since 1970; the same for all who use the file.
+        path: The file. Its directory must exist.
+        busy_timeout: The seconds to wait for a lock that another process holds.
+        clock: A function that returns the time in seconds since 1970; the same for all users of the file.
     """
 
     def __init__(self, path: str | Path, *, busy_timeout: float = 5.0, clock: Callable[[], float] = time.time) -> None:
@@ -62,7 +63,7 @@ class SQLiteStore(SQLStore):
         self._writer = Handle(self._file, self._writing.turn)
         self._reader = Handle(self._file, self._reading.turn, reads=True)
         self._logged = 0
-        """How many changes were written here since a thread has seen to the log."""
+        """The number of changes written on event loops since the last checkpoint of the log."""
         self._watch = Watch(self._file, self._bell, self._clock)
         parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
         self._let_go = weakref.finalize(self, _let_go, *parts)
@@ -72,39 +73,39 @@ class SQLiteStore(SQLStore):
         return f"SQLiteStore({self._file.path!r})"
 
     def clock(self) -> float:
-        """The time on the store's clock, in seconds since 1970."""
+        """Return the time on the store's clock, in seconds since 1970."""
         return self._clock()
 
     async def upgrade(self) -> None:
-        """Make the file, or bring its tables to what this Assent needs; so does every first use."""
+        """Create the file, or migrate its tables. Every first use does the same."""
         await self._read(lambda transaction: None)
 
     async def wait(self, timeout: float) -> None:
-        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
         await self._bell.wait(timeout, self._watch.look)
 
     async def erase(self, run_id: str) -> None:
-        """Erase what was said in a run that is over, from the file and from its log."""
+        """Erase the content of a run that has ended, from the file and from its log."""
         await super().erase(run_id)
         await self._empty_log(f"Run {run_id!r} is erased")
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
-        """Delete runs of these statuses that did not change for so many seconds, from the file and from its log."""
+        """Delete the runs with these statuses that did not change for so many seconds, from the file and its log."""
         count = await super().purge(unchanged_for=unchanged_for, statuses=statuses)
         if count:
             await self._empty_log(f"{count} runs are deleted")
         return count
 
     async def vacuum(self) -> None:
-        """Write the file anew, without the room that deleted rows have left, and empty its log."""
+        """Rewrite the file without the free space of deleted rows, and empty its log."""
         self._check()
         await self._writing.do(self._writer.vacuum)
         await self._empty_log("The file was written anew")
 
     async def _empty_log(self, done: str) -> None:
-        """Write the log into the file and cut it to nothing. If that fails, say what was done before."""
+        """Write the log into the file and truncate the log. An error says what was `done` before."""
         try:
             [[busy, *_]] = await self._reading.do(lambda: self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
         except StoreFailed as error:
@@ -115,7 +116,7 @@ class SQLiteStore(SQLStore):
             raise self._file.traces(done)
 
     async def close(self) -> None:
-        """Let go of the file, when what was begun is done. Closing twice is once."""
+        """Close the file after the pending work is done. Closing twice does no harm."""
         if self._closed:
             return
         self._closed = True
@@ -135,7 +136,7 @@ class SQLiteStore(SQLStore):
         return await self._reading.do(lambda: self._reader.read(work, snapshot=snapshot))
 
     async def append(self, change: Change) -> None:
-        """Write a change in one transaction; durable when it returns."""
+        """Write a change in one transaction; the change is durable on return."""
         self._check()
         ready = self._append_near(change) if self._writer.pace < QUICK and _is_small(change) else None
         if ready is None:
@@ -154,22 +155,25 @@ class SQLiteStore(SQLStore):
         return ready
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
-        """A run, with its facts but the first `after`. An erased run has none any more."""
+        """Return a run, with all facts but the first `after`. An erased run has no facts."""
         near = self._read_near(lambda transaction: read_short(transaction, run_id, after, FEW))
         return near if near is not None else await super().read(run_id, after)
 
     async def newest(self, thread: str) -> Stored | None:
-        """The run of a thread that was made last; None if there is no such thread."""
+        """Return the newest run of a thread; None if there is no such thread."""
         near = self._read_near(lambda transaction: newest_short(transaction, thread, FEW))
         return near[0] if near is not None else await super().newest(thread)
 
     def _read_near(self, work: Work[R | None]) -> R | None:
-        """It is read by whoever writes, who has in memory what was written last."""
+        """Read on the writer's connection, whose cache has the newest rows; None if a thread should read."""
         self._check()
         return self._near(lambda: self._writer.read(work, snapshot=True))
 
     def _near(self, do: Callable[[], R | None]) -> R | None:
-        """What comes of this, done here while nothing is being written; None if it should be done on a thread."""
+        """Call `do` on the event loop and return its result; None if a thread should do the work.
+
+        Only while the writer's connection is open and idle.
+        """
         if not self._writer.connected or not self._writing.idle or not self._writing.turn.acquire(blocking=False):
             return None
         try:
@@ -182,7 +186,7 @@ class SQLiteStore(SQLStore):
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._file.path} was closed. Make a new one; the file is still there.")
-        if self._process != os.getpid():  # a forked child has none of its parent's threads
+        if self._process != os.getpid():  # a forked child does not have its parent's threads
             self._writer.disconnect()
             self._reader.disconnect()
             self._let_go.detach()
@@ -190,7 +194,7 @@ class SQLiteStore(SQLStore):
 
 
 class Watch:
-    """Notices what other processes write to the file, while somebody waits for it: on a thread, with a connection."""
+    """A thread with its own connection that notices writes of other processes while somebody waits."""
 
     def __init__(self, file: File, bell: Bell, clock: Callable[[], float]) -> None:
         self._handle, self._bell, self._clock = Handle(file, threading.Lock(), reads=True), bell, clock
@@ -200,7 +204,7 @@ class Watch:
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
-        """Somebody is about to wait."""
+        """Watch the file as long as somebody waits; called before each wait."""
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
                 self._thread = threading.Thread(target=self._run, name="assent-store-watch", daemon=True)
@@ -208,7 +212,7 @@ class Watch:
         self._wanted.set()
 
     def stop(self) -> None:
-        """Let the thread end, and with it the connection."""
+        """Stop the thread, which then closes its connection."""
         self._stopped.set()
         self._wanted.set()
 
@@ -223,14 +227,14 @@ class Watch:
             self._handle.disconnect()
 
     def _changed(self, version: Any) -> Any:
-        """Ring if the file has changed and there is something to claim; the version that was seen."""
+        """Ring the bell if the file has changed and a run can be claimed; return the file's data version."""
         try:
             with self._handle.turn:
-                version = version if self._handle.connected else None  # each connection counts for itself
+                version = version if self._handle.connected else None  # each connection has its own counter
                 newest = self._handle.execute("PRAGMA data_version")
                 ready = newest != version and self._handle.read(self._ready)
         except StoreFailed:
-            newest, ready = None, True  # whoever claims next is told what is wrong
+            newest, ready = None, True  # the next claim raises the error
         if ready:
             self._bell.ring()
         return newest
@@ -240,7 +244,7 @@ class Watch:
 
 
 def _is_small(change: Change) -> bool:
-    """Whether a change is written in no time, as far as it is up to the change."""
+    """Return True if a change is small enough to be written on the event loop."""
     return len(change.facts) <= MOST and all(map(is_small, change.facts))
 
 
@@ -257,7 +261,7 @@ def _seconds(value: Any) -> float:
 
 
 def _path(given: Any) -> str:
-    """The path, whatever the working directory will be."""
+    """Return the absolute path, which a change of the working directory does not affect."""
     if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
         raise UsageError(f"A store's path is that of a file, got {described(given)}.")
     if not path or "\0" in path:

@@ -1,10 +1,10 @@
-"""The store: where runs live, and the authority on them.
+"""The base class of all stores. A store keeps the journals of runs and is the authority on them.
 
-A store keeps journals. There is one way to write facts, `append`: after the fact that the writer knows as the last,
-in one transaction with the records that can be read off them, or not at all. Whoever decides, says something or drives
-a run does so by it; of two that do it at once, one is told that it was overtaken, and looks again.
+`append` is the only way to write facts. It compares the run's number of facts with the number that the writer knows,
+and writes the facts and their records in one transaction, or nothing. Decisions, inputs and drives all use `append`.
+Of two writers at once one gets `Overtaken`, reads the run again and retries.
 
-What a store must do itself is abstract here. The rest (deciding, revoking, cancelling) is the same for all of them.
+The abstract methods are what each store implements. The rest (deciding, revoking, cancelling) is the same for all.
 """
 
 from __future__ import annotations
@@ -47,56 +47,61 @@ T = TypeVar("T")
 
 Decided = f.Approved | f.Refused | f.Finished | f.Answered
 ATTEMPTS = 50
-"""How often a decision that was overtaken is tried again; each time somebody else got something done."""
+"""The most attempts to record an overtaken decision; another writer made progress each time."""
 
 Choose = Callable[[Run], Sequence[tuple[str, Decision, str]]]
-"""Which questions of a run, by their ids, get which decisions, and the digests of what was shown."""
+"""Chooses the decisions on a run: tuples of question id, decision, and the digest that was shown."""
 Make = Callable[[Run, int], list[AnyFact] | Awaitable[list[AnyFact]]]
-"""What somebody outside of a run has to say, given the run as it is and the time."""
+"""Makes the facts to record from outside of a drive, given the run and the milliseconds since the run began."""
 
 
 class Store(ABC):
-    """Where runs live. Usable from any thread and event loop.
+    """The place where runs are kept. Usable from any thread and event loop.
 
-    A store that cannot be reached, is full or is damaged raises `StoreFailed`; then nothing was written,
-    unless the error says that this is not known.
+    A store that cannot be reached, is full or is damaged raises `StoreFailed`. Nothing was written then,
+    unless the error says that the outcome is unknown.
     """
 
     @property
     def immediate(self) -> bool:
-        """Whether its methods often have nothing to wait for, and do not care in whose task they are: they are begun
-        where they are called, and have a task of their own only for what is left when they wait."""
+        """True if the store's methods often finish without waiting and may run in any task.
+
+        A method is then started in the caller's task; only what remains after its first wait gets a task of its own.
+        """
         return False
 
-    # -- what a store must do ----------------------------------------------------------------------
+    # -- what each store implements ----------------------------------------------------------------
 
     @abstractmethod
     def clock(self) -> float:
-        """The time on the store's clock, in seconds since 1970. Quick: it is asked for every fact."""
+        """Return the time on the store's clock, in seconds since 1970. Must be fast: it is called for every fact."""
 
     @abstractmethod
     async def append(self, change: Change) -> None:
-        """Write a change in one transaction; durable when it returns.
+        """Write a change in one transaction; the change is durable on return.
 
-        A change with `seq=0` makes the run, and may bring its first lease. One without facts is compared by
-        `seq` like any other. A question's id that another run has used is refused. With `take` the lease is a new
-        one, whose fence must be the one after the run's newest; given back at once, it leaves only its fence.
+        A change with `seq=0` creates the run, and may bring the run's first lease. A change without facts is compared
+        by `seq` too. A question id that is already in use is refused. With `take` the change acquires a new lease,
+        whose fence must be one above the run's newest. Released in the same change, the lease leaves only its fence.
 
-        `Overtaken` if the run does not have exactly `change.seq` facts, or was taken by others since; `LeaseLost` if
-        `change.lease` is not the run's newest, or if there is none and a fact is a driver's; `RunBusy` if it is to be
-        taken and somebody else drives it; `RunNotFound` if there is no such run. Then nothing was written.
-        `store.rules.check_append` is all of this.
+        Raises `Overtaken` if the run does not have exactly `change.seq` facts, or another worker acquired the lease
+        since. Raises `LeaseLost` if `change.lease` is not the run's newest lease, or if there is no lease and only a
+        driver may write one of the facts. Raises `RunBusy` if the lease is to be acquired and another worker holds it.
+        Raises `RunNotFound` if there is no such run. Nothing was written then. `store.rules.check_append` has these
+        rules.
         """
 
     @abstractmethod
     async def read(self, run_id: str, after: int = 0) -> Stored:
-        """A run, with its facts but the first `after`; `RunNotFound`, or `UnreadableState` naming the row
-        that is damaged. The chain of hashes is checked over what is read. A run that was erased has its record,
-        and no facts and no context."""
+        """Return a run, with all facts but the first `after`.
+
+        The hash chain is checked over the rows that are read. An erased run has a record, but no facts and no
+        context. Raises `RunNotFound`, or `UnreadableState`, which names the damaged row.
+        """
 
     @abstractmethod
     async def newest(self, thread: str) -> Stored | None:
-        """The run of a thread that was made last, as `read` gives it; None if there is no such thread."""
+        """Return the newest run of a thread, as `read` does; None if there is no such thread."""
 
     @abstractmethod
     async def questions(
@@ -110,21 +115,21 @@ class Store(ABC):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Question]:
-        """The open questions, the oldest first; with `settled` those that have come to their end.
+        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
 
         Args:
-            run: Only of this run.
-            agent: Only of agents of this name.
-            tool: Only about this tool.
-            older_than: Only those asked at least so many seconds ago.
-            settled: Those that are not open any more instead.
-            limit: How many on a page, at most 1,000.
+            run: Only questions of this run.
+            agent: Only questions of agents with this name.
+            tool: Only questions about this tool.
+            older_than: Only questions asked at least this many seconds ago.
+            settled: True for the questions that are no longer open.
+            limit: The size of a page, at most 1,000.
             after: The `next` of the page before.
         """
 
     @abstractmethod
     async def question(self, question_id: str) -> Question:
-        """A question, open or not; `QuestionNotFound` if there is none."""
+        """Return a question, open or not; raise `QuestionNotFound` if there is none."""
 
     @abstractmethod
     async def runs(
@@ -137,7 +142,16 @@ class Store(ABC):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[RunRecord]:
-        """The runs, the oldest first: of an agent, a status or a thread, or unchanged for at least so many seconds."""
+        """Return a page of runs, the oldest first.
+
+        Args:
+            agent: Only runs that began with the agent of this name.
+            status: Only runs with this status.
+            thread: Only runs of this thread.
+            unchanged_for: Only runs that did not change for at least this many seconds.
+            limit: The size of a page, at most 1,000.
+            after: The `next` of the page before.
+        """
 
     @abstractmethod
     async def grants(
@@ -150,66 +164,80 @@ class Store(ABC):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[GrantRecord]:
-        """The grants that are not revoked, the oldest first; with `revoked` all of them. `agent` is a place."""
+        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first.
+
+        `agent` is an agent's place, not its name.
+        """
 
     @abstractmethod
     async def definition(self, fingerprint: str) -> bytes | None:
-        """A tool as it was offered, as JSON; by the whole fingerprint or by its first eight characters or more.
-        A start that fits two finds none."""
+        """Return a tool's definition as it was offered, as JSON; None if there is none.
+
+        The first eight characters of a fingerprint, or more, are enough. A prefix that fits two tools finds none.
+        """
 
     @abstractmethod
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
-        """Take up to `limit` runs of these agents (None: of all) that a worker should look at now.
+        """Acquire the leases of up to `limit` runs that are due, of these agents or with None of all.
 
-        Those whose `wake` has come and that nobody drives, the ones that have waited longest first. No run
-        is given to two at once. Each lease holds for `hold` seconds.
+        A run is due when its `wake` has passed and no lease on the run holds. The runs that have waited longest come
+        first. No run goes to two workers at once. Each lease holds for `hold` seconds.
         """
 
     @abstractmethod
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
-        """The right to drive this run. `RunBusy` if somebody else has it, `Overtaken` if the run does not
-        have exactly `seq` facts."""
+        """Acquire the lease of a run.
+
+        Raises `RunBusy` if another worker holds the lease, and `Overtaken` if the run does not have exactly `seq`
+        facts.
+        """
 
     @abstractmethod
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
-        """Let the leases hold for `hold` seconds from now; those that still do."""
+        """Extend the leases that still hold to `hold` seconds from now, and return them."""
 
     @abstractmethod
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        """Give a lease back, if it still holds.
+        """Release a lease, if the lease still holds.
 
-        With `error`: driving failed; the run is to be looked at again in `again_in` seconds or, without
-        that, when something is appended to it. Without `error`: it did not fail, `failures` is 0 again, and
-        `wake` is as it was, or `again_in` seconds from now. A run that is neither working nor waiting is never
-        to be looked at.
+        With `error` the drive failed: the run is due again in `again_in` seconds, or without `again_in` when something
+        is appended to it. Without `error` the drive succeeded: `failures` is reset to 0, and `wake` stays as it was,
+        or is `again_in` seconds from now. A run that is neither working nor waiting never becomes due.
         """
 
     @abstractmethod
     async def wait(self, timeout: float) -> None:
-        """Return when a run may have become ready to be claimed, and after `timeout` seconds at the latest."""
+        """Wait until a run may be ready to claim, at most `timeout` seconds."""
 
     @abstractmethod
     async def lines(self, run_id: str) -> list[Entry]:
-        """The rows of a run as they are, erased ones too, numbered from 1, with their hashes; `UnreadableState` if
-        the chain is broken."""
+        """Return the journal rows of a run with their hashes, numbered from 1; erased rows are included.
+
+        Raises `UnreadableState` if the hash chain is broken.
+        """
 
     @abstractmethod
     async def erase(self, run_id: str) -> None:
-        """Erase what was said in a run that is over: payloads, questions, context. That it happened, when and who
-        decided stays, and so does the chain. `Conflict` if the run is not over."""
+        """Erase the content of a run that has ended: payloads, questions, context.
+
+        The kinds and times of the facts, the names of the deciders and the hash chain are kept. Raises `Conflict` if
+        the run has not ended.
+        """
 
     @abstractmethod
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
-        """Delete runs of these statuses that did not change for so many seconds, wholly; how many there were."""
+        """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
 
     @abstractmethod
     async def rebuild(self) -> int:
-        """Make all records anew from the journals; how many runs there are. Leases, fences and what is left of erased
-        runs stay as they are."""
+        """Rebuild all records from the journals, and return the number of runs.
+
+        Leases, fences and the records of erased runs stay as they are.
+        """
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what the store holds. Closing twice is once."""
+        """Close the store and release its resources. Closing twice does no harm."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -218,17 +246,17 @@ class Store(ABC):
         await self.close()
 
     async def open(self) -> None:
-        """Have at hand what `clock` needs, where that takes its time. A store whose clock is here needs nothing."""
+        """Prepare `clock`, if that takes time. A store with a local clock does nothing here."""
         return
 
-    # -- what follows from it ----------------------------------------------------------------------
+    # -- what all stores share ---------------------------------------------------------------------
 
     async def load(self, run_id: str) -> Stored:
-        """A run, to go on with: `Runner.run(agent, await store.load(run_id), store=store)`."""
+        """Return a run, to continue it: `Runner.run(agent, await store.load(run_id), store=store)`."""
         return await self.read(run_id)
 
     async def history(self, run_id: str) -> list[Entry]:
-        """What happened in a run, line by line, with times and the chain of hashes."""
+        """Return the history of a run: one entry for each fact, with its time and hash."""
         return await self.lines(run_id)
 
     async def decide(
@@ -240,17 +268,17 @@ class Store(ABC):
         digest: str,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
     ) -> Question:
-        """Record a decision on an open question; the question as it is then.
+        """Record a decision on an open question, and return the question after the decision.
 
-        Of several deciders the first wins, and the others get `AlreadyDecided`, with who, what and
-        when. The same decision again is no error and changes nothing.
+        Of several deciders the first wins. The others get `AlreadyDecided`, which says who decided what and when. The
+        same decision again is no error and changes nothing.
 
         Args:
-            question_id: Which question.
+            question_id: The question's id.
             decision: `Approve()`, `Edit(...)`, `Reject(...)`, `Respond(...)`, or the JSON of one.
-            by: Who decides.
-            digest: The question's digest, as it was shown to whoever decides.
-            grant: Let an approval or a rejection hold for later calls of the run too: True, or terms.
+            by: The name of the decider.
+            digest: The question's digest, as it was shown to the decider.
+            grant: True, or terms, to apply an approval or a rejection to later calls of the run too.
         """
         if type(digest) is not str:
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
@@ -267,7 +295,7 @@ class Store(ABC):
             return [(question_id, given, digest)]
 
         stored = await self.decide_all(shown.run, choose, by=by, grant=grant)
-        # The decision is written: from here on nothing is read that could fail.
+        # The decision is written. A read that failed now would hide that from the caller.
         return _settled(shown, asked[-1], stored)
 
     async def decide_all(
@@ -280,16 +308,16 @@ class Store(ABC):
         say: Raw | None = None,
         known: Stored | None = None,
     ) -> Stored:
-        """Record decisions on open questions of one run at one go, or none of them; the run as it is then.
+        """Record all of the decisions on one run's open questions, or none; return the run after them.
 
         Args:
-            run_id: Which run.
-            choose: Which questions, by their ids, get which decisions, and the digests of what was shown. It looks at
-                the run as it is; where others have changed that meanwhile, it looks again. What it raises, this raises.
-            by: Who decides.
-            grant: Let approvals and rejections hold for later calls of the run too: True, or terms.
-            say: What the user says besides: a JSON text, or a list of items.
-            known: The run as it was read a moment ago, to begin with.
+            run_id: The run's id.
+            choose: A function from the run to tuples of question id, decision, and the digest that was shown. It is
+                called again if another writer changed the run meanwhile. Its exceptions are passed on.
+            by: The name of the decider.
+            grant: True, or terms, to apply approvals and rejections to later calls of the run too.
+            say: New user input to record with the decisions: a JSON text, or a list of items.
+            known: The run as it was just read, to save the first read.
         """
         expired: set[str] = set()
         stored = await self._record(run_id, self._deciding(choose, by, grant, say, expired), known)
@@ -298,14 +326,21 @@ class Store(ABC):
         return stored
 
     async def propose(self, known: Stored, choose: Choose, *, by: str) -> Proposal | None:
-        """What `decide_all` would record in a run as it was read a moment ago, for whoever goes on with it and writes
-        this with what comes next. None if there is nothing to record, or time has decided."""
+        """Return the facts that `decide_all` would record in a run that was just read, without writing them.
+
+        The caller writes the facts together with the ones that follow. None if there is nothing to record, or a
+        deadline has passed.
+        """
         expired: set[str] = set()
         made = await self._proposed(known, self._deciding(choose, by, None, None, expired))
         return None if expired or not made.facts else made
 
     def _deciding(self, choose: Choose, by: str, grant: Any, say: Raw | None, expired: set[str]) -> Make:
-        """The facts of decisions; or, where it is too late for one of them, which is noted, those of time's."""
+        """Return a function that makes the facts of the decisions.
+
+        If a chosen question's deadline has passed, the function adds the question's id to `expired` and makes only
+        the facts of the passed deadlines.
+        """
         checked_name(by)
 
         async def facts(run: Run, at: int) -> list[AnyFact]:
@@ -327,7 +362,7 @@ class Store(ABC):
         return facts
 
     async def revoke(self, grant_id: str, *, by: str, run: str) -> None:
-        """Take a grant of a run back: later calls are judged without it."""
+        """Revoke a grant of a run. Later calls are judged without the grant."""
         checked_name(by)
 
         def facts(run: Run, at: int) -> list[AnyFact]:
@@ -338,7 +373,7 @@ class Store(ABC):
         await self._record(run, facts)
 
     async def cancel(self, run_id: str, *, by: str, why: str | None = None) -> None:
-        """Stop a run: nothing new is begun in it until it is resumed. Whoever drives it is told when it next writes."""
+        """Cancel a run: nothing new starts until `resume`. A driver notices at its next write."""
         checked_name(by)
 
         def facts(run: Run, at: int) -> list[AnyFact]:
@@ -347,7 +382,7 @@ class Store(ABC):
         await self._record(run_id, facts)
 
     async def resume(self, run_id: str, *, by: str) -> None:
-        """Let a cancelled run go on."""
+        """Resume a cancelled run."""
         checked_name(by)
 
         def facts(run: Run, at: int) -> list[AnyFact]:
@@ -356,7 +391,7 @@ class Store(ABC):
         await self._record(run_id, facts)
 
     async def say(self, run_id: str, input: str, *, by: str = "user") -> None:
-        """Say something more in a run; the model hears it after the outputs of the open calls."""
+        """Add a user message to a run. The model gets the message after the outputs of the open calls."""
         checked_name(by)
         if type(input) is not str or not input or not holds(input):
             raise UsageError(f"Input is text that is not empty, got {input!r:.80}.")
@@ -364,20 +399,20 @@ class Store(ABC):
         await self._record(run_id, lambda run, at: [f.Said(said, by, at=at)])
 
     async def witness(self, run_id: str, facts: Iterable[f.Witnessed]) -> None:
-        """Keep results that came too late to count as evidence."""
+        """Record late results, which no longer count, as evidence."""
         late = list(facts)
         await self._record(run_id, lambda run, at: list(late))
 
     async def expire(self, run_id: str) -> None:
-        """Reject what nobody has decided in time."""
+        """Reject the open questions whose deadline has passed."""
         await self._record(run_id, lambda run, at: list(overdue(run, at)))
 
     async def verify(self, run_id: str) -> list[str]:
-        """Compare all that is kept of a run with its journal, and return what differs, a sentence each.
+        """Compare everything stored of a run with its journal, and return one sentence for each difference.
 
-        The journal's chain is checked; the run's record, its questions and its grants are made anew from it and
-        compared; its context and the tools that were asked about are compared with their hashes. Leases, and what
-        workers note of failures, are not in the journal.
+        The hash chain is checked. The run's record, questions and grants are rebuilt from the journal and compared.
+        The context and the tools of the questions are compared with their hashes. Leases, and the failures that
+        workers note, are not in the journal and not compared.
         """
         for _ in range(ATTEMPTS):
             try:
@@ -391,7 +426,7 @@ class Store(ABC):
                 damaged += page.damaged
             after = (await self.read(run_id, stored.record.seq)).record
             if (after.seq, after.erased, len(lines)) != (stored.record.seq, stored.record.erased, after.seq):
-                continue  # somebody wrote meanwhile
+                continue  # another writer changed the run meanwhile
             found = differences(stored, lines, questions, grants)
             found += [
                 f"The row of {id!r}, of run {run_id!r}, is not what was written."
@@ -402,7 +437,7 @@ class Store(ABC):
         raise Overtaken(f"Run {run_id!r} changes faster than it could be compared; try again.")
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
-        """All questions of a run, and the ids of those whose rows are not what was written."""
+        """Return all questions of a run, and the ids of the questions whose rows are damaged."""
         found: list[Question] = []
         damaged: list[str] = []
         for settled in (False, True):
@@ -412,7 +447,7 @@ class Store(ABC):
         return found, damaged
 
     async def _changed_tools(self, questions: list[Question]) -> list[str]:
-        """Name the tools that were asked about and are not kept as they were."""
+        """Return one sentence for each tool of these questions whose stored definition has changed."""
         said = []
         for mark in sorted({question.definition for question in questions if question.definition is not None}):
             text = await self.definition(mark)
@@ -424,7 +459,7 @@ class Store(ABC):
         return said
 
     async def _record(self, run_id: str, make: Make, known: Stored | None = None) -> Stored:
-        """Append what somebody outside of the run has to say, as often as it takes to be in time."""
+        """Append facts from outside of a drive; retry with a new read if another writer was first."""
         for _ in range(ATTEMPTS):
             stored, known = known or await self.read(run_id), None
             made = await self._proposed(stored, make)
@@ -439,7 +474,7 @@ class Store(ABC):
         raise Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
 
     async def _proposed(self, stored: Stored, make: Make) -> Proposal:
-        """What somebody has to say, folded into the run as it is."""
+        """Make the facts for a stored run, and fold them into the run."""
         run_id = stored.record.id
         if stored.record.erased is not None:
             raise RunFinished(f"Run {run_id!r} was erased.")
@@ -459,7 +494,10 @@ class Store(ABC):
     async def _frozen(
         self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool
     ) -> Callable[[CallState, str], FrozenTool]:
-        """The tools that edits need, or all decisions, as they were when the questions were asked."""
+        """Return a lookup of tools as they were when the questions were asked.
+
+        With `all_` the lookup has the tools of all decisions, else only those of the edits.
+        """
         found: dict[tuple[int, str], FrozenTool] = {}
         for question, given, _ in chosen:
             path, call = run.asked.get(question, ((), ""))
@@ -485,8 +523,8 @@ class Store(ABC):
 
 
 def _settled(shown: Question, asked: Question | None, stored: Stored) -> Question:
-    """The question as it is after a decision was recorded; `asked` is what the journal had of it while it was open."""
-    if asked is None:  # the same was decided before
+    """Return the question after its decision; `asked` is the question as the journal had it while open, or None."""
+    if asked is None:  # the same decision was recorded before
         return records_of(shown.run, stored, stored.record.changed)[1][shown.id]
     fact = next(each for each in reversed(stored.facts) if isinstance(each, Decided) and each.asked == shown.id)
     at = stored.record.began + fact.at
@@ -504,7 +542,7 @@ async def _pages(find: Callable[..., Awaitable[Page[T]]], **filters: Any) -> Asy
 
 
 def _definitions(run: Run, state: CallState, other: str | None) -> dict[str, str | None]:
-    """The fingerprints, or their beginnings, of the tools that an edit of this call can be about."""
+    """Return the fingerprints, or prefixes of them, of the tools that an edit of this call may name."""
     names: dict[str, str | None] = {state.call.tool: state.call.definition}
     if state.fingerprint is not None:
         names[state.tool] = state.fingerprint

@@ -1,1 +1,1 @@
-"""The migrations of the SQL stores, for Alembic. They are never changed once they were released."""
+"""The migrations of the SQL stores, for Alembic. A released migration is never changed."""

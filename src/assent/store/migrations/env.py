@@ -1,4 +1,4 @@
-"""What Alembic executes: the migrations, on the connection that it is given, in the transaction that is open there."""
+"""Alembic's environment: runs the migrations on the given connection, in its open transaction."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def run() -> None:
         context.run_migrations()
 
 
-if __name__ == "env_py":  # what Alembic calls it
+if __name__ == "env_py":  # the name under which Alembic loads this module
     run()

@@ -1,1 +1,1 @@
-"""What the stores in SQL databases share: one schema, one set of statements, one way to do each thing."""
+"""The schema, the statements and the connections of the stores in SQL databases."""

@@ -1,4 +1,4 @@
-"""The bell that rings when a run may be claimed, for all who wait, on whatever event loop."""
+"""A wakeup for all tasks that wait for a run to claim, on any event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 
 class Bell:
-    """Who waits. A ring between looking and waiting is not missed by the task that does both."""
+    """Wakes waiting tasks. A task that calls `listen` before it looks for runs misses no ring before its `wait`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -19,28 +19,28 @@ class Bell:
         self._heard: WeakKeyDictionary[asyncio.Task[object], int] = WeakKeyDictionary()
 
     def listen(self) -> None:
-        """This task is about to look for itself; what rings from now on is news to it."""
+        """Note that the current task looks for runs now; a later ring ends its next `wait` at once."""
         task = asyncio.current_task()
         if task is not None:
             with self._lock:
                 self._heard[task] = self._rung
 
     def ring(self) -> None:
-        """Wake everybody. From any thread."""
+        """Wake all waiting tasks. May be called from any thread."""
         with self._lock:
             self._rung += 1
             waiting, self._waiting = self._waiting, set()
         for future in waiting:
-            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
+            with suppress(RuntimeError):  # its event loop is closed, so nobody waits
                 future.get_loop().call_soon_threadsafe(_wake, future)
 
     @property
     def awaited(self) -> bool:
-        """Whether anybody waits."""
+        """True if a task waits."""
         return bool(self._waiting)
 
     async def wait(self, timeout: float, listen: Callable[[], None] = lambda: None) -> None:
-        """Until it rings, or so many seconds. `listen` is called when a ring would be heard."""
+        """Wait for a ring, at most `timeout` seconds. `listen` is called once no ring can be missed."""
         task = asyncio.current_task()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:

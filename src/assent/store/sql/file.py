@@ -1,5 +1,7 @@
-"""One SQLite file: its connections, and what to say when it fails. Everything here blocks: it is called in a lane, or,
-if it is short, with the lane's turn."""
+"""The connections to one SQLite file, and the messages of its errors.
+
+Everything here blocks. It is called on a lane's thread or, if it is short, on an event loop that holds the lane's turn.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,23 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 APPLICATION = 0x41735374
-"""Marks a file as one of ours ("AsSt"), so that nobody else's tables are ever touched."""
+"""The `application_id` of Assent's store files ("AsSt"), so that another program's tables are never changed."""
 PAGE = 1024
-"""Every table and index takes one at least, a commit writes each that it touches, and of a row that does not fit the
-rest goes to pages of its own: in larger ones more is left free, and more is written."""
+"""The bytes of a page. Larger pages would waste more space and write more at each commit.
+
+Every table and index takes at least one page, a commit writes each page that it touches, and a row that does not fit
+continues on pages of its own.
+"""
 LOG = 4 * 2**20
-"""How many bytes the write-ahead log has before it is written into the file, and to how many it is cut back when it was
-longer for a while."""
+"""The bytes of the write-ahead log at which it is written into the file, and to which a longer log is cut back."""
 SETTINGS = (
-    # What the store says is written must outlive a power cut: NORMAL would lose it.
+    # A write that the store has confirmed must survive a power cut; NORMAL could lose it.
     "PRAGMA synchronous=FULL",
-    # What is erased, or was replaced before that, must not stay in the free parts of the file.
+    # Erased content, and earlier versions of it, must not stay in the free pages of the file.
     "PRAGMA secure_delete=ON",
     f"PRAGMA journal_size_limit={LOG}",
     f"PRAGMA wal_autocheckpoint={LOG // PAGE}",
-    "PRAGMA cache_size=-16000",  # sixteen megabytes at most: enough for the upper levels of very large indexes
+    "PRAGMA cache_size=-16000",  # 16 MB, enough for the upper levels of very large indexes
 )
 WHY = {
     sqlite3.SQLITE_BUSY: "it is locked by another connection. Try again, or give the store a longer busy_timeout",
@@ -48,38 +52,38 @@ WHY = {
     sqlite3.SQLITE_CORRUPT: "it is damaged. Restore it from a copy",
     sqlite3.SQLITE_IOERR: "the disk fails. See to it, and try again",
 }
-"""What is wrong and what to do, by SQLite's primary result code."""
+"""The cause of an error and its remedy, by SQLite's primary result code."""
 GONE = (
     "the file was removed or replaced while it was in use, and what was written to it meanwhile is gone with it. "
     "Put it back, or make a new store"
 )
 NOT_MADE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
-"""A commit that fails with one of these was not made. With any other it may still come back after a crash."""
+"""The result codes of a failed commit that was certainly not made. After any other, it may come back after a crash."""
 
 _abandoned: list[sqlite3.Connection] = []
-"""Connections that came with a fork all the same. SQLite has them not used on this side, and not closed either."""
+"""Connections that were still open at a fork. SQLite allows the child neither to use nor to close them."""
 
 
 class Unusable(Exception):
-    """The file is not one for a store, or not any more; says why."""
+    """The file cannot be used as a store; the message says why."""
 
 
 class Locked(Exception):
-    """Another connection holds a lock, and it was not to be waited for. Nothing was done."""
+    """Another connection holds a lock, and the caller did not want to wait. Nothing was done."""
 
 
 class File:
-    """A file of the store's. Once it was there it is not made again: what was in it would be missed in silence."""
+    """A store's file. A file that disappears is not created again, which would hide the loss of its runs."""
 
     def __init__(self, path: str, busy_timeout: float) -> None:
         self.path = path
         self.busy_timeout = busy_timeout
         self.seen = False
         self.known: set[str] = set()
-        """The definitions that are stored in it, as far as this store knows."""
+        """The fingerprints of definitions that are certainly stored."""
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
-        """What the user of the store is told."""
+        """Return the error for the store's user; `unknown` if the change may have been written."""
         why = str(error)
         if isinstance(error, sqlite3.Error):
             why = f"{WHY[code]} ({error})" if (code := _code(error)) in WHY else why
@@ -89,7 +93,7 @@ class File:
         return failed
 
     def traces(self, done: str, error: Exception | None = None) -> StoreFailed:
-        """Tell that something was deleted, and that the log still has it."""
+        """Return the error for deleted content that the log still has."""
         why = "another connection reads it" if error is None else str(error)
         failed = StoreFailed(
             f"{done}, but {self.path}-wal still has what was in it: {why}. When nobody reads the file, do it again, or "
@@ -100,8 +104,7 @@ class File:
 
 
 class Handle:
-    """One connection to a file, opened when it is needed, and opened anew after trouble. It is used by whoever has the
-    turn."""
+    """One connection to a file, opened on demand and reopened after an error. Only the holder of `turn` may use it."""
 
     def __init__(self, file: File, turn: threading.Lock, *, reads: bool = False) -> None:
         self.file = file
@@ -111,19 +114,21 @@ class Handle:
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
         self.pace = 0.0
-        """How many seconds a transaction takes that writes, once it has the right to: the mean, of late."""
+        """The moving average of a write transaction's seconds, without the wait for the lock."""
         close_before_forks(self)
 
     def write(self, work: Callable[[Transaction], R], *, waits: bool = True) -> R:
-        """Do this in a transaction that has the right to write from its beginning; `Locked` if that is not to be had,
-        and it is not to be waited for."""
+        """Run `work` in a transaction that holds the write lock from its beginning.
+
+        Raises `Locked` if the lock is taken and `waits` is False.
+        """
         committing = False
         try:
             connection = self._connected()
             self._begin(connection, waits)
             began = perf_counter()
             done = work(Transaction(connection, SQLITE))
-            committing = True  # from here on: a file that is gone after its commit may be put back
+            committing = True  # even a file that is gone after its commit may be put back
             connection.execute("COMMIT")
             self.pace += (perf_counter() - began - self.pace) / 8
             self._see_that_it_is_there()
@@ -136,7 +141,7 @@ class Handle:
             raise
 
     def _begin(self, connection: sqlite3.Connection, waits: bool) -> None:
-        # SQLite would wait by itself, but then always, whoever asks.
+        # SQLite's own busy_timeout holds for every statement; here each caller chooses whether to wait.
         end, pause = time.monotonic() + self.file.busy_timeout, 0.001
         while True:
             try:
@@ -151,8 +156,10 @@ class Handle:
             pause = min(2 * pause, 0.02)
 
     def read(self, work: Callable[[Transaction], R], *, snapshot: bool = False) -> R:
-        """Do this, which reads; with `snapshot` all its statements see the same. `Locked` if that is not to be had at
-        once, for one that also writes."""
+        """Run `work`, which only reads; with `snapshot` all of its statements see one snapshot.
+
+        On a connection that also writes, raises `Locked` instead of waiting for a lock.
+        """
         try:
             connection = self._connected()
             if snapshot:
@@ -172,11 +179,11 @@ class Handle:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection already."""
+        """True if the connection is open in this process."""
         return self._connection is not None and self._process == os.getpid()
 
     def execute(self, text: str) -> list[tuple[Any, ...]]:
-        """A statement outside of a transaction."""
+        """Execute a statement outside of a transaction, and return its rows."""
         try:
             return self._connected().execute(text).fetchall()
         except (sqlite3.Error, Unusable) as error:
@@ -184,15 +191,15 @@ class Handle:
             raise self.file.failure(error) from error
 
     def vacuum(self) -> None:
-        """Write the file anew, as soon as nobody else writes."""
+        """Rewrite the file, after waiting for other writers."""
         try:
             self.execute(f"PRAGMA busy_timeout={int(self.file.busy_timeout * 1000)}")
             self.execute("VACUUM")
         finally:
-            self.disconnect()  # and with it the timeout
+            self.disconnect()  # the next connection has the usual busy_timeout again
 
     def disconnect(self) -> None:
-        """Close the connection. What is in the file is found again by the next one."""
+        """Close the connection. The next use opens another."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -203,7 +210,7 @@ class Handle:
             connection.close()
 
     def _clear(self, error: BaseException) -> None:
-        """Leave nothing open; a connection that has failed is not used again."""
+        """Roll back an open transaction, and close a connection that has failed."""
         if self._connection is not None and self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
@@ -225,13 +232,13 @@ class Handle:
         connection.execute("PRAGMA query_only=ON" if self._reads else "PRAGMA busy_timeout=0")
         self._connection, self._inode = connection, _inode(self.file.path)
         if not self._reads:
-            self.file.known.clear()  # it may be a copy that was put back, from before they were stored
+            self.file.known.clear()  # the file may be a restored copy without these definitions
         self.file.seen = True
         return connection
 
 
 def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
-    """A connection to a file that is ours, or is now."""
+    """Open a file, and create or migrate its tables; raise `Unusable` if it is another program's."""
     make_private(path)
     deadline = time.monotonic() + busy_timeout
     while True:
@@ -243,21 +250,21 @@ def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
             return connection
         except BaseException as error:
             connection.close()
-            # A change to WAL does not wait for a lock as all else does, so it is tried again.
+            # The change to WAL mode does not wait for a lock as other statements do, so retry it.
             if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(0.005)
 
 
 def make_private(path: str) -> None:
-    """Make a file that is not there yet, for its owner alone; SQLite gives its log and its index the same mode."""
-    with suppress(OSError):  # SQLite says what is wrong with the path
+    """Create a missing file with mode 0600. SQLite gives its log and shared memory the same mode."""
+    with suppress(OSError):  # SQLite reports an error of the path
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.text_factory = _text
-    connection.execute("BEGIN")  # so that what is looked at is all of one moment
+    connection.execute("BEGIN")  # one snapshot for all that is read here
     version = _version(connection)
     connection.execute("COMMIT")
     if version != VERSION:
@@ -270,7 +277,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """Run the migrations that the file lacks, in one transaction."""
+    """Run the missing migrations in one transaction."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import DBAPIError
     from sqlalchemy.pool import StaticPool
@@ -278,8 +285,8 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool, pool_reset_on_return=None)
     try:
         with engine.connect() as opened, opened.begin():
-            opened.exec_driver_sql("BEGIN IMMEDIATE")  # not earlier: a new engine begins with a rollback
-            if _version(connection) != VERSION:  # or somebody else has done it meanwhile
+            opened.exec_driver_sql("BEGIN IMMEDIATE")  # only here, since a new engine begins with a rollback
+            if _version(connection) != VERSION:  # unless another process was first
                 _run(opened, _version(connection))
                 opened.exec_driver_sql(f"PRAGMA application_id={APPLICATION}")
                 opened.exec_driver_sql(f"PRAGMA user_version={VERSION}")
@@ -288,7 +295,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 
 def _run(opened: Connection, version: int) -> None:
-    """Run the migrations. A file says its version in its header; Alembic's table for it is there only meanwhile."""
+    """Run the migrations. The version is in the file's header; Alembic's version table exists only meanwhile."""
     from .migrating import upgrade
 
     if version:
@@ -299,7 +306,7 @@ def _run(opened: Connection, version: int) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """The version of the tables; 0 if the file is empty, and `Unusable` if it is something else."""
+    """Return the schema version, 0 for an empty file; raise `Unusable` if the file is another program's."""
     [[application, version, things]] = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_application_id, pragma_user_version"
@@ -314,18 +321,18 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _text(value: bytes) -> str:
-    """A text, whatever was done to it: a damaged one is then found with its row, and not before."""
+    """Decode a text without an error, so that the check of its row reports a damaged text."""
     return value.decode("utf-8", "surrogateescape")
 
 
 def _code(error: BaseException) -> int | None:
-    """SQLite's primary result code, if the error is SQLite's."""
+    """Return SQLite's primary result code; None if the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Which file the path means now."""
+    """Return the device and inode that the path leads to now; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:

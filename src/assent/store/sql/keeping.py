@@ -1,4 +1,4 @@
-"""What is done with runs over the years: erasing what was said, deleting them, making the records anew."""
+"""Retention of runs: erasing their content, deleting them, and rebuilding their records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .statement import Statement, Transaction
 from .writing import FORGET_CONTEXT, locked, project, seal_again, sealed_questions
 
 BATCH = 200
-"""How many runs are deleted at one go: others write in between."""
+"""The most runs deleted in one transaction, so that other writers get their turn."""
 
 REDACT = Statement(
     update(journal)
@@ -54,7 +54,7 @@ MAKE_RECORD = Statement(insert(runs))
 
 
 def erase(transaction: Transaction, run_id: str, now: int) -> None:
-    """Erase what was said in a run that is over."""
+    """Erase the content of a run that has ended."""
     locked(transaction, run_id)
     record, number, head = found(transaction, run_id)
     if record.status not in ENDED:
@@ -101,7 +101,7 @@ _FORGET = tuple(
 
 
 def purge(transaction: Transaction, statuses: Sequence[str], until: int) -> int:
-    """Delete some of the runs that did not change since then, wholly; how many."""
+    """Delete up to `BATCH` runs with these statuses that did not change after `until`; return their number."""
     if not statuses:
         return 0
     named = {f"status{number}": status for number, status in enumerate(statuses)}
@@ -113,13 +113,13 @@ def purge(transaction: Transaction, statuses: Sequence[str], until: int) -> int:
 
 
 def next_number(transaction: Transaction, after: int) -> int | None:
-    """The number of the next journal, whether or not there is a record for it."""
+    """Return the number of the next journal, with or without a run record; None after the last."""
     row = transaction.row(NUMBERS, after=after)
     return None if row is None else int(row[0])
 
 
 def rebuild(transaction: Transaction, number: int, now: int) -> None:
-    """Make the records of one run anew from its journal; those of an erased run are kept as they are."""
+    """Rebuild the records of one run from its journal. The records of an erased run are kept."""
     row = transaction.row(OWN_ROW, number=number)
     if row is None:
         _make(transaction, number, now)
@@ -135,7 +135,7 @@ def rebuild(transaction: Transaction, number: int, now: int) -> None:
 
 
 def _make(transaction: Transaction, number: int, now: int) -> None:
-    """The record of a run that has lost it: what the first fact says."""
+    """Rebuild a run whose own row is lost; its id is in the first fact."""
     rows = transaction.rows(ROWS, run=number, after=0)
     try:
         id = msgspec.json.decode(rows[0][2])["run"]
@@ -146,14 +146,15 @@ def _make(transaction: Transaction, number: int, now: int) -> None:
     context = SavedContext(*(transaction.row(CONTEXT, run=number) or (None, None)))
     head = Head(checked_rows[-1].hash, tally_of(checked_rows, None), context_mark(context))
     values = _columns(change.record) | {"id": number, "run": id, "head": head.packed()}
-    # The fence was lost too, and must be above all that ever were: there are fewer leases than milliseconds.
+    # The fence is lost too. The new fence must be above all earlier ones, and a run has fewer leases than `now` has
+    # milliseconds.
     values |= {"worker": None, "until": None, "fence": now, "failures": 0, "error": None, "erased": None}
     transaction.do(MAKE_RECORD, **values)
     _write(transaction, number, change)
 
 
 def _last(rows: list[tuple[Any, ...]]) -> int:
-    """How many facts there must be, as far as the journal itself can tell."""
+    """Return the highest number of a fact; 0 without rows."""
     return max((row[0] for row in rows), default=0)
 
 

@@ -1,7 +1,7 @@
-"""Blocking work off the event loop: a lane does jobs in their order, on threads of its own.
+"""A queue of blocking jobs with threads of its own, which keeps the work off the event loop.
 
-It may be used from any thread that has an event loop. What was begun is done to its end, whether or not somebody still
-waits for it. A loop that a blocking call has for itself does its jobs itself: a thread more would only cost time.
+A lane may be used from any thread with an event loop. A job that has started is finished, even if nobody waits for it.
+On the private event loop of a blocking call a job runs at once: another thread would only cost time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Job = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
 class Lane:
-    """Jobs, and at most so many threads that do them. One thread: one job at a time."""
+    """A queue of jobs, and a limited number of threads. With one thread, one job runs at a time."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._most, self._name = threads, name
@@ -30,18 +30,18 @@ class Lane:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self.turn = threading.Lock()
-        """Held by whoever does a job, where there is one at a time."""
+        """The lock held during a job, if the lane has one thread."""
         self._turns: AbstractContextManager[Any] = self.turn if threads == 1 else nullcontext()
         self._stop = weakref.finalize(self, _stop, self._jobs, self._threads)
         self._stop.atexit = False
 
     @property
     def idle(self) -> bool:
-        """Whether no job waits to be done."""
+        """True if no job is queued."""
         return self._jobs.empty()
 
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
-        """Have this done after what was given before."""
+        """Queue a job and return a future for its result."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         if alone():
             self._do_here(work, future)
@@ -59,7 +59,7 @@ class Lane:
             future.set_exception(error)
 
     def soon(self, work: Callable[[], Any]) -> None:
-        """Have this done after what was given before, whatever comes of it; not at all if there is no thread for it."""
+        """Queue a job whose result and errors are ignored. Without a thread the job is dropped."""
         if len(self._threads) < self._most:
             with suppress(RuntimeError):
                 self._grow()
@@ -67,7 +67,7 @@ class Lane:
             self._jobs.put((work, None))
 
     def end(self, work: Callable[[], Any]) -> None:
-        """Have this done last, without waiting for it, and let the threads go."""
+        """Queue a last job without waiting for it, and stop the threads. Without threads, run the job now."""
         if not self._threads:
             work()
             return
@@ -85,7 +85,7 @@ class Lane:
 def _serve(jobs: SimpleQueue[Job | None], turn: AbstractContextManager[Any]) -> None:
     while (job := jobs.get()) is not None:
         _do(*job, turn)
-        del job  # or what was given would be kept until there is something else to do
+        del job  # or the job's objects would live until the next job
 
 
 def _do(work: Callable[[], Any], future: asyncio.Future[Any] | None, turn: AbstractContextManager[Any]) -> None:
@@ -97,11 +97,11 @@ def _do(work: Callable[[], Any], future: asyncio.Future[Any] | None, turn: Abstr
         return
     result, error = None, None
     try:
-        with turn:  # and no longer: whoever waits for this may want the turn next
+        with turn:  # released first: the waiting task may need the turn next
             result = work()
     except BaseException as raised:
         error = raised
-    with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
+    with suppress(RuntimeError):  # its event loop is closed, so nobody waits
         future.get_loop().call_soon_threadsafe(_settle, future, result, error)
 
 

@@ -1,4 +1,4 @@
-"""Leases: who may drive a run. A fence only grows, so an old lease is never taken for the newest."""
+"""The statements of leases. A run's fence only grows, so an old lease is never mistaken for the newest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _kinds = {
     "free": and_(_due, runs.c.worker.is_(None)),
     "left": and_(_due, runs.c.worker.is_not(None), runs.c.until <= bindparam("now")),
 }
-"""What can be claimed: runs that nobody drives, and runs whose driver has not been heard of for too long."""
+"""The two kinds of due runs: "free" without a worker, and "left" with an expired lease."""
 _mine = (
     runs.c.run == bindparam("of_run"),
     runs.c.fence == bindparam("of_fence"),
@@ -50,11 +50,11 @@ WAKE = Statement(update(runs).where(runs.c.id == bindparam("number")).values(wak
 
 @functools.cache
 def _claim(kind: str, agents: int | None) -> Statement:
-    """Of so many agents, or of all."""
+    """Return the statement that claims runs of one kind, for this number of agents or with None for all."""
     where = [_kinds[kind]]
     if agents is not None:
         names: list[BindParameter[str]] = [bindparam(f"agent{number}") for number in range(agents)]
-        where.append(func.coalesce(runs.c.agent, "").in_(names))  # not by the agents' index: that has all they ever did
+        where.append(func.coalesce(runs.c.agent, "").in_(names))  # use the index of due runs, none on agent
     due = (
         select(runs.c.id)
         .where(*where)
@@ -74,7 +74,7 @@ def _claim(kind: str, agents: int | None) -> Statement:
 def claim(
     transaction: Transaction, worker: str, agents: Sequence[str] | None, now: int, until: int, limit: int
 ) -> list[Lease]:
-    """Take runs that are due and that nobody drives, those that have waited longest first."""
+    """Acquire the leases of due runs that no worker holds, the longest waiting first."""
     named: dict[str, Any] = {"worker": worker, "now": now, "until": until}
     if agents is not None:
         named |= {f"agent{number}": agent for number, agent in enumerate(agents)}
@@ -87,7 +87,7 @@ def claim(
 
 
 def take(transaction: Transaction, run_id: str, worker: str, seq: int, now: int, until: int) -> Lease:
-    """Take this run."""
+    """Acquire the lease of a run."""
     if type(run_id) is not str or not holds(run_id):
         raise missing(run_id)
     run = locked(transaction, run_id)
@@ -97,13 +97,13 @@ def take(transaction: Transaction, run_id: str, worker: str, seq: int, now: int,
 
 
 def renew(transaction: Transaction, leases: Iterable[Lease], until: int) -> list[Lease]:
-    """Those that still hold, and do so until then."""
-    ordered = sorted(leases, key=lambda lease: lease.run)  # in one order, or two that do this wait for each other
+    """Extend the leases that still hold, and return them."""
+    ordered = sorted(leases, key=lambda lease: lease.run)  # a fixed order prevents deadlocks
     return [lease for lease in ordered if transaction.do(RENEW, **_of(lease), until=until)]
 
 
 def release(transaction: Transaction, lease: Lease, wake: int | None, error: str | None) -> bool:
-    """Give a lease back; whether somebody else may claim the run now, or later."""
+    """Release a lease; return True if the run may be claimed, now or later."""
     if error is None:
         row = transaction.row(RELEASE, **_of(lease))
     else:
@@ -119,7 +119,7 @@ def release(transaction: Transaction, lease: Lease, wake: int | None, error: str
 
 
 def ready(transaction: Transaction, now: int) -> bool:
-    """Whether there is a run to be claimed."""
+    """Return True if a run can be claimed."""
     return any(transaction.row(statement, now=now) is not None for statement in READY.values())
 
 

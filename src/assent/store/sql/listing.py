@@ -1,4 +1,4 @@
-"""Lists: questions, runs and grants, a page at a time, each page from where the one before ended."""
+"""Lists of questions, runs and grants, in pages. A page starts after the last row of the page before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("assent")
 
 
 def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
-    """The columns of a record, in the order of its fields; its run by name."""
+    """Return the columns of a record, in the order of its fields; `run` is the run's id, not its number."""
     return [runs.c.run if name == "run" else table.c[name] for name in kind.__struct_fields__]
 
 
@@ -40,7 +40,7 @@ QUESTIONS_OF = Statement(_QUESTION.where(runs.c.run == bindparam("run")))
 
 @functools.cache
 def _conditions() -> dict[tuple[str, str], ColumnElement[bool]]:
-    """What each filter of each list comes to."""
+    """Return the SQL condition of each filter, by list and filter name."""
     made = {
         (list_, name): table.c[name] == bindparam(name)
         for list_, table, names in (
@@ -65,14 +65,14 @@ def _conditions() -> dict[tuple[str, str], ColumnElement[bool]]:
 
 def _condition(list_: str, name: str, filters: tuple[str, ...]) -> ColumnElement[bool]:
     if list_ == "questions" and "run" in filters and name in ("agent", "tool"):
-        # A run has few questions: they are found by it, and by no index of what is in them.
+        # A run has few questions. coalesce keeps the database from using the index of agents or tools instead.
         return func.coalesce(questions.c[name], "") == bindparam(name)
     return _conditions()[list_, name]
 
 
 @functools.cache
 def _page_of(list_: str, filters: tuple[str, ...], further: bool) -> Statement:
-    """A page of this list with these filters, from the beginning or further on."""
+    """Return the query of a page with these filters; `further` for a page that starts at a cursor."""
     base: Select[Any]
     base, at, id = {
         "questions": (_QUESTION, questions.c.at, questions.c.id),
@@ -80,7 +80,7 @@ def _page_of(list_: str, filters: tuple[str, ...], further: bool) -> Statement:
         "grants": (_GRANT, grants.c.at, grants.c.id),
     }[list_]
     chosen = base.where(*(_condition(list_, name, filters) for name in filters))
-    if further:  # the first part alone says where to start in an index
+    if further:  # only the first condition lets an index find the start
         later = and_(at >= bindparam("from_at"), or_(at > bindparam("from_at"), id > bindparam("from_id")))
         chosen = chosen.where(later)
     return Statement(chosen.order_by(at, id).limit(bindparam("limit")))
@@ -89,10 +89,10 @@ def _page_of(list_: str, filters: tuple[str, ...], further: bool) -> Statement:
 def _rows(
     transaction: Transaction, list_: str, given: dict[str, Any], limit: int, after: tuple[int, str] | None
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """The rows of a page, and whether there are more; of `given` only those filters that are set."""
+    """Return the rows of a page, and True if there are more. Filters in `given` that are None are ignored."""
     values = {name: value for name, value in given.items() if value is not None}
     if not all(type(value) is not str or holds(value) for value in values.values()):
-        return [], False  # no text in a database is like this
+        return [], False  # no text in a database can equal such a value
     statement = _page_of(list_, tuple(values), after is not None)
     values = {name: value for name, value in values.items() if value is not True}
     if after is not None:
@@ -129,7 +129,7 @@ def list_questions(
     limit: int,
     after: tuple[int, str] | None,
 ) -> Page[Question]:
-    """Questions, the oldest first. One whose row is damaged hides no other: it is named, and left out."""
+    """Return a page of questions, the oldest first. A damaged row is left out, and its id is in `damaged`."""
     given = {"settled" if settled else "open": True, "run": run, "agent": agent, "tool": tool, "until": until}
     rows, more = _rows(transaction, "questions", given, limit, after)
     page: Page[Question] = Page([])
@@ -146,7 +146,7 @@ def list_questions(
 
 
 def _end_of(at: Any, id: Any) -> str | None:
-    """Where a page ends that ends with this row; None if no page can begin after what a damaged row says."""
+    """Return the cursor after this row; None if a damaged row has no valid time or id."""
     if type(at) is not int or type(id) is not str or not holds(id):
         return None
     return cursor(at, id) if at >= 0 else cursor(0, "")
@@ -161,7 +161,7 @@ def list_runs(
     limit: int,
     after: tuple[int, str] | None,
 ) -> Page[RunRecord]:
-    """Runs, the oldest first."""
+    """Return a page of runs, the oldest first."""
     given = {"agent": agent, "status": status, "thread": thread, "until": until}
     return _page(transaction, "runs", given, limit, after, record_from, lambda made: (made.began, made.id))
 
@@ -175,13 +175,13 @@ def list_grants(
     limit: int,
     after: tuple[int, str] | None,
 ) -> Page[GrantRecord]:
-    """Grants, the oldest first."""
+    """Return a page of grants, the oldest first."""
     given = {"run": run, "agent": agent, "tool": tool, "held": None if revoked else True}
     return _page(transaction, "grants", given, limit, after, _grant_from, lambda made: (made.at, made.id))
 
 
 def find_question(transaction: Transaction, question_id: str) -> Question:
-    """A question, open or not."""
+    """Return a question, open or not."""
     row = None
     if type(question_id) is str and holds(question_id):
         row = transaction.row(FIND_QUESTION, question=question_id)
@@ -194,14 +194,14 @@ def find_question(transaction: Transaction, question_id: str) -> Question:
 
 
 def questions_of(transaction: Transaction, run_id: str) -> tuple[list[Question], list[str]]:
-    """All questions of a run as their rows have them, and the ids of those whose rows are not what was written."""
+    """Return all questions of a run, damaged ones too, and the ids of the damaged ones."""
     given = {"run": run_id} if holds(run_id) else {}
     columns = [_columns(row) for row in transaction.rows(QUESTIONS_OF, **given)] if given else []
     return list(map(_question, columns)), [str(each["id"]) for each in columns if not is_sealed(each)]
 
 
 def damaged(question_id: object) -> UnreadableState:
-    """Tell that a question's row was changed behind the store's back."""
+    """Return the error for a question row that the store did not write."""
     return UnreadableState(
         f"The row of question {question_id!r:.80} is not what was written, and is not shown. `assent db verify` says "
         "what differs; `assent db rebuild` makes it anew from the journal."
@@ -218,7 +218,7 @@ def _columns(row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _question(columns: dict[str, Any]) -> Question:
-    """The question of a row. What cannot be read, of a row that is damaged, is left as it stands there."""
+    """Return the question of a row. A damaged column that cannot be decoded keeps its stored value."""
     values = {name: columns[name] for name in Question.__struct_fields__}
     for name, read in (("allowed", _names), ("path", _names), ("prompt", _any), ("schema", _any)):
         with suppress(msgspec.DecodeError, UnicodeError, TypeError):
@@ -230,6 +230,6 @@ def _question(columns: dict[str, Any]) -> Question:
 
 def _grant_from(row: tuple[Any, ...]) -> GrantRecord:
     values = dict(zip(GrantRecord.__struct_fields__, row, strict=True))
-    with suppress(msgspec.DecodeError, UnicodeError, TypeError):  # what is damaged is left as it stands there
+    with suppress(msgspec.DecodeError, UnicodeError, TypeError):  # damaged pins keep their stored value
         values["pins"] = values["pins"] if values["pins"] is None else _any(values["pins"])
     return GrantRecord(**values)

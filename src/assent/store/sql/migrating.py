@@ -1,4 +1,4 @@
-"""Making the tables, and bringing them to what this Assent needs: the only module that knows Alembic."""
+"""Creating and migrating the tables. Besides the migrations, the only module that imports Alembic."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 
 _one = threading.Lock()
-"""Alembic keeps what it is doing in its modules, so two cannot do it at once."""
+"""Held during a migration, since Alembic keeps its state in module globals."""
 
 
 def config() -> Config:
-    """How Alembic finds the migrations."""
+    """Return an Alembic configuration that points to the migrations."""
     made = Config()
     made.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     made.set_main_option("path_separator", "os")
@@ -24,7 +24,7 @@ def config() -> Config:
 
 
 def upgrade(connection: Connection) -> None:
-    """Run the migrations that this database lacks, in the transaction that the connection is in."""
+    """Run the missing migrations in the connection's open transaction."""
     with _one:
         settings = config()
         settings.attributes["connection"] = connection

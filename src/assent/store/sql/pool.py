@@ -16,11 +16,11 @@ from typing import Any
 import psycopg
 
 REST = 10.0
-"""After how many seconds a connection is first asked whether it is still there."""
+"""The seconds after its last check from which a connection is tested with a query before a write."""
 
 
 class Link:
-    """A connection, and what is known of it for as long as it lives."""
+    """A connection, with its prepared statements and the time of its last check."""
 
     __slots__ = ("connection", "made_in", "prepared", "used")
 
@@ -28,36 +28,36 @@ class Link:
         self.connection = connection
         self.made_in = made_in
         self.prepared: set[bytes] = set()
-        """The names of the statements that it knows."""
+        """The names of the statements prepared on the connection."""
         self.used = time.monotonic()
-        """When it was last seen to be there, by the monotonic clock."""
+        """The time of the last check, on the monotonic clock."""
 
     @property
     def has_rested(self) -> bool:
-        """Whether it was not used for so long that it may be gone without a word."""
+        """True if the last check is so long ago that the connection may be lost."""
         return time.monotonic() - self.used > REST
 
     def see_that_it_lives(self) -> None:
-        """Notice a connection that was lost while it rested: what was not sent yet can be sent on another."""
+        """Raise if the connection was lost while unused. Nothing was sent yet, so another one can be used."""
         line = self.connection.pgconn
-        line.consume_input()  # the server's last words, if there are any,
-        line.consume_input()  # and that nothing comes after them
+        line.consume_input()  # reads the server's last message, if there is one
+        line.consume_input()  # raises if the server has closed the connection
         self.used = time.monotonic()
 
 
 class Pool:
-    """At most so many connections; the one that was used last is used next."""
+    """A limited number of connections; the one used last is used next."""
 
     def __init__(self, size: int, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
         self._room = threading.Semaphore(size)
-        """Counts how many more may be taken."""
+        """The number of connections that may still be acquired."""
         self._idle: list[Link] = []
         self._now = object()
-        """Stands for the time since all were last given up."""
+        """A marker of the current generation of connections; `give_up` starts a new one."""
         self.process = os.getpid()
-        """The process whose connections they are: one that came with a fork is its parent's."""
+        """The id of the process that owns the connections; after a fork they stay the parent's."""
 
     def take(self) -> Link:
         """Return a connection, a new one if none is idle; wait while all are in use."""

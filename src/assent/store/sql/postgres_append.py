@@ -1,8 +1,8 @@
-"""A change as one statement of Postgres's own, and so one roundtrip: it is written whole, or it matches nothing.
+"""Appending a change to Postgres with one statement, and so in one roundtrip.
 
-What is compared is part of the statement. Where it matches nothing, where somebody changes the run at the same moment,
-and for what is out of the ordinary, nothing is written: then the statements of `writing`, one after another in a
-transaction, find out what is wrong and say so, or write it.
+The statement compares the run and writes the change, or matches nothing and writes nothing. In that case, after a
+conflict with another writer, and for unusual changes, the statements of `writing` run in a transaction; they write the
+change or raise the error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .server import NotAtOnce
 from .writing import end_seal, linked, question_columns, run_columns
 
 MOST = 4096
-"""Of how many runs the end of the chain is remembered."""
+"""The most runs whose heads are cached."""
 WIDEST = 2**26
 """How many bytes of facts and payloads go into one statement."""
 
@@ -32,14 +32,14 @@ _KINDS = {int: "int8", str: "text", bytes: "bytea"}
 
 
 class Heads:
-    """The ends of chains, as this store has last written or read them. Hints: what is compared is in the database."""
+    """A cache of heads, as last written or read here. Only hints: the statement compares with the database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[int, bytes]] = {}
 
     def keep(self, run: str, seq: int, head: bytes) -> None:
-        """The run has so many facts, and this is its head."""
+        """Cache the head of a run with `seq` facts."""
         with self._lock:
             self._known.pop(run, None)
             self._known[run] = (seq, head)
@@ -47,20 +47,23 @@ class Heads:
                 del self._known[next(iter(self._known))]
 
     def of(self, run: str, seq: int) -> bytes | None:
-        """The head of a run of so many facts; None if it is not known."""
+        """Return the cached head of a run with `seq` facts; None if there is none."""
         known = self._known.get(run)
         return known[1] if known is not None and known[0] == seq else None
 
 
 def is_ordinary(change: Change, known: set[str]) -> bool:
-    """Whether there is a statement for all that the change has. `known` are the definitions that are stored already."""
+    """Return True if one statement can write the change. `known` are the definitions already stored."""
     rare = change.evidence or change.granted or change.used or change.revoked
     allowed = change.lease is not None or not needs_lease(change)
     return allowed and not rare and known.issuperset(change.definitions)
 
 
 def append_at_once(change: Change, now: int, heads: Heads) -> Steps[bool]:
-    """Write an ordinary change; whether the run may be claimed now. `NotAtOnce` if nothing was written."""
+    """Write an ordinary change; return True if the run may be claimed now.
+
+    Raises `NotAtOnce` if nothing was written.
+    """
     head = FIRST.packed() if change.seq == 0 else (yield from _head(change, heads))
     texts, hashes, kept, after = linked(change, head_of(change.record.id, head))
     last = after.packed()
@@ -118,7 +121,7 @@ def _go_on(change: Change, now: int, head: bytes, last: bytes, values: dict[str,
 
 
 def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> list[str]:
-    """What the change brings besides facts."""
+    """Return the names of the statement's parts besides the facts, and add their parameters to `values`."""
     parts = []
     if kept:
         values["names"], values["bodies"] = [bytes.fromhex(name) for name in kept], list(kept.values())
@@ -133,7 +136,7 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
         raise NotAtOnce
     settled = {}
     for end in change.settled:
-        if end.id in asked:  # a statement does not see what it has itself inserted
+        if end.id in asked:  # a statement does not see the rows that it inserts
             asked[end.id] |= {"verdict": end.verdict, "by": end.by, "decided": end.at, "ended_seal": end_seal(end)}
         else:
             settled[end.id] = end
@@ -167,15 +170,15 @@ _ROW = _names(runs, "id", "failures", "error", "erased")
 _BEGIN = f"""
     INSERT INTO {runs} ({", ".join(_ROW)}, failures) VALUES ({", ".join(map(_parameter, _ROW))}, 0)
     ON CONFLICT DO NOTHING"""
-# A statement sees the questions and the context as they were when it began. So it must not go on with a run that
-# somebody has changed since, though it may have as many facts as before: such a row is another transaction's (`xmin`).
+# A statement sees the questions and the context as they were when it began. So it must not change a run that another
+# transaction has changed since, even if the run has as many facts as before. `xmin` identifies that transaction.
 _GO_ON = f"""
     UPDATE {runs} SET seq = :seq::int8, wake = :wake::int8, waiting = :waiting::int8, status = :status::text,
         changed = coalesce(:changed::int8, changed), head = :head::bytea{{set}}
     WHERE run = :run::text AND seq = :before::int8 AND head = :head_before::bytea AND erased IS NULL
         AND xmin = (SELECT xmin FROM {runs} WHERE run = :run::text){{where}}"""
-# IS NOT DISTINCT FROM is an equals sign that no index is used for: a run is to be found by its id, and not among all
-# that a worker drives or has ever driven, and a question by its id, and not among all of its run.
+# IS NOT DISTINCT FROM compares like an equals sign, but uses no index. So a run is found by its id and not among all
+# runs of its worker, and a question by its id and not among all questions of its run.
 _MINE = " AND fence = :fence::int8 AND worker IS NOT DISTINCT FROM :worker::text"
 _UNTAKEN = " AND fence = :fence::int8 - 1 AND (worker IS NULL OR worker = :worker::text OR until <= :now::int8)"
 _BACK = ", worker = NULL, until = NULL, failures = 0, error = NULL"
@@ -190,7 +193,7 @@ _STARTS = {
     ),
     "take release": (_GO_ON.format(set=f", fence = :fence::int8{_BACK}", where=_UNTAKEN), "true"),
 }
-"""How a run's own row is written, and when others may claim the run that is to be woken."""
+"""The statements that write a run's own row, and the conditions under which others may claim a due run."""
 _ASKED = _names(questions, "run")
 _PARTS = {
     "blobs": f"""
@@ -217,7 +220,7 @@ _PARTS = {
 
 @functools.cache
 def statement(start: str, *parts: str) -> Prepared:
-    """The statement of a change that begins so, and has these parts."""
+    """Return the statement of a change with this start and these parts."""
     own, claimable = _STARTS[start]
     others = "".join(f",\n{name} AS ({_PARTS[name]})" for name in parts)
     return Prepared(

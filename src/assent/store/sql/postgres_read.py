@@ -1,7 +1,7 @@
-"""A run, its journal and its context, as one statement of Postgres's own: one roundtrip, and one moment.
+"""Reading a run from Postgres with one statement: its journal and its context in one roundtrip and one snapshot.
 
-The first row is the run's own, with its context; those after it are the rows of the journal, where nothing of that is
-said again.
+The first row of the result is the run's own, with its context. The other rows are the journal's; the run's columns are
+NULL in them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOADS = [LOADS[column.type.python_type] for column in _OWN]
 _SEQ, _AT, _FACT, _PREV_HASH = range(len(_OWN), len(_OWN) + len(_ROW))
 _number, _text = LOADS[int], LOADS[str]
 FARTHEST = 2**63 - 1
-"""The largest number that the server has for a fact."""
+"""The largest number of a fact that a column can hold."""
 
 
 def _read(which: str) -> Prepared:
@@ -49,7 +49,7 @@ BLOBS = Prepared("blobs", f"SELECT hash, body FROM {blobs} WHERE run = :run::int
 
 
 def read_at_once(run_id: str, after: int, heads: Heads) -> Steps[Stored]:
-    """A run with its facts but the first `after`; `NotAtOnce` if it is to be read in a transaction."""
+    """Return a run with all facts but the first `after`; raise `NotAtOnce` if a transaction must read it."""
     if type(run_id) is not str or not holds(run_id):
         raise missing(run_id)
     result = yield READ, {"run": run_id, "after": min(max(after, 0), FARTHEST)}
@@ -59,7 +59,7 @@ def read_at_once(run_id: str, after: int, heads: Heads) -> Steps[Stored]:
 
 
 def newest_at_once(thread: str, heads: Heads) -> Steps[Stored | None]:
-    """The run of a thread that was made last; `NotAtOnce` if it is to be read in a transaction."""
+    """Return the newest run of a thread, or None; raise `NotAtOnce` if a transaction must read it."""
     if type(thread) is not str or not holds(thread):
         return None
     result = yield NEWEST, {"thread": thread, "after": 0}
@@ -68,7 +68,7 @@ def newest_at_once(thread: str, heads: Heads) -> Steps[Stored | None]:
 
 def _stored(result: PGresult, after: int, heads: Heads) -> Steps[Stored]:
     value = result.get_value
-    if value(0, _SEQ) is not None:  # the order of its parts is the server's habit, and not its promise
+    if value(0, _SEQ) is not None:  # the server does not promise the order of a UNION
         raise NotAtOnce
     *own, body, kind = (load(value(0, place)) for place, load in enumerate(_LOADS))
     record, fence, number, stored_head = record_from(tuple(own)), *own[-3:]
@@ -83,7 +83,7 @@ def _stored(result: PGresult, after: int, heads: Heads) -> Steps[Stored]:
             kept = yield BLOBS, {"run": number}
             payloads = [(kept.get_value(row, 0), kept.get_value(row, 1)) for row in range(kept.ntuples)]
         stored = stored_from(record, fence, head, lines, payloads, (body, kind))
-    except UnreadableState as error:  # or its payloads were erased after the statement: a transaction tells
+    except UnreadableState as error:  # damaged, or its blobs were erased after the first statement
         raise NotAtOnce from error
     heads.keep(record.id, record.seq, stored_head)
     return stored

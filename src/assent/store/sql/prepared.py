@@ -1,8 +1,8 @@
-"""Statements for Postgres alone: text that is prepared once on each connection, and sent by libpq itself.
+"""Prepared statements for Postgres, sent through libpq itself.
 
-psycopg looks at the type of every value, and makes a cursor for every statement; for a store that says the same few
-things all day, that is most of what they cost. Here the text says the type of every parameter, as `:name::type`, and
-all values are sent and received in the server's own binary form.
+psycopg inspects the type of every value and makes a cursor for every statement; for a store's few, often repeated
+statements that is most of their cost. Here the text gives the type of every parameter, as `:name::type`, and all values
+are sent and received in the server's binary format.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 _BINARY = 1
 _LENGTH = struct.Struct("!i").pack
 _ARRAY = struct.Struct("!5i").pack
-_BYTEA, _INT8, _TEXT = 17, 20, 25  # what the server calls them
+_BYTEA, _INT8, _TEXT = 17, 20, 25  # the server's type ids
 
 
 _number = struct.Struct("!q").pack
@@ -52,18 +52,18 @@ _DUMPS: dict[str, Callable[[Any], bytes]] = {
     "bytea[]": _array(_BYTEA),
     "int8[]": lambda numbers: _numbers([_number(number) for number in numbers]),
 }
-"""How a value of each type is written. The items of a `text[]` are UTF-8 already."""
+"""The encoders of values, by type. The items of a `text[]` must be UTF-8 already."""
 
 LOADS: dict[type, Callable[[bytes | None], Any]] = {
     int: lambda value: None if value is None else int.from_bytes(value, "big", signed=True),
     str: lambda value: None if value is None else value.decode(),
     bytes: lambda value: value,
 }
-"""How a value that comes back is read."""
+"""The decoders of returned values, by Python type."""
 
 
 class Prepared:
-    """One statement. It has no spare parts: a variant of it is another statement."""
+    """One fixed statement. A variant of it is another `Prepared`."""
 
     __slots__ = ("_formats", "_name", "_parameters", "text", "writes")
 
@@ -83,33 +83,33 @@ class Prepared:
         self.writes = writes
 
     def is_known(self, prepared: set[bytes]) -> bool:
-        """Whether it can be sent as it is. `prepared` are the names of those that a connection knows."""
+        """Return True if the statement is among those `prepared` on a connection."""
         return self._name in prepared
 
     def prepare(self, line: PGconn, prepared: set[bytes]) -> None:
-        """Make it known to a connection."""
+        """Prepare the statement on a connection, unless it is prepared already."""
         if self._name not in prepared:
-            with suppress(psycopg.errors.DuplicatePreparedStatement):  # by others, whom a pooler gave this connection
+            with suppress(psycopg.errors.DuplicatePreparedStatement):  # by another client of a pooler
                 _see_that_it_is_done(line, line.prepare(self._name, self.text.encode()))
             prepared.add(self._name)
 
     def forget(self, prepared: set[bytes]) -> None:
-        """It is not known to the connection after all."""
+        """Note that the statement is not prepared on the connection."""
         prepared.discard(self._name)
 
     def given(self, values: Mapping[str, Any]) -> list[Any]:
-        """The values in their order, as they are sent; a number that is too large for the server is `struct.error`."""
+        """Return the encoded values in their order; raise `struct.error` for a number too large for the server."""
         return [None if (value := values[name]) is None else dump(value) for name, dump in self._parameters]
 
     def send(self, line: PGconn, given: list[Any]) -> None:
-        """Send it, on a connection to which it is known. It is not waited for: `answering` has what comes back."""
+        """Send the statement on a connection where it is prepared, without waiting; see `answering`."""
         line.send_query_prepared(self._name, given, self._formats, _BINARY)
 
 
 Ask = tuple[Prepared, Mapping[str, Any]]
 """A statement, and the values of its parameters."""
 Steps = Generator[Ask, PGresult, R]
-"""Something that is done by statements: yields each, is sent its answer, and returns what all that comes to."""
+"""A generator that yields statements, is sent the answer of each, and returns a result."""
 
 
 def answer(line: PGconn) -> PGresult:

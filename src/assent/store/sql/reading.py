@@ -1,4 +1,4 @@
-"""Reading a run: its facts, and whether they are what was written."""
+"""Reading a run, and checking its facts against the hash chain."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ from .statement import Statement, Transaction
 from .writing import missing
 
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
-"""The columns of a run's record, in the order of its fields."""
+"""The columns of a run's record, in the order of the record's fields."""
 
 FEW = 500
-"""A run of so many facts is read where it is asked for: that takes less time than to have it done on a thread. Reading
-a longer one would be felt by all else on the loop."""
+"""The most facts of a run that an event loop reads itself, which is faster than a thread.
+
+A longer run would block the event loop too long.
+"""
 
 FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
-"""What is read of a run's own row."""
+"""The columns read from a run's own row."""
 READ = Statement(select(*FOUND).where(runs.c.run == bindparam("run")))
-# Runs are numbered as they are made, and the next of a thread is made when the one before is there.
+# Runs are numbered in the order of their creation, and a thread's next run is created after the one before.
 _last = select(func.max(runs.c.id)).where(runs.c.thread == bindparam("thread")).scalar_subquery()
 NEWEST = Statement(select(*FOUND).where(runs.c.id == _last))
 ROWS = Statement(
@@ -66,24 +68,24 @@ class Row(NamedTuple):
 
 
 def read(transaction: Transaction, run_id: str, after: int) -> Stored:
-    """A run with its facts but the first `after`. An erased run has none any more."""
+    """Return a run with all facts but the first `after`. An erased run has no facts."""
     return _stored(transaction, _found(transaction, run_id), after)
 
 
 def read_short(transaction: Transaction, run_id: str, after: int, most: int) -> Stored | None:
-    """The same, of a run that has at most so many facts; None of a longer one."""
+    """Return a run as `read` does; None if it has more than `most` facts."""
     row = _found(transaction, run_id)
     return _stored(transaction, row, after) if record_from(row).seq <= most else None
 
 
 def newest(transaction: Transaction, thread: str) -> Stored | None:
-    """The run of a thread that was made last."""
+    """Return the newest run of a thread; None if there is no such thread."""
     row = _newest(transaction, thread)
     return None if row is None else _stored(transaction, row, 0)
 
 
 def newest_short(transaction: Transaction, thread: str, most: int) -> tuple[Stored | None] | None:
-    """The same, of a run that has at most so many facts; None of a longer one."""
+    """Return a tuple of the newest run of a thread, as `newest` does; None if the run has more than `most` facts."""
     row = _newest(transaction, thread)
     if row is None:
         return (None,)
@@ -105,13 +107,13 @@ def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Store
 
 
 def lines_from(record: RunRecord, head: Head, rows: list[tuple[Any, ...]], after: int) -> list[Row]:
-    """The rows of a run's journal but the first `after`, seen to be what was written."""
+    """Return the checked rows of a run's journal but the first `after`."""
     first = min(max(after, 0), record.seq)
     return chained(record.id, rows, first, record.seq, head, record.erased)
 
 
 def have_payloads(lines: list[Row]) -> bool:
-    """Whether some of what the rows say is kept apart, and is to be read too."""
+    """Return True if some of the rows have blobs, which must be read too."""
     return any(needed(line.text) for line in lines)
 
 
@@ -123,14 +125,14 @@ def stored_from(
     payloads: Sequence[tuple[Any, ...]],
     context: tuple[Any, ...],
 ) -> Stored:
-    """A run, from the rows of its journal, its payloads with their hashes, and its context."""
+    """Return a run, made from its journal rows, its blobs with their hashes, and its context."""
     saved = _context(record.id, head, *context)
     facts = [] if record.erased is not None else _facts(record.id, lines, payloads)
     return Stored(record=record, facts=facts, context=saved, fence=fence)
 
 
 def _context(run: str, head: Head, body: Any, kind: Any) -> SavedContext:
-    """The context, if it is the one that was written."""
+    """Return the context; raise `UnreadableState` unless its hash is the head's."""
     text = isinstance(body, bytes | memoryview | None) and isinstance(kind, str | None)
     saved = SavedContext(_bytes(body), kind) if text else None
     if saved is None or context_mark(saved) != head.context:
@@ -139,14 +141,14 @@ def _context(run: str, head: Head, body: Any, kind: Any) -> SavedContext:
 
 
 def lines(transaction: Transaction, run_id: str) -> list[Entry]:
-    """The rows of a run as they are, with their hashes."""
+    """Return the journal rows of a run with their hashes."""
     record, number, head = found(transaction, run_id)
     rows = checked(transaction, record, number, head, 0)
     return [Entry(row.seq, row.at, msgspec.json.decode(row.text), row.hash.hex()) for row in rows]
 
 
 def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
-    """A tool's definition; None too if the start of a fingerprint fits several."""
+    """Return a tool's definition; None too if a prefix fits several fingerprints."""
     if type(fingerprint) is not str or not fingerprint or not holds(fingerprint):
         return None
     rows = transaction.rows(DEFINITIONS, start=fingerprint, end=fingerprint + "\U0010ffff")
@@ -157,7 +159,7 @@ def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
 
 
 def found(transaction: Transaction, run_id: str) -> tuple[RunRecord, int, Head]:
-    """A run's record, its number, and its head."""
+    """Return a run's record, its number, and its head."""
     row = _found(transaction, run_id)
     return record_from(row), row[-2], head_of(run_id, row[-1])
 
@@ -173,12 +175,12 @@ def _found(transaction: Transaction, run_id: str) -> tuple[Any, ...]:
 
 
 def record_from(row: tuple[Any, ...]) -> RunRecord:
-    """The record that a row begins with."""
+    """Return the record in the first columns of a row."""
     return RunRecord(**dict(zip(RunRecord.__struct_fields__, row, strict=False)))
 
 
 def checked(transaction: Transaction, record: RunRecord, number: int, head: Head, after: int) -> list[Row]:
-    """The rows after the first `after`, if each is what was written; `UnreadableState` names the first that is not."""
+    """Return the rows after the first `after`; raise `UnreadableState` at the first damaged row."""
     rows = transaction.rows(ROWS, run=number, after=after)
     return chained(record.id, rows, after, record.seq, head, record.erased)
 
@@ -186,9 +188,10 @@ def checked(transaction: Transaction, record: RunRecord, number: int, head: Head
 def chained(
     run: str, rows: list[tuple[Any, ...]], after: int, last: int, head: Head | None, erased: int | None
 ) -> list[Row]:
-    """Rows as (seq, at, fact, prev_hash), seen to be all there, in their order, and what was written.
+    """Check that rows (seq, at, fact, prev_hash) are complete, in order and undamaged, and return them.
 
-    The hash of a row stands in the row after it, and that of the last in the run's head; with None it is not known.
+    The hash of a row is in the next row, and the hash of the last row in the run's head. With `head` None the last
+    row's hash is unknown and not checked.
     """
     made: list[Row] = []
     end = None if head is None else head.hash
@@ -218,7 +221,7 @@ def chained(
 
 
 def tally_of(rows: Sequence[Row], erased: int | None) -> bytes:
-    """The tally of all rows of a run; of an erased one with what is left of them, and when it was erased."""
+    """Return the tally of all rows of a run. For an erased run it covers the redacted texts and the erasure time."""
     tally = START
     for row in rows:
         tally = tallied(tally, row.hash, row.seq, row.at, b"" if erased is None else row.text)
@@ -259,7 +262,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
-    """The facts of rows that were checked."""
+    """Return the facts of checked rows."""
     return _facts(run, rows, transaction.rows(BLOBS, run=number) if have_payloads(rows) else [])
 
 

@@ -1,10 +1,10 @@
-"""The tables. What is in them besides the journal, its blobs, contexts and definitions can be made again from it.
+"""The tables. All but journal, blobs, contexts and definitions can be rebuilt from the journal.
 
-Rows refer to a run by a small number of the database's own, since there are many of them. Nothing but the statements
-of this package writes them, in one transaction per change, so there are no foreign keys to check at each row.
-Every table and every index takes a page of a file, which is much for one that holds one run: so there are few, and
-three tables are their own index.
-A change here needs a migration beside it; a test compares the two.
+Rows refer to a run by the number of its row, which is shorter than its id. Only the statements of this package write
+the tables, in one transaction per change, so there are no foreign keys to check.
+Every table and index takes at least one page of an SQLite file, which is much for a file with one run. So there are
+few, and the tables without a rowid need no index for their primary key.
+Every change here needs a migration; a test compares the two.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TEXT
 
 VERSION = 2
-"""The number of the newest migration; a database of a higher one is of a newer Assent."""
+"""The number of the newest migration; a database with a higher version is from a newer Assent."""
 VERSION_TABLE = "assent_version"
 READY = "assent_ready"
-"""The channel on which Postgres tells that a run may be claimed."""
+"""The Postgres notification channel for runs that may be claimed."""
 
 metadata = MetaData()
 
-_Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows itself in a column that is an INTEGER
-_Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # compared byte by byte, in every database
+_Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns numbers only in an INTEGER column
+_Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # the same byte order in every database
 
 runs = Table(
     "assent_runs",
@@ -68,8 +68,8 @@ Index(
     sqlite_where=_threaded,
     postgresql_where=_threaded,
 )
-# What a worker looks for is in one of two: the runs that nobody drives, and those that somebody does, who may be dead.
-# So a run that is driven can change when it is to be woken, and for how long it is held, and no index is written.
+# A worker looks in two indexes: for runs without a worker, and for runs whose worker may be dead. Neither index has
+# the `wake` or `until` of a run with a worker, so a driver can change both without writing an index.
 _free = and_(runs.c.wake.is_not(None), runs.c.worker.is_(None))
 _held = runs.c.worker.is_not(None)
 Index("assent_runs_wake", runs.c.wake, runs.c.run, sqlite_where=_free, postgresql_where=_free)

@@ -1,8 +1,8 @@
-"""Seals of question rows: hashes of what is shown, checked whenever a row is read.
+"""Seals of question rows: hashes of what people are shown, checked whenever a row is read.
 
-A row is shown to people without its journal, which may be long. The seal finds a row that was changed by hand or by a
-fault. Somebody who also makes the seal anew is found where the journal is read: `Store.decide` and `Store.verify`
-compare the row with it.
+A question is shown without reading its journal, which may be long. The seal reveals a row that was changed by hand or
+by a fault. A change by somebody who also recomputes the seal is found by `Store.decide` and `Store.verify`, which
+compare the row with the journal.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import msgspec
 from ..record import Question
 
 LENGTH = 32
-"""Characters of a seal."""
+"""The number of characters of a seal."""
 ENDS = ("verdict", "by", "decided")
 ASKED = tuple(name for name in Question.__struct_fields__ if name not in ENDS)
-"""The columns that the first seal covers."""
+"""The columns that `asked_seal` covers."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def asked_seal(columns: Mapping[str, Any]) -> str:
-    """Seal what is asked, as it stands in the columns; `run` is the run's id, not its number."""
+    """Return the seal of a question's content, from its columns; `run` is the run's id, not its number."""
     return _seal([columns[name] for name in ASKED])
 
 
 def ended_seal(columns: Mapping[str, Any]) -> str | None:
-    """Seal how a question ended; None while it is open."""
+    """Return the seal of a question's end; None while the question is open."""
     if columns["verdict"] is None:
         return None
     return _seal([columns["id"], *(columns[name] for name in ENDS)])
@@ -38,13 +38,13 @@ def ended_seal(columns: Mapping[str, Any]) -> str | None:
 
 def _seal(values: list[Any]) -> str:
     text = _encode(values)
-    if b"\\u0000" in text:  # Postgres keeps no character 0 in a text, and has another one in its place
+    if b"\\u0000" in text:  # Postgres cannot hold the character 0; the store writes U+FFFD instead
         text = _encode([value.replace("\0", "\ufffd") if type(value) is str else value for value in values])
     return sha256(text).hexdigest()[:LENGTH]
 
 
 def is_sealed(columns: Mapping[str, Any]) -> bool:
-    """Return True if a row is as it was written."""
+    """Return True if a row matches its seals."""
     try:
         return (columns["asked_seal"], columns["ended_seal"]) == (asked_seal(columns), ended_seal(columns))
     except (TypeError, ValueError):  # text that UTF-8 cannot hold, or a value that JSON cannot

@@ -30,20 +30,23 @@ AtOnce = Callable[[], Steps[R]]
 """What begins something that is done by statements outside of a transaction."""
 
 TRIES = 5
-"""How often a transaction is begun anew that the server has ended for the sake of another, or with its connection."""
+"""The most attempts of a transaction that ends with a deadlock, a serialization failure or a lost connection."""
 FRESH = 60.0
-"""For how many seconds the server's clock is taken to run as ours does."""
+"""The seconds after which the server's clock is read again; until then the local clock measures the time."""
 LOCK = 0x417353746F7265
-"""Which of the server's locks stands for the upgrade of the tables."""
+"""The advisory lock held during an upgrade of the tables."""
 PATIENCE = {"connect_timeout": "10", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
-"""A server that does not answer is given up after so many seconds, if the address does not say otherwise."""
+"""The default connection settings: how long to wait for a server that does not answer, in seconds."""
 AGAIN = frozenset({"40001", "40P01"})
-"""The transaction was in the way of another, and nothing of it was written: serialization failure, deadlock."""
+"""The SQLSTATEs of conflicts between transactions, after which nothing was written: serialization failure, deadlock."""
 UNPREPARED = "26000"
-"""There is no such prepared statement: something between us and the server has changed the connection."""
+"""The SQLSTATE of a missing prepared statement: a connection pooler has switched the server connection."""
 ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006"}
-"""What one statement could not do, and a transaction of several can, or can say why not: besides those, the character
-0 in a text, by itself and in JSON; a row that is there already; and a session that writes only when it is told to."""
+"""The SQLSTATEs of one statement after which a transaction is tried, which succeeds or finds the error.
+
+Besides conflicts and missing prepared statements: the character 0 in a text or in JSON, a row that exists already, and
+a session that is read-only by default.
+"""
 OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 WHY = {
     "08": "it cannot be reached. See that the server runs and that the address is right, and try again",
@@ -60,7 +63,7 @@ WHY = {
     "25006": "it may only be read. Give the address of the primary server",
     "XX": "it is damaged. See to the server's log",
 }
-"""What is wrong and what to do, by SQLSTATE: the whole of it, or its beginning."""
+"""The cause of an error and its remedy, by SQLSTATE or the beginning of one."""
 ABOUT = "SELECT " + ", ".join(
     f"current_setting('{name}')" for name in ("server_encoding", "client_encoding", "synchronous_commit")
 )
@@ -69,15 +72,15 @@ SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Unusable(Exception):
-    """The database is not one for a store; says why."""
+    """The database cannot be used as a store; the message says why."""
 
 
 class NotAtOnce(Exception):
-    """One statement is not enough here. Nothing was written, and a transaction is to do it or say what is wrong."""
+    """One statement is not enough. Nothing was written; the caller must use a transaction."""
 
 
 class PostgresTransaction(Transaction):
-    """Executes statements on a connection of psycopg's."""
+    """Executes statements on a psycopg connection."""
 
     __slots__ = ("link", "sent")
 
@@ -85,7 +88,7 @@ class PostgresTransaction(Transaction):
         super().__init__(link.connection, POSTGRES)
         self.link = link
         self.sent = False
-        """Whether what was written may be committed, though nobody has said so yet."""
+        """True once a commit was sent; until its answer arrives, the outcome is unknown."""
 
     def at_once(self, steps: Steps[R]) -> R:
         """Run the steps outside of a transaction, or raise `NotAtOnce` if that is not possible."""
@@ -114,7 +117,7 @@ class PostgresTransaction(Transaction):
             raise
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Postgres cannot hold the character 0. What is shown of a fact shows another one; the fact itself is JSON."""
+        """Replace the character 0, which Postgres cannot hold. Facts are not affected, since JSON escapes it."""
         if any(type(value) is str and "\0" in value for value in values.values()):
             return {
                 name: value.replace("\0", "\ufffd") if type(value) is str else value for name, value in values.items()
@@ -123,15 +126,15 @@ class PostgresTransaction(Transaction):
 
 
 def given_for(statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
-    """The values as they are sent."""
+    """Return the encoded values; raise `NotAtOnce` if a number is too large."""
     try:
         return statement.given(values)
-    except struct.error:  # a number that is too large
+    except struct.error:
         raise NotAtOnce from None
 
 
 def is_elsewise(error: BaseException, statement: Prepared, link: Link) -> bool:
-    """Whether a statement failed at what a transaction can do, or can say why not."""
+    """Return True if a transaction should be tried after this error."""
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     if state == UNPREPARED:
         statement.forget(link.prepared)
@@ -139,25 +142,28 @@ def is_elsewise(error: BaseException, statement: Prepared, link: Link) -> bool:
 
 
 class Clock:
-    """The server's clock, as it was last read and as time has passed here since."""
+    """The server's clock: the time that was last read, plus the time that has passed here since."""
 
     def __init__(self) -> None:
         self._server: float | None = None
         self._monotonic = self._time = 0.0
 
     def set(self, server: float) -> None:
-        """The server says it is this time now."""
+        """Set the server's time."""
         self._server, self._monotonic, self._time = server, time.monotonic(), time.time()
 
     @property
     def stale(self) -> bool:
-        """Whether it should be read again: by either of our clocks, since one stands still while a machine sleeps."""
+        """True if the server's clock should be read again.
+
+        Both local clocks are compared, since the monotonic clock may stand still while a machine sleeps.
+        """
         if self._server is None:
             return True
         return time.monotonic() - self._monotonic > FRESH or abs(time.time() - self._time) > FRESH
 
     def read(self) -> float | None:
-        """The time there; None if it was never read."""
+        """Return the server's time; None if it was never read."""
         return None if self._server is None else self._server + time.monotonic() - self._monotonic
 
 
@@ -168,7 +174,7 @@ class Server:
         self.conninfo = _conninfo(url)
         self.clock = Clock()
         self.known: set[str] = set()
-        """The definitions that are stored in it, as far as this store knows."""
+        """The fingerprints of definitions that are certainly stored."""
         self.upgrades = upgrades
         self._pool_size = pool_size
         self._ready = threading.Event()
@@ -177,12 +183,12 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Which database it is, without the password."""
+        """The database and its host, without the password."""
         parts = conninfo_to_dict(self.conninfo)
         return f"{parts.get('dbname') or parts.get('user') or 'postgres'!s} on {parts.get('host') or 'this machine'!s}"
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A connection that begins no transactions by itself."""
+        """Open a connection in autocommit mode."""
         connection = psycopg.connect(self.conninfo, autocommit=True)
         try:
             row = connection.execute(ABOUT).fetchone()
@@ -191,7 +197,7 @@ class Server:
                 raise Unusable(f"its encoding is {encoding}. Make a database whose encoding is UTF8")
             if ours != "UTF8":
                 connection.execute("SET client_encoding = 'UTF8'")
-            if durable == "off":  # what the store says is written must outlive the server
+            if durable == "off":  # a confirmed write must survive a crash of the server
                 connection.execute("SET synchronous_commit = on")
             return connection
         except BaseException:
@@ -199,19 +205,19 @@ class Server:
             raise
 
     def write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        """Do this in a transaction, or `at_once`, by a statement that is one, if that can be done."""
+        """Run `at_once` if it is given and succeeds, else `work` in a transaction."""
         return self._do_at_once(at_once, work, BEGIN)
 
     def read(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        """Do this, which reads, or `at_once`, if that can be done."""
+        """Run `at_once` if it is given and succeeds, else `work`, which only reads, without a transaction."""
         return self._do_at_once(at_once, work, None)
 
     def snapshot(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        """The same, but all its statements see the same."""
+        """Run `at_once` if it is given and succeeds, else `work`, which only reads, in one snapshot."""
         return self._do_at_once(at_once, work, SNAPSHOT)
 
     def now(self) -> float:
-        """The time on the server; it is asked if it never was."""
+        """Return the server's time; read its clock first if it was never read."""
         now = self.clock.read()
         if now is None:
             self.read(lambda transaction: None)
@@ -220,12 +226,12 @@ class Server:
         return now
 
     def close(self) -> None:
-        """Let go of the connections that are not in use."""
+        """Close the connections; those in use are closed when they are released."""
         if self._pool.process == os.getpid():
             self._pool.give_up()
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
-        """What the user of the store is told."""
+        """Return the error for the store's user; `unknown` if the change may have been written."""
         why = str(error).strip() or type(error).__name__
         if isinstance(error, psycopg.Error):
             state = error.sqlstate or ("08" if isinstance(error, psycopg.OperationalError) else "")
@@ -237,7 +243,7 @@ class Server:
         return failed
 
     def upgrade(self) -> None:
-        """Make the tables, or bring them to what this Assent needs; of several that do it at once, one does."""
+        """Create or migrate the tables. An advisory lock makes concurrent upgrades safe."""
         from .migrating import upgrade
 
         engine = create_engine(
@@ -259,7 +265,7 @@ class Server:
             engine.dispose()
 
     def vacuum(self) -> None:
-        """Write the tables anew, one after the other."""
+        """Rewrite the tables, one after the other."""
         try:
             self._prepare()
             with self.connect() as connection:
@@ -275,7 +281,7 @@ class Server:
         return self._do(work, begin)
 
     def _do(self, work: Work[R], begin: str | None) -> R:
-        """Do this on a connection; begun anew if it was lost, or in the way of another, before it was written."""
+        """Run `work` on a connection; retry after a lost connection or a conflict if nothing was written."""
         for tries in range(TRIES, 0, -1):
             try:
                 return self._try(work, begin)
@@ -286,7 +292,7 @@ class Server:
         raise AssertionError
 
     def _see_whether_again(self, error: psycopg.Error, *, last: bool = False) -> None:
-        """Say what is wrong, unless it can be begun anew: nothing of it was written."""
+        """Raise `StoreFailed`, unless nothing was written and a retry may help."""
         unknown = getattr(error, "committing", False)
         again = isinstance(error, psycopg.OperationalError) and getattr(error, "begun", False)
         if last or unknown or not again:
@@ -314,22 +320,22 @@ class Server:
             pool.give(link)
 
     def _failed(self, error: BaseException, link: Link, *, sent: bool) -> None:
-        """Leave nothing open on a connection, and note what an error there means."""
+        """Roll back an open transaction, and note on the error if a retry is safe."""
         lost = self._clear(link.connection)
         if isinstance(error, psycopg.Error):
             error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
             error.committing = lost and sent  # type: ignore[attr-defined]
 
     def _clear(self, connection: psycopg.Connection[Any]) -> bool:
-        """Leave nothing open; whether the connection was lost, and then all others are not trusted any more."""
+        """Roll back an open transaction; return True if the connection was lost, and close all the others too."""
         line = connection.pgconn
         if line.transaction_status in OPEN:
             with suppress(psycopg.Error):
-                line.exec_(b"ROLLBACK")  # after one that it knows of, psycopg forgets all that is prepared
-        if line.transaction_status != TransactionStatus.IDLE:  # lost, or somebody did not want to wait for the answer
+                line.exec_(b"ROLLBACK")  # psycopg's own rollback would forget the prepared statements
+        if line.transaction_status != TransactionStatus.IDLE:  # lost, or an answer is still pending
             self._pool.give_up()
             self._ready.clear()
-            self.known.clear()  # what answers next may be a copy, from before they were stored
+            self.known.clear()  # the next server may be a restored copy without these definitions
             return True
         return False
 
@@ -340,7 +346,7 @@ class Server:
         self.clock.set(row[0] + (time.monotonic() - before) / 2)
 
     def _prepare(self) -> None:
-        """See once, and after every loss of a connection, that the tables are what this Assent needs."""
+        """Check the version of the tables, once and after every lost connection. Start a new pool after a fork."""
         if self._pool.process != os.getpid():
             self._preparing, self._ready = threading.Lock(), threading.Event()
             self._pool = Pool(self._pool_size, self.connect)
@@ -368,7 +374,7 @@ class Server:
 
 
 def _version(connection: Any) -> int | None:
-    """The version of the tables; None if there are none."""
+    """Return the schema version; None if there are no tables."""
     [found] = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone()
     row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if found else None
     return None if row is None else int(row[0])
@@ -387,7 +393,7 @@ def _check(version: int | None) -> None:
 
 
 def _conninfo(url: Any) -> str:
-    """The address as the driver takes it, with our patience where it does not say its own."""
+    """Return the address in libpq's form, with the defaults of `PATIENCE`."""
     if type(url) is not str or not url:
         raise UsageError("A PostgresStore takes an address such as postgresql://user@host/database.")
     scheme, colon, rest = url.partition("://")

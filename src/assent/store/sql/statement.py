@@ -1,7 +1,7 @@
-"""Statements, written once for every database, and the transaction they are executed in.
+"""SQL statements, written once for every database, and the transaction that executes them.
 
-A statement becomes text when it is first used, and is executed as text from then on, on the driver's own connection:
-building it anew for every call would cost more than the database does.
+A statement is compiled to text on first use. The driver's own connection executes the text: building the statement
+for every call would cost more than the database does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _dialect(name: str) -> Dialect:
 
 
 class Statement:
-    """One statement, for any database. Its parameters have names."""
+    """One statement with named parameters, for any database."""
 
     __slots__ = ("_element", "_texts")
 
@@ -40,7 +40,7 @@ class Statement:
         self._texts: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def on(self, dialect: str) -> tuple[str, dict[str, Any]]:
-        """The text for this database, and the parameters whose values are part of the statement."""
+        """Return the text for a database, and the parameters whose values are part of the statement."""
         found = self._texts.get(dialect)
         if found is None:
             compiled = self._element.compile(dialect=_dialect(dialect))
@@ -51,7 +51,7 @@ class Statement:
 
 
 class Transaction:
-    """Executes statements on a connection that is in a transaction already."""
+    """Executes statements on a connection. The caller begins and ends the transaction."""
 
     __slots__ = ("connection", "dialect")
 
@@ -60,24 +60,24 @@ class Transaction:
         self.dialect = dialect
 
     def rows(self, statement: Statement, **values: Any) -> list[tuple[Any, ...]]:
-        """What the statement finds, or returns of what it has changed."""
+        """Execute a statement and return all of its rows."""
         found: list[tuple[Any, ...]] = self._execute(statement, values).fetchall()
         return found
 
     def row(self, statement: Statement, **values: Any) -> tuple[Any, ...] | None:
-        """The one row that it finds, or None."""
+        """Execute a statement and return its first row, or None."""
         cursor = self._execute(statement, values)
         found: tuple[Any, ...] | None = cursor.fetchone()
-        cursor.close()  # or a statement that was not read to its end would go on holding the transaction
+        cursor.close()  # an open cursor would keep the transaction open
         return found
 
     def do(self, statement: Statement, **values: Any) -> int:
-        """How many rows the statement has changed."""
+        """Execute a statement and return the number of changed rows."""
         count: int = self._execute(statement, values).rowcount
         return count
 
     def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute it once for every row."""
+        """Execute a statement once for every row."""
         text, _ = statement.on(self.dialect)
         self.connection.cursor().executemany(text, [self._values(row) for row in rows])
 

@@ -1,4 +1,4 @@
-"""A store in an SQL database: what each of its methods comes to, whichever database it is."""
+"""The base class of the stores in SQL databases: the store's methods as functions on a transaction."""
 
 from __future__ import annotations
 
@@ -37,41 +37,43 @@ Work = Callable[[Transaction], R]
 
 
 class SQLStore(Store):
-    """What the stores in SQL databases share."""
+    """The base class of the stores in SQL databases."""
 
     keeps_dead_rows: ClassVar[bool] = False
-    """True if the database keeps what was erased or deleted until `vacuum`."""
+    """True if erased and deleted rows stay in the database until `vacuum`."""
     _bell: Bell
     _known: set[str]
-    """The definitions that are stored, as far as this store knows."""
+    """The fingerprints of definitions that are certainly stored."""
 
     @abstractmethod
     async def _write(self, work: Work[R]) -> R:
-        """Do this in one transaction: all of it, durable when this returns, or nothing."""
+        """Run `work` in one transaction, which is durable on return, or rolled back after an error."""
 
     @abstractmethod
     async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
-        """Do this, which reads; with `snapshot` several statements that must see the same."""
+        """Run `work`, which only reads; with `snapshot` all of its statements see one snapshot."""
 
     @property
     def immediate(self) -> bool:
-        """A store's work is done where it is asked for on a loop that a blocking call has for itself, and if it is
-        small. One that does something of its own may care in whose task it is."""
+        """True for Assent's own stores, which often finish without waiting: small work, and work in a blocking call.
+
+        False for a subclass from elsewhere, since its methods may depend on their task.
+        """
         return type(self).__module__.startswith("assent.store.")
 
     @abstractmethod
     async def upgrade(self) -> None:
-        """Make the tables, or bring them to what this Assent needs."""
+        """Create or migrate the tables."""
 
     @abstractmethod
     async def vacuum(self) -> None:
-        """Write the database anew, without what was erased, changed or deleted."""
+        """Rewrite the database without erased, changed and deleted rows."""
 
     def _tell(self, transaction: Transaction) -> None:
-        """Let other processes know, when the transaction is written, that a run may be claimed."""
+        """Notify other processes, at the transaction's commit, that a run may be claimed."""
 
-    # The time is asked for where a transaction is under way, and never by whoever waits for it: a server's clock has
-    # been read there, and what was waited for is over.
+    # Read the time only inside of a transaction. By then the server's clock has been read, and the time does not
+    # include the wait for a connection or a lock.
     def _now(self) -> int:
         return int(self.clock() * 1000)
 
@@ -87,7 +89,7 @@ class SQLStore(Store):
     # -- facts -------------------------------------------------------------------------------------
 
     async def append(self, change: Change) -> None:
-        """Write a change in one transaction; durable when it returns."""
+        """Write a change in one transaction; the change is durable on return."""
         self._appended(change, await self._write(lambda transaction: self._append(transaction, change)))
 
     def _append(self, transaction: Transaction, change: Change) -> bool:
@@ -103,19 +105,19 @@ class SQLStore(Store):
             self._bell.ring()
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
-        """A run, with its facts but the first `after`. An erased run has none any more."""
+        """Return a run, with all facts but the first `after`. An erased run has no facts."""
         return await self._read(lambda transaction: read(transaction, run_id, after), snapshot=True)
 
     async def newest(self, thread: str) -> Stored | None:
-        """The run of a thread that was made last; None if there is no such thread."""
+        """Return the newest run of a thread; None if there is no such thread."""
         return await self._read(lambda transaction: newest(transaction, thread), snapshot=True)
 
     async def lines(self, run_id: str) -> list[Entry]:
-        """The rows of a run as they are, with their hashes."""
+        """Return the journal rows of a run with their hashes."""
         return await self._read(lambda transaction: lines(transaction, run_id), snapshot=True)
 
     async def definition(self, fingerprint: str) -> bytes | None:
-        """A tool as it was offered; None too if the start of a fingerprint fits several."""
+        """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
         return await self._read(lambda transaction: definition(transaction, fingerprint))
 
     # -- lists -------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ class SQLStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Question]:
-        """The open questions, the oldest first; with `settled` those that have come to their end."""
+        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first."""
         if older_than is not None:
             check_seconds(older_than=older_than)
         start = page_start(limit, after)
@@ -142,7 +144,7 @@ class SQLStore(Store):
         )
 
     async def question(self, question_id: str) -> Question:
-        """A question, open or not."""
+        """Return a question, open or not."""
         return await self._read(lambda transaction: find_question(transaction, question_id))
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
@@ -158,7 +160,7 @@ class SQLStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[RunRecord]:
-        """The runs, the oldest first."""
+        """Return a page of runs, the oldest first."""
         if unchanged_for is not None:
             check_seconds(unchanged_for=unchanged_for)
         start = page_start(limit, after)
@@ -176,18 +178,18 @@ class SQLStore(Store):
         limit: int = 50,
         after: str | None = None,
     ) -> Page[GrantRecord]:
-        """The grants that are not revoked, the oldest first; with `revoked` all of them."""
+        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first."""
         start = page_start(limit, after)
         return await self._read(lambda transaction: list_grants(transaction, run, agent, tool, revoked, limit, start))
 
     async def strays(self) -> list[str]:
-        """Return what is wrong with rows that belong to no run, and with the tools that are kept, a sentence each."""
+        """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""
         return await self._read(strays, snapshot=True)
 
     # -- leases ------------------------------------------------------------------------------------
 
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
-        """Take up to `limit` runs of these agents that a worker should look at now."""
+        """Acquire the leases of up to `limit` runs of these agents that are due."""
         check_seconds(hold=hold)
         check_counts(limit=limit)
         if (agents is not None and not agents) or limit < 1:
@@ -198,7 +200,7 @@ class SQLStore(Store):
         )
 
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
-        """The right to drive this run."""
+        """Acquire the lease of a run."""
         check_seconds(hold=hold)
         check_counts(seq=seq)
         return await self._write(
@@ -206,7 +208,7 @@ class SQLStore(Store):
         )
 
     async def renew(self, leases: Iterable[Lease], *, hold: float) -> list[Lease]:
-        """Let the leases hold for `hold` seconds from now; those that still do."""
+        """Extend the leases that still hold to `hold` seconds from now, and return them."""
         check_seconds(hold=hold)
         given = list(leases)
         if not given:
@@ -214,7 +216,7 @@ class SQLStore(Store):
         return await self._write(lambda transaction: renew(transaction, given, self._until(hold)))
 
     async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        """Give a lease back, if it still holds."""
+        """Release a lease, if the lease still holds."""
         if again_in is not None:
             check_seconds(again_in=again_in)
 
@@ -231,13 +233,13 @@ class SQLStore(Store):
     # -- keeping -----------------------------------------------------------------------------------
 
     async def erase(self, run_id: str) -> None:
-        """Erase what was said in a run that is over."""
+        """Erase the content of a run that has ended."""
         if type(run_id) is not str or not holds(run_id):
             raise missing(run_id)
         await self._write(lambda transaction: erase(transaction, run_id, self._now()))
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
-        """Delete runs of these statuses that did not change for so many seconds, wholly."""
+        """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
         check_seconds(unchanged_for=unchanged_for)
         if isinstance(statuses, str):
             raise UsageError(f"statuses are a list of statuses, got {statuses!r}.")
@@ -250,9 +252,10 @@ class SQLStore(Store):
         return count
 
     async def rebuild(self) -> int:
-        """Make all records anew from the journals, run by run; those of erased runs are kept as they are.
+        """Rebuild all records from the journals, run by run, and return the number of runs.
 
-        A run that is damaged is left as it is, and named in the error when the others are done.
+        The records of erased runs are kept. A damaged run is left as it is; after the others are done, an
+        `UnreadableState` names the first damaged run.
         """
         count, damaged = 0, []
         number: int | None = -1
@@ -279,7 +282,7 @@ class SQLStore(Store):
 
 
 def _partly(error: StoreFailed, done: str, count: int) -> StoreFailed:
-    """The failure of something that is done run by run; says what was done before."""
+    """Return the failure of work that is done run by run, with the number of runs done before."""
     if not count:
         return error
     failed = StoreFailed(f"{error} {done}. Call it again for the others.")

@@ -1,4 +1,4 @@
-"""Rows that belong to no run, and tools that are not kept as they were: what no run's own check comes by."""
+"""Checks of rows that belong to no run, and of stored tools. The check of a run does not find these."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOOLS = Statement(select(definitions.c.fingerprint, definitions.c.body).order_by
 
 
 def strays(transaction: Transaction) -> list[str]:
-    """Return what is wrong with the rows that belong to no run, a sentence each."""
+    """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""
     lost = [
         f"There is {what} of run number {number}, and no record of that run."
         if what.startswith("a ")

@@ -1,4 +1,4 @@
-"""Appending: a change is compared with the run as it is, and written with all that follows from it, or not at all."""
+"""Appending a change: the statements that compare it with the run, and write its facts and records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .statement import Statement, Transaction
 
 _json = msgspec.json.Encoder().encode
 
-# In SQLite the lock of the transaction stands for FOR UPDATE, which is not in its text.
+# SQLite has no FOR UPDATE, and SQLAlchemy leaves it out; the transaction's write lock does the same.
 FIND = Statement(
     select(runs.c.id, runs.c.seq, runs.c.head, runs.c.fence, runs.c.worker, runs.c.until, runs.c.erased, runs.c.status)
     .where(runs.c.run == bindparam("run"))
@@ -80,9 +80,9 @@ KEEP_CONTEXT = Statement(insert(contexts))
 
 @functools.cache
 def advance(*more: str) -> Statement:
-    """The update of a run's own row: what changes every time, and these columns.
+    """Return the update of a run's own row: the columns that change every time, and these.
 
-    A column that stays as it is stays out, since naming it would have its indexes written again.
+    An unchanged column is left out, since naming it would write its indexes again.
     """
     names = ("seq", "wake", "waiting", "head", *more)
     values: dict[str, Any] = {name: bindparam(name) for name in names}
@@ -90,7 +90,7 @@ def advance(*more: str) -> Statement:
 
 
 class Found(NamedTuple):
-    """A run's own row, locked."""
+    """A run's own row, locked for the transaction."""
 
     id: int
     seq: int
@@ -103,16 +103,16 @@ class Found(NamedTuple):
 
     @property
     def row(self) -> RunRow:
-        """What the rules of appending and of leases look at."""
+        """The values that the rules of appends and leases compare."""
         return RunRow(self.seq, self.fence, self.worker, self.until, self.erased)
 
 
 def append(transaction: Transaction, change: Change, now: int, known: set[str]) -> bool:
-    """Write a change; whether the run may be claimed now. `known` are the definitions that are stored already."""
+    """Write a change; return True if the run may be claimed now. `known` are the definitions already stored."""
     ready = _begin(transaction, change, now) if change.seq == 0 else _go_on(transaction, change, now)
     fresh = [{"fingerprint": name, "body": text} for name, text in change.definitions.items() if name not in known]
     if fresh:
-        fresh.sort(key=lambda row: str(row["fingerprint"]))  # in one order, or two that do this wait for each other
+        fresh.sort(key=lambda row: str(row["fingerprint"]))  # a fixed order prevents deadlocks
         transaction.many(DEFINE, fresh)
     return ready
 
@@ -133,7 +133,7 @@ def _begin(transaction: Transaction, change: Change, now: int) -> bool:
         head=head.packed(),
     )
     if found is None:
-        check_append(locked(transaction, record.id).row, change, now)  # it is there, so this raises
+        check_append(locked(transaction, record.id).row, change, now)  # the run exists, so this raises
         raise Overtaken(f"There is a run {record.id!r} already; load it.")
     _write(transaction, found[0], change, rows, kept)
     return record.wake is not None and not held
@@ -166,7 +166,7 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
 
 
 def locked(transaction: Transaction, run_id: str) -> Found:
-    """A run's own row, which nobody else changes before the transaction ends."""
+    """Return a run's own row, locked until the transaction ends; raise `RunNotFound` if there is none."""
     row = transaction.row(FIND, run=run_id)
     if row is None:
         raise missing(run_id)
@@ -174,12 +174,12 @@ def locked(transaction: Transaction, run_id: str) -> Found:
 
 
 def missing(run_id: object) -> RunNotFound:
-    """What to say of a run that is not there."""
+    """Return the error for a run that does not exist."""
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
 
 
 def rows_of(change: Change, head: Head) -> tuple[list[dict[str, Any]], dict[str, bytes], Head]:
-    """The rows of the facts but for the run's number, the payloads kept apart, and the head after them."""
+    """Return the rows of the facts without the run's number, the blobs, and the head after them."""
     texts, hashes, kept, last = linked(change, head)
     at = change.record.changed
     rows: list[dict[str, Any]] = [
@@ -190,7 +190,7 @@ def rows_of(change: Change, head: Head) -> tuple[list[dict[str, Any]], dict[str,
 
 
 def linked(change: Change, head: Head) -> tuple[list[bytes], list[bytes], dict[str, bytes], Head]:
-    """The texts of the facts, the hashes of the rows before them, the payloads kept apart, and the head after them."""
+    """Return the texts of the facts, the hash before each, the blobs, and the head after them."""
     texts: list[bytes] = []
     hashes: list[bytes] = []
     kept: dict[str, bytes] = {}
@@ -225,7 +225,7 @@ def _write(
 
 
 def keep_context(transaction: Transaction, number: int, context: SavedContext, *, new: bool = False) -> None:
-    """Put a context in the place of the one before, if there may be one."""
+    """Write a run's context; unless the run is `new`, delete the old context first."""
     if not new:
         transaction.do(FORGET_CONTEXT, run=number)
     if context != SavedContext():
@@ -233,7 +233,7 @@ def keep_context(transaction: Transaction, number: int, context: SavedContext, *
 
 
 def project(transaction: Transaction, number: int, change: Change) -> None:
-    """Write what the facts change in the questions and the grants."""
+    """Write a change's questions and grants."""
     for question in change.asked:
         if not transaction.do(ASK, **question_columns(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
@@ -253,12 +253,12 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
 
 
 def sealed_questions(transaction: Transaction, number: int, run: str) -> set[str]:
-    """The questions of a run whose rows are as they were written."""
+    """Return the ids of a run's questions whose rows are not damaged."""
     return {row["id"] for row in _questions_of(transaction, number, run) if is_sealed(row)}
 
 
 def seal_again(transaction: Transaction, number: int, run: str, ids: set[str]) -> None:
-    """Seal these questions as they are now. One that was damaged before is not among them, and stays so."""
+    """Recompute the seals of these questions. The caller leaves damaged questions out, so that they stay marked."""
     for row in _questions_of(transaction, number, run):
         if row["id"] in ids:
             transaction.do(RESEAL, question=row["id"], seal=asked_seal(row))
@@ -274,12 +274,12 @@ def _end(settled: Settled) -> dict[str, Any]:
 
 
 def end_seal(settled: Settled) -> str | None:
-    """Seal how a question ends."""
+    """Return the seal of a question's end."""
     return ended_seal({"id": settled.id, **_end(settled)})
 
 
 def run_columns(record: RunRecord) -> dict[str, Any]:
-    """What a run's own row has of its record; the rest is the store's."""
+    """Return the columns of a run's own row that come from its record; the store sets the others."""
     return {
         "run": record.id,
         "agent": record.agent,
@@ -294,7 +294,7 @@ def run_columns(record: RunRecord) -> dict[str, Any]:
 
 
 def question_columns(number: int, question: Question) -> dict[str, Any]:
-    """A question's row."""
+    """Return the columns of a question's row."""
     values = msgspec.structs.asdict(question)
     for name in ("allowed", "path"):
         values[name] = text_of(values[name])
@@ -314,5 +314,5 @@ def _grant(number: int, grant: GrantRecord) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """A value as JSON text."""
+    """Encode a value as JSON text."""
     return _json(value).decode()

@@ -1,1 +1,1 @@
-"""One module for each migration; its number is the version of the schema that it leads to."""
+"""One module for each migration. A module's number is the schema version after its migration."""

@@ -1,4 +1,4 @@
-"""The first tables."""
+"""Migration to schema version 1: the first tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ID = sa.Text().with_variant(TEXT(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Create the tables and their indexes."""
     _runs()
     _journal()
     _questions()

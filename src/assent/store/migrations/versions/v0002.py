@@ -1,6 +1,7 @@
-"""Seals of questions, and heads that bind the number and the times of a run's facts, and its context.
+"""Migration to schema version 2: seals of questions, and heads that also hash the facts' times and the context.
 
-What is in the tables is sealed as it is. The functions are copies: a migration stays what it was.
+Existing rows are sealed as they are. The hash functions are copies of the store's, so that this migration never
+changes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _questions = sa.table(
 
 
 def upgrade() -> None:
-    """Add the seals, and make the heads anew."""
+    """Add the seals, and recompute the heads."""
     op.add_column("assent_questions", sa.Column("asked_seal", sa.Text))
     op.add_column("assent_questions", sa.Column("ended_seal", sa.Text))
     connection = op.get_bind()
@@ -61,7 +62,7 @@ def _head(connection: sa.Connection, run: int, hash: bytes, erased: int | None) 
             tally = sha256(b"%s%s%d %d\n%s" % (tally, own, row.seq, row.at, text)).digest()
         if erased is not None:
             tally = sha256(b"%serased %d" % (tally, erased)).digest()
-    except (TypeError, AttributeError):  # a row is damaged: whoever reads the run is told
+    except (TypeError, AttributeError):  # a row is damaged; the next read of the run says so
         tally = NONE
     return hash + tally + _context(connection, run)
 
@@ -89,10 +90,10 @@ def _hash(values: list[Any]) -> str | None:
     plain = [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
     try:
         return sha256(_text(plain)).hexdigest()[:32]
-    except (TypeError, ValueError):  # it is damaged, and stays without a seal
+    except (TypeError, ValueError):  # the row is damaged, and gets no seal
         return None
 
 
 def _text(value: list[Any]) -> bytes:
-    """The text that was hashed when this was written."""
+    """Return the JSON text that version 2 hashes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
