@@ -41,7 +41,7 @@ class Toolbox(Struct, frozen=True, eq=False):
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
-    """The result of a `tool_use_behavior` function: True and a final output to end the run, or False to go on."""
+    """The result of a `tool_use_behavior` function: True and a final output to end the run, or False to continue."""
 
     is_final_output: bool
     final_output: Any = None
