@@ -125,7 +125,7 @@ if typing.TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> typing.Any:
-    """What only some need is loaded when it is asked for."""
+    """Import `OpenAIResponsesModel` on first use, to keep `import assent` light."""
     if name == "OpenAIResponsesModel":
         from .models.openai_responses import OpenAIResponsesModel
 

@@ -1,4 +1,4 @@
-"""Agents: what users declare, and nothing that runs."""
+"""Agents as users declare them. Code that runs an agent does not belong here."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awai
 
 
 class Toolbox(Struct, frozen=True, eq=False):
-    """An agent's tools and handoffs by name, and what they were made of."""
+    """An agent's tools and handoffs by name, and the lists that they were made from."""
 
     parts: tuple[list[Tool], list[Agent[Any] | Handoff]]
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     choosy: bool
-    """Whether some of them are not always enabled."""
+    """True if some of the tools are not always enabled."""
     leading: bool
-    """Whether some of them lead to other agents."""
+    """True if some of the tools lead to other agents."""
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
-    """Whether the outputs of a turn's tools end the run, and with what."""
+    """The result of a `tool_use_behavior` function: True and a final output to end the run, or False to continue."""
 
     is_final_output: bool
     final_output: Any = None
@@ -59,44 +59,48 @@ ToolUse = (
 
 @dataclass(eq=False, repr=False)
 class Agent(Generic[T]):
-    """A model with instructions, tools, and agents it may hand over to."""
+    """A model with instructions, tools, and other agents to hand over to."""
 
     name: str
     instructions: Instructions | None = None
-    """What the model is told first: text, or a function of context and agent that gives it."""
+    """The system prompt: text, or a function of context and agent that returns text."""
     tools: list[Tool] = field(default_factory=list)
-    """What the model may call. The list is looked at before each turn, so it may change."""
+    """The tools that the model may call. The list is read before each turn, so it may change."""
     model: Model | str | None = None
-    """The model, or its name, such as "gpt-5.2", of which a model is made here; see `register_provider`.
-    `RunConfig(model=...)` goes before it."""
+    """The model, or a model name such as "gpt-5.2", which is looked up at once; see `register_provider`.
+
+    `RunConfig(model=...)` takes precedence."""
     handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
-    """Who may take over: agents, or `handoff(...)` with options."""
+    """The agents that may take over, each as an agent or as `handoff(...)` with options."""
     handoff_description: str | None = None
-    """What others' models are told of this agent when they may hand over to it."""
+    """A description of this agent for the models of other agents: for handoffs and, by default, for `as_tool()`."""
     output_type: Any = None
     """The type of the final output; None or `str` for text. See `AgentOutputSchema`."""
     output_needs_approval: Rule = False
-    """Whether a person must agree to the final output: a bool, or a function as for tools,
-    whose arguments are `{"output": ...}`."""
+    """True if a person must approve the final output, or a function that decides.
+
+    The function is called as for tools, with the arguments `{"output": ...}`."""
     input_guardrails: list[InputGuardrail] = field(default_factory=list)
     output_guardrails: list[OutputGuardrail] = field(default_factory=list)
     model_settings: ModelSettings = DEFAULT_SETTINGS
     tool_use_behavior: ToolUse = "run_llm_again"
-    """What becomes of tools' outputs: the model hears them ("run_llm_again"), the first ends the run
-    ("stop_on_first_tool"), those of some tools do (`{"stop_at_tool_names": [...]}`), or a function of
-    context and outputs says. A call that did not run, or failed, or whose output a guardrail held back, never
-    ends the run; what does must fit the output type, if there is one."""
+    """The use of tool outputs: input for the model, or the end of the run.
+
+    "run_llm_again" gives the outputs to the model. "stop_on_first_tool" ends the run with the first output.
+    `{"stop_at_tool_names": [...]}` ends the run with the first output of these tools. A function of context and
+    outputs decides for itself. A call never ends the run if it did not run, failed, or had its output held back by a
+    guardrail. An output that ends the run must fit the output type, if there is one."""
     reset_tool_choice: bool = True
-    """Whether `model_settings.tool_choice` is for the agent's first turn only, so that it can come to an end."""
+    """True if `model_settings.tool_choice` is dropped after a turn with calls, so that the agent can finish."""
     hooks: AgentHooks[Any] | None = None
     _tools: Toolbox | None = field(default=None, init=False)
-    """What `toolbox_of` made last."""
+    """The cached result of `toolbox_of`."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
-    """The definition that was made last, and of what."""
+    """The cached definition, after the values that it was made from."""
     _cast: Any = field(default=None, init=False)
-    """The places of the agents that this one leads to, as a run found them last."""
+    """The cached places of the agents that can be reached from this agent."""
     _shape: tuple[Any, AgentOutputSchema] | None = field(default=None, init=False)
-    """The schema that was made last of an output type, and of which."""
+    """The cached schema of the output type, after the type that it was made from."""
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name.strip() or not holds(self.name):
@@ -154,7 +158,7 @@ class Agent(Generic[T]):
         return f"<Agent {self.name!r}>"
 
     def clone(self, **changes: Any) -> Agent[T]:
-        """A copy with some things changed. The tools are in a list of its own."""
+        """Return a copy with these attributes changed. The copy has its own lists of tools, handoffs and guardrails."""
         return replace(self, **changes)
 
     def as_tool(
@@ -173,24 +177,28 @@ class Agent(Generic[T]):
         input_builder: InputBuilder | None = None,
         version: str | None = None,
     ) -> AgentTool:
-        """This agent as a tool of another: a call of it is a run of its own inside the run.
+        """Return this agent as a tool for other agents. Each call is a nested run inside the outer run.
 
-        Its questions come up in the outer run, and are decided there; it goes on where it stopped.
+        The questions of the nested run appear in the outer run and are decided there. The nested run then continues
+        where it stopped.
 
         Args:
-            tool_name: The tool's name; the agent's own, made fit, if not given.
-            tool_description: What the model is told of it.
-            needs_approval: Whether a person must agree before the agent is asked at all.
+            tool_name: The tool's name. The default is the agent's name in lower case, with "_" for other characters.
+            tool_description: The tool's description for the model.
+            needs_approval: True if a person must approve each call before the agent runs, or a function as for tools.
             on_approval: Code that decides in the person's place.
-            is_enabled: Whether the model is offered it: a bool, or a function of context and agent.
-            failure_error_function: What the model is told if the agent fails; None raises it to you.
-            custom_output_extractor: Makes the output of the nested `RunResult`; else it is the final output.
-            on_stream: Gets the nested run's events as they happen, each as
+            is_enabled: True if the model is offered the tool, or a function of context and agent.
+            failure_error_function: A function that returns the text for the model if the agent fails. None raises the
+                error to you.
+            custom_output_extractor: A function that returns the tool's output from the nested `RunResult`. The default
+                is the final output.
+            on_stream: A callback for the nested run's events, each as
                 `{"event": ..., "agent": ..., "call_id": ...}`.
-            max_turns: How many times the agent's model may be asked in one call, 10 if not given.
+            max_turns: The limit of model turns in one call. The default is 10.
             parameters: A type for the arguments, instead of one text, `input`.
-            input_builder: Makes the agent's input of the arguments; else it is the text, or the arguments' JSON.
-            version: A mark of your own, part of the tool's fingerprint.
+            input_builder: A function that returns the agent's input from the arguments. The default is the text, or
+                the arguments as JSON.
+            version: A version mark of your own. It is part of the tool's fingerprint.
         """
         name = tool_name or re.sub(r"[^a-z0-9_]", "_", self.name.lower())
         shape = parameters_of(name, parameters) if parameters is not None else None
@@ -215,7 +223,7 @@ class Agent(Generic[T]):
 
 
 def model_of(agent: Agent[Any]) -> Model | None:
-    """An agent's own model. One that was named after the agent was made is looked up now."""
+    """Return the agent's own model. A name that was set after the agent was made is looked up now."""
     model = agent.model
     if isinstance(model, str):
         model = agent.model = model_from(f"Agent {agent.name!r}", model)
@@ -223,12 +231,12 @@ def model_of(agent: Agent[Any]) -> Model | None:
 
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
-    """What an agent's model may call, tools and handoffs, by their names, which must differ."""
+    """Return the agent's tools and handoffs by name, or raise `InvalidDefinition` if two have the same name."""
     return toolbox_of(agent).tools
 
 
 def toolbox_of(agent: Agent[Any]) -> Toolbox:
-    """An agent's tools, made anew when its lists have changed."""
+    """Return the agent's toolbox. It is rebuilt when the lists of tools or handoffs have changed."""
     box = agent._tools
     if box is not None and box.parts == (agent.tools, agent.handoffs):
         return box
@@ -253,7 +261,7 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
 
 
 def handoffs_of(agent: Agent[Any]) -> list[Handoff]:
-    """An agent's handoffs; one that is given as an agent has the default options."""
+    """Return the agent's handoffs. A plain agent becomes a handoff with the default options."""
     for each in agent.handoffs:
         if not isinstance(each, Agent | Handoff):
             raise InvalidDefinition(f"Agent {agent.name!r}: a handoff is an Agent or handoff(...), got {each!r:.80}.")
@@ -261,7 +269,7 @@ def handoffs_of(agent: Agent[Any]) -> list[Handoff]:
 
 
 def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
-    """The shape of an agent's final output; None for text."""
+    """Return the schema of the agent's final output; None for text."""
     kind = agent.output_type
     if kind is None or kind is str:
         return None
@@ -273,7 +281,7 @@ def schema_of(agent: Agent[Any]) -> AgentOutputSchema | None:
 
 
 def instructions_mark(agent: Agent[Any]) -> str:
-    """What identifies an agent's instructions: a digest of the text, or the function's name."""
+    """Return a mark of the agent's instructions: a digest of the text, or the function's name."""
     told = agent.instructions
     if told is None:
         return ""

@@ -1,4 +1,7 @@
-"""What rules, callbacks and tool bodies get to know of the run they are in."""
+"""The context objects that rules, callbacks and tool bodies receive.
+
+A context reaches its run only through the protocols `Control` and `Asking`. The run itself does not belong here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ R = TypeVar("R")
 
 
 class Control(Protocol):
-    """What a context needs of the run behind it."""
+    """The part of a run that its contexts use."""
 
     def usage(self) -> Usage: ...
     def decide(self, item: ToolApprovalItem, approve: bool, always: bool, message: str | None) -> None: ...
@@ -23,7 +26,7 @@ class Control(Protocol):
 
 
 class Asking(Protocol):
-    """What a tool's context needs of the call behind it."""
+    """The part of a call that the tool's context uses."""
 
     @property
     def path(self) -> tuple[str, ...]: ...
@@ -38,7 +41,7 @@ class Asking(Protocol):
 
 
 class RunContextWrapper(Generic[T]):
-    """Your context object, and the run's usage and decisions."""
+    """Your context object, with access to the run's usage and decisions."""
 
     __slots__ = ("_control", "context")
 
@@ -48,21 +51,21 @@ class RunContextWrapper(Generic[T]):
 
     @property
     def usage(self) -> Usage:
-        """What the model calls of the run have used so far."""
+        """The usage of the run's model calls so far."""
         return self._control.usage() if self._control else Usage()
 
     def approve_tool(self, approval_item: ToolApprovalItem, always_approve: bool = False) -> None:
-        """Approve a question of this run while it goes on."""
+        """Approve a question of this run while the run is under way."""
         self._bound().decide(approval_item, True, always_approve, None)
 
     def reject_tool(
         self, approval_item: ToolApprovalItem, always_reject: bool = False, rejection_message: str | None = None
     ) -> None:
-        """Reject a question of this run while it goes on."""
+        """Reject a question of this run while the run is under way."""
         self._bound().decide(approval_item, False, always_reject, rejection_message)
 
     def is_tool_approved(self, tool_name: str, call_id: str) -> bool | None:
-        """True or False once the call is decided, by whomever; None while it is not."""
+        """Return True or False once a person, a rule, a grant or code has decided the call; None before."""
         return self._bound().verdict(tool_name, call_id)
 
     def _bound(self) -> Control:
@@ -72,10 +75,10 @@ class RunContextWrapper(Generic[T]):
 
 
 class ToolContext(RunContextWrapper[T]):
-    """A tool body's context: the run's, and the call it serves.
+    """The context of a tool body: the run's context, and the call that the body serves.
 
-    **A body that asks is entered again from the top after each answer.** What it does before
-    `ask` happens once for each time it is entered, unless it is wrapped in `step`.
+    **A body that asks is entered again from the top after each answer.** Code before `ask` therefore runs again each
+    time, unless it is wrapped in `step`.
     """
 
     __slots__ = ("_asking", "agent", "call_id", "tool_name")
@@ -91,7 +94,10 @@ class ToolContext(RunContextWrapper[T]):
         """The provider's id of the call."""
 
     def is_tool_approved(self, tool_name: str, call_id: str) -> bool | None:
-        """True or False once the call is decided, by whomever; None while it is not. The agent's own calls first."""
+        """Return True or False once a person, a rule, a grant or code has decided the call; None before.
+
+        Calls of the agent's own branch take precedence over calls of other branches with the same id.
+        """
         return self._bound().verdict(tool_name, call_id, self._asking.path)
 
     @property
@@ -111,42 +117,45 @@ class ToolContext(RunContextWrapper[T]):
 
     @property
     def idempotency_key(self) -> str:
-        """A key for the outside world: of run, call and arguments, the same for every attempt."""
+        """A key for external services, made from run, call and arguments. It is the same for every attempt."""
         return self._asking.key()
 
     async def ask(self, question: Any, *, schema: Any = None) -> Any:
-        """Ask the person and return the answer.
+        """Ask a person and return the answer.
 
-        `question` is text, or any JSON. `schema` says what an answer looks like: a type, or a JSON
-        schema. The run pauses here; after the answer the body is entered again from the top, and
-        each ask that has its answer returns it at once.
+        The run pauses here. After the answer the body is entered again from the top, and each `ask` that is already
+        answered returns its answer at once.
+
+        Args:
+            question: Text, or any JSON value.
+            schema: A type or a JSON schema that the answer must fit.
         """
         return await self._asking.ask(question, schema)
 
     async def step(self, name: str, fn: Callable[[], Awaitable[R] | R]) -> Any:
-        """Do something once: `fn()` runs the first time, and its value, as JSON, is kept for the next.
+        """Run `fn()` once and record its value. When the body is entered again, return the recorded value.
 
-        The value is what JSON makes of what `fn` returned, the first time too.
+        The value is always the JSON form of what `fn` returned, also the first time.
         """
         return await self._asking.step(name, fn)
 
     async def holds_lease(self) -> bool:
-        """Ask the store whether the run is still this process's; False if the body should not go on.
+        """Return True if this process still holds the run's lease, read from the store. On False the body should stop.
 
-        Ask right before an effect that cannot be undone: a process that stood still for longer than its lease may find
-        that another has gone on with the run. True in a run without a store; `StoreFailed` if the store cannot be
-        asked.
+        Call this right before an effect that cannot be undone: if this process was suspended for longer than its
+        lease, another process may have continued the run. The result is True in a run without a store. `StoreFailed`
+        is raised if the store cannot be read.
         """
         return await self._asking.holds_lease()
 
     def holds_lease_sync(self) -> bool:
-        """`holds_lease`, in a body that is not async."""
+        """Do the same as `holds_lease`, in a body that is not async."""
         return self._asking.holds_lease_sync()
 
     def ask_sync(self, question: Any, *, schema: Any = None) -> Any:
-        """`ask`, in a body that is not async."""
+        """Do the same as `ask`, in a body that is not async."""
         return self._asking.ask_sync(question, schema)
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
-        """`step`, in a body that is not async."""
+        """Do the same as `step`, in a body that is not async."""
         return self._asking.step_sync(name, fn)

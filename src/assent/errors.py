@@ -1,55 +1,55 @@
-"""Every error Assent raises, by who must act on it.
+"""Every error that Assent raises, grouped by who must act on it.
 
     AssentError
-    ├── UsageError               the developer: the program, or what it was given, must change
+    ├── UsageError               the developer must change the program or its input
     │   ├── InvalidDefinition    an agent, a tool or a rule that cannot be defined like this
     │   ├── InvalidInput         input that cannot become part of a run
     │   ├── InvalidDecision      a decision that does not fit the question
     │   │   └── InvalidArguments arguments that do not fit the tool's schema
-    │   ├── UnreadableState      a saved run that is damaged, or is something else
-    │   │   ├── UnknownSchema    a saved run of a schema version this Assent cannot read
-    │   │   └── BadSignature     a saved run that is not as it was signed
+    │   ├── UnreadableState      a saved run that is damaged, or data that is no saved run
+    │   │   ├── UnknownSchema    a saved run with a schema version that this Assent cannot read
+    │   │   └── BadSignature     a saved run that was changed after signing, or signed with an unknown key
     │   ├── ContextMissing       a context that was not saved, or cannot be
-    │   ├── RunUnfinished        something asked of a run before its stream has ended
-    │   ├── SessionMissing       a run that is kept in a session, resumed without it
-    │   ├── ReplayMismatch       a tool body that asked other questions when entered again
-    │   ├── ScriptExhausted      a scripted model, or person, that has nothing more to say
+    │   ├── RunUnfinished        a use of a run before its stream has ended
+    │   ├── SessionMissing       a run with a session that was resumed without the session
+    │   ├── ReplayMismatch       a tool body that asked other questions when it was entered again
+    │   ├── ScriptExhausted      a scripted model or person without a next line
     │   └── MaxTurnsExceeded     a run that used up its turns
-    ├── Conflict                 the caller: what this was about is not so any more
+    ├── Conflict                 the caller must look again: something has changed
     │   ├── IllegalFact          a fact that cannot follow the journal
     │   ├── AlreadyDecided       a question that has another answer already
     │   ├── NotPending           a question that is not open any more
-    │   ├── DigestMismatch       a decision about something other than what is asked
+    │   ├── DigestMismatch       a decision that is not about what the question shows
     │   ├── StateSpent           a state that was resumed already
     │   ├── RunFinished          a run with nothing left to do
-    │   ├── ThreadWaiting        a thread that waits for an answer, and was given something else
-    │   ├── RunBusy              a run that somebody else drives
-    │   ├── Overtaken            a run that somebody else has written to meanwhile
-    │   ├── LeaseLost            a run that somebody else has taken over
-    │   └── DefinitionChanged    a tool that is not what was asked about
-    ├── Forbidden                who may not
+    │   ├── ThreadWaiting        a thread that waits for an answer and got other input
+    │   ├── RunBusy              a run that another driver holds
+    │   ├── Overtaken            a run that another writer has changed meanwhile
+    │   ├── LeaseLost            a run that another driver has taken over
+    │   └── DefinitionChanged    a tool that has changed since the question was asked
+    ├── Forbidden                the caller may not do this
     │   └── TripwireTriggered    a guardrail stopped the run for good
     │       ├── InputGuardrailTripwireTriggered
     │       ├── OutputGuardrailTripwireTriggered
     │       ├── ToolInputGuardrailTripwireTriggered
     │       └── ToolOutputGuardrailTripwireTriggered
-    ├── NotFound                 what is not there
+    ├── NotFound                 the thing asked for does not exist
     │   ├── RunNotFound
     │   ├── AgentNotFound
     │   ├── QuestionNotFound
     │   ├── GrantNotFound
     │   └── ToolNotFound
-    └── Upstream                 the outside world: a model, a server, a database
+    └── Upstream                 a model, a server or a database failed
         ├── ModelFailed
-        ├── ModelRefused         a model that would not give the output it was asked for
-        ├── UnansweredRequest    a provider that asks for something which no tool here answers
-        ├── AgentFailed          an agent that is a tool, and did not come to an output
+        ├── ModelRefused         a model that refused to give the output
+        ├── UnansweredRequest    a provider's request that no tool here answers
+        ├── AgentFailed          an agent used as a tool that gave no output
         ├── InvalidOutput        an output that does not fit the agent's output type
         ├── SessionFailed
         └── StoreFailed
 
 A pause, a refusal, an expiry and a tool's failure are facts in the journal, not exceptions.
-An error's first docstring line is its message when it is raised without one.
+The first line of an error's docstring is its default message.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class AssentError(Exception):
     """Assent could not go on."""
 
     status: ClassVar[int] = 500
-    """The HTTP status this error maps to."""
+    """The HTTP status that this error maps to."""
 
     state: Any = None
-    """The run as a `RunState` to resume, on every error that leaves a run; None if nothing had begun."""
+    """The run as a `RunState` to resume. It is set on every error that leaves a run; None if no run had begun."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").split("\n", 1)[0])
@@ -90,7 +90,7 @@ class InvalidDecision(UsageError):
     status = 422
 
     question: str | None = None
-    """The id of the question, where a store refused the decision."""
+    """The id of the question, if a store refused the decision."""
 
 
 class InvalidArguments(InvalidDecision):
@@ -158,11 +158,11 @@ class AlreadyDecided(Conflict):
     ) -> None:
         super().__init__(message)
         self.by = by
-        """Who decided,"""
+        """The name of whoever decided."""
         self.verdict = verdict
-        """what,"""
+        """The decision: "approve", "edit", "reject" or "respond"."""
         self.at = at
-        """and when, in milliseconds since 1970."""
+        """The time of the decision, in milliseconds since 1970."""
 
 
 class NotPending(Conflict):
@@ -213,7 +213,7 @@ class TripwireTriggered(Forbidden):
     def __init__(self, message: str | None = None, guardrail_result: Any = None) -> None:
         super().__init__(message)
         self.guardrail_result = guardrail_result
-        """Which guardrail it was, and what it found."""
+        """The guardrail and its output."""
 
     @property
     def guardrail(self) -> Any:
@@ -222,7 +222,7 @@ class TripwireTriggered(Forbidden):
 
     @property
     def output(self) -> Any:
-        """What the guardrail found."""
+        """The guardrail's output."""
         return self.guardrail_result.output if self.guardrail_result is not None else None
 
 
@@ -283,7 +283,7 @@ class ModelFailed(Upstream):
     def __init__(self, message: str | None = None, *, retryable: bool = True) -> None:
         super().__init__(message)
         self.retryable = retryable
-        """Whether the same request may well succeed later."""
+        """True if the same request may succeed later."""
 
 
 class ModelRefused(Upstream):
@@ -310,4 +310,4 @@ class StoreFailed(Upstream):
     """The store could not be read or written."""
 
     unknown: bool = False
-    """False if nothing was written. True if the change, or a part of it, was or may be; the message says which."""
+    """True if the change, or a part of it, was or may have been written; the message says which. Else False."""

@@ -1,7 +1,7 @@
-"""Guardrails: functions of yours that look at what goes in and what comes out, and may stop the run.
+"""Guardrails: your functions that check inputs and outputs, and may stop the run.
 
-Input and output guardrails belong to an agent or to `RunConfig`; a tool has guardrails of its own.
-A guardrail looks and says; it decides nothing about approval and can only make a run stricter.
+Input and output guardrails belong to an agent or to `RunConfig`; a tool has its own guardrails.
+A guardrail only checks. It never approves anything, and can only make a run stricter.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T", default=Any)
 
 
 class GuardrailFunctionOutput(Struct, frozen=True):
-    """What an input or output guardrail found."""
+    """The result of an input or output guardrail function."""
 
     output_info: Any
-    """Anything you want to keep of it; it is in the results, and as JSON in the journal."""
+    """Any details to keep. They are in the results, and as JSON in the journal."""
     tripwire_triggered: bool = False
-    """Whether the run must stop here."""
+    """True if the run must stop here."""
 
     def __post_init__(self) -> None:
         if type(self.tripwire_triggered) is not bool:
@@ -52,15 +52,15 @@ class _Guardrail(Struct, Generic[G], frozen=True):
             raise InvalidDefinition(f"A guardrail's name is text, got {self.name!r:.80}.")
 
     def get_name(self) -> str:
-        """The guardrail's name: the one it was given, or its function's."""
+        """Return the guardrail's name, or its function's name if none was given."""
         return self.name or str(getattr(self.guardrail_function, "__name__", type(self.guardrail_function).__name__))
 
 
 class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
-    """Looks at a run's input: a function of context, agent and input. No tool runs before it is in."""
+    """A check of a run's input: a function of context, agent and input. No tool runs before the check has passed."""
 
     run_in_parallel: bool = True
-    """Whether the model may be asked meanwhile; False asks it only when this guardrail is in."""
+    """True if the model may be called at the same time; False to call the model only after the check has passed."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,18 +71,18 @@ class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
 
 
 class OutputGuardrail(_Guardrail[OutputCheck], Generic[T], frozen=True):
-    """Looks at a run's final output: a function of context, agent and output."""
+    """A check of a run's final output: a function of context, agent and output."""
 
 
 class InputGuardrailResult(Struct, frozen=True):
-    """What an input guardrail found in a run."""
+    """The result of an input guardrail in a run."""
 
     guardrail: InputGuardrail
     output: GuardrailFunctionOutput
 
 
 class OutputGuardrailResult(Struct, frozen=True):
-    """What an output guardrail found in a run."""
+    """The result of an output guardrail in a run."""
 
     guardrail: OutputGuardrail
     agent: Any
@@ -90,18 +90,18 @@ class OutputGuardrailResult(Struct, frozen=True):
     output: GuardrailFunctionOutput
 
 
-# -- of tools --------------------------------------------------------------------------------------
+# -- guardrails of tools ---------------------------------------------------------------------------
 
 Behavior = Literal["allow", "reject_content", "raise_exception"]
 
 
 class ToolGuardrailFunctionOutput(Struct, frozen=True):
-    """What a tool's guardrail found. Make it with `allow`, `reject_content` or `raise_exception`."""
+    """The result of a tool's guardrail function. Make one with `allow`, `reject_content` or `raise_exception`."""
 
     output_info: Any = None
     behavior: Behavior = "allow"
     message: str | None = None
-    """What the model is told, for "reject_content"."""
+    """The text that the model gets instead, for "reject_content"."""
 
     def __post_init__(self) -> None:
         if self.behavior not in ("allow", "reject_content", "raise_exception"):
@@ -111,22 +111,22 @@ class ToolGuardrailFunctionOutput(Struct, frozen=True):
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """Nothing is wrong."""
+        """Let the call run, or its output pass."""
         return cls(output_info)
 
     @classmethod
     def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """The call does not run, or its output is held back: this is told instead, and kept instead."""
+        """Stop the call, or hold back its output. The model gets `message` instead, and the journal keeps `message`."""
         return cls(output_info, "reject_content", message)
 
     @classmethod
     def raise_exception(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
-        """The run stops here for good."""
+        """Stop the run for good."""
         return cls(output_info, "raise_exception")
 
 
 class ToolInputGuardrailData(Struct, frozen=True):
-    """What a tool's input guardrail is told."""
+    """The argument of a tool's input guardrail function."""
 
     context: ToolContext[Any]
     """The call's context; `.arguments` are the canonical arguments, as JSON text."""
@@ -134,10 +134,10 @@ class ToolInputGuardrailData(Struct, frozen=True):
 
 
 class ToolOutputGuardrailData(ToolInputGuardrailData, frozen=True):
-    """What a tool's output guardrail is told."""
+    """The argument of a tool's output guardrail function."""
 
     output: Any
-    """What the tool's body returned."""
+    """The return value of the tool's body."""
 
 
 ToolInputCheck = Callable[
@@ -149,22 +149,22 @@ ToolOutputCheck = Callable[
 
 
 class ToolInputGuardrail(_Guardrail[ToolInputCheck], Generic[T], frozen=True):
-    """Looks at a call's arguments before its body is entered, edited ones too."""
+    """A check of a call's arguments, including edited ones, before the tool's body is entered."""
 
 
 class ToolOutputGuardrail(_Guardrail[ToolOutputCheck], Generic[T], frozen=True):
-    """Looks at what a tool's body gave before anyone else does."""
+    """A check of the output of a tool's body, before the model or a person sees the output."""
 
 
 class ToolInputGuardrailResult(Struct, frozen=True):
-    """What a tool's input guardrail found in a run."""
+    """The result of a tool's input guardrail in a run."""
 
     guardrail: ToolInputGuardrail
     output: ToolGuardrailFunctionOutput
 
 
 class ToolOutputGuardrailResult(Struct, frozen=True):
-    """What a tool's output guardrail found in a run."""
+    """The result of a tool's output guardrail in a run."""
 
     guardrail: ToolOutputGuardrail
     output: ToolGuardrailFunctionOutput
@@ -182,7 +182,7 @@ def input_guardrail(
 def input_guardrail(
     function: InputCheck | None = None, /, *, name: str | None = None, run_in_parallel: bool = True
 ) -> InputGuardrail | Callable[[InputCheck], InputGuardrail]:
-    """Make an input guardrail of a function of context, agent and input; bare, or with options."""
+    """Make an input guardrail from a function of context, agent and input. Use it bare or with options."""
 
     def make(function: InputCheck) -> InputGuardrail:
         return InputGuardrail(function, name, run_in_parallel)
@@ -197,7 +197,7 @@ def output_guardrail(*, name: str | None = None) -> Callable[[OutputCheck], Outp
 def output_guardrail(
     function: OutputCheck | None = None, /, *, name: str | None = None
 ) -> OutputGuardrail | Callable[[OutputCheck], OutputGuardrail]:
-    """Make an output guardrail of a function of context, agent and final output; bare, or with options."""
+    """Make an output guardrail from a function of context, agent and final output. Use it bare or with options."""
 
     def make(function: OutputCheck) -> OutputGuardrail:
         return OutputGuardrail(function, name)
@@ -212,7 +212,7 @@ def tool_input_guardrail(*, name: str | None = None) -> Callable[[ToolInputCheck
 def tool_input_guardrail(
     function: ToolInputCheck | None = None, /, *, name: str | None = None
 ) -> ToolInputGuardrail | Callable[[ToolInputCheck], ToolInputGuardrail]:
-    """Make a tool's input guardrail of a function of `ToolInputGuardrailData`; bare, or with options."""
+    """Make a tool's input guardrail from a function of `ToolInputGuardrailData`. Use it bare or with options."""
 
     def make(function: ToolInputCheck) -> ToolInputGuardrail:
         return ToolInputGuardrail(function, name)
@@ -227,7 +227,7 @@ def tool_output_guardrail(*, name: str | None = None) -> Callable[[ToolOutputChe
 def tool_output_guardrail(
     function: ToolOutputCheck | None = None, /, *, name: str | None = None
 ) -> ToolOutputGuardrail | Callable[[ToolOutputCheck], ToolOutputGuardrail]:
-    """Make a tool's output guardrail of a function of `ToolOutputGuardrailData`; bare, or with options."""
+    """Make a tool's output guardrail from a function of `ToolOutputGuardrailData`. Use it bare or with options."""
 
     def make(function: ToolOutputCheck) -> ToolOutputGuardrail:
         return ToolOutputGuardrail(function, name)
@@ -240,7 +240,7 @@ K = TypeVar("K", bound=Guardrail)
 
 
 def checked(whose: str, option: str, kind: type[K], given: Any) -> list[K]:
-    """The guardrails as a list, each of the kind that belongs there."""
+    """Return the guardrails as a list, or raise `InvalidDefinition` if one is of another kind."""
     found = list(given) if isinstance(given, list | tuple) else None
     for each in [given] if found is None else found:
         if found is None or not isinstance(each, kind):
@@ -251,7 +251,7 @@ def checked(whose: str, option: str, kind: type[K], given: Any) -> list[K]:
 
 
 def named(guardrails: Iterable[K]) -> dict[str, K]:
-    """The guardrails by name; of those with one name, the later ones are numbered."""
+    """Return the guardrails by name. A name that occurs again gets a number."""
     out: dict[str, K] = {}
     for each in guardrails:
         name, number = each.get_name(), 1

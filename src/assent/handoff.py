@@ -1,4 +1,7 @@
-"""Handoffs: a call by which one agent gives the word to another."""
+"""Handoffs: calls by which the active agent hands over to another agent.
+
+The order of a turn's handoffs is a rule of the core, and does not belong here.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +33,18 @@ A = TypeVar("A", default=Any)
 
 
 class HandoffInputData(Struct, frozen=True):
-    """What the next agent would hear, for a filter to change: see `handoff(input_filter=...)`."""
+    """The conversation for the next agent, which `handoff(input_filter=...)` may change."""
 
     input_history: str | tuple[Item, ...]
-    """What the run was given."""
+    """The run's input."""
     pre_handoff_items: tuple[RunItem, ...]
-    """What it generated before the turn with the handoff."""
+    """The items that the run generated before the turn with the handoff."""
     new_items: tuple[RunItem, ...]
-    """What it generated in that turn, the handoff and its output included."""
+    """The items that the run generated in the turn with the handoff, including the handoff and its output."""
     run_context: RunContextWrapper[Any] | None = None
 
     def clone(self, **changes: Any) -> HandoffInputData:
-        """A copy with some things changed."""
+        """Return a copy with these fields changed."""
         return replace(self, **changes)
 
 
@@ -51,7 +54,7 @@ OnHandoff = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Handoff(Tool, Generic[T, A]):
-    """Another agent as something the model can call; make it with `handoff`."""
+    """A handoff to another agent, as a tool that the model can call. Make one with `handoff`."""
 
     agent: Agent[Any]
     on_handoff: OnHandoff | None = None
@@ -61,7 +64,7 @@ class Handoff(Tool, Generic[T, A]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Who takes over is part of what is approved, whatever the handoff is called.
+        # An approval covers the target agent, so its name is part of the fingerprint.
         object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
     @property
@@ -76,19 +79,19 @@ class Handoff(Tool, Generic[T, A]):
 
     @property
     def shape(self) -> dict[str, Any] | None:
-        """The schema with all its defaults, if the arguments are of a type of the user's."""
+        """The schema with all its defaults, if there is an `input_type`."""
         return None if self.input is None else self.input.loose
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the schema's defaults filled in; nothing is coerced."""
+        """Return the arguments with the schema's defaults filled in. Nothing is coerced."""
         return (self.input or NONE).canonical(args)
 
     def bind(self, args: dict[str, Any]) -> Any:
-        """The arguments as `on_handoff` takes them, or `InvalidArguments`."""
+        """Return the arguments in the form that `on_handoff` takes, or raise `InvalidArguments`."""
         return (self.input or NONE).bind(args)
 
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
-        """Tell `on_handoff`, if there is one. Only the door may."""
+        """Call `on_handoff`, if there is one. Only the door may use this method."""
         if self.on_handoff is not None:
             done = self.on_handoff(ctx) if self.input is None else self.on_handoff(ctx, bound)
             if inspect.isawaitable(done):
@@ -107,18 +110,18 @@ def handoff(
     needs_approval: Rule = False,
     on_approval: Approver | None = None,
 ) -> Handoff:
-    """Let an agent hand over to another, for `Agent(handoffs=[...])`.
+    """Make a handoff to an agent, for `Agent(handoffs=[...])`.
 
     Args:
-        agent: Who takes over.
-        tool_name_override: Another name than `transfer_to_` and the agent's.
-        tool_description_override: Another description for the model.
-        on_handoff: Called as the handoff is taken, with the context and, if there is an
-            `input_type`, what the model said.
-        input_type: What the model must say when it hands over: a pydantic model, a dataclass, a TypedDict.
-        input_filter: Changes what the next agent hears of the talk so far.
-        is_enabled: Whether the model is offered it: a bool, or a function of context and agent.
-        needs_approval: Whether a person must agree: a bool, or a function as for tools.
+        agent: The agent that takes over.
+        tool_name_override: The tool's name. The default is `transfer_to_` and the agent's name.
+        tool_description_override: The tool's description for the model.
+        on_handoff: A callback for when the handoff is taken. It receives the context and, if there is an
+            `input_type`, the model's arguments.
+        input_type: The type of the model's arguments: a pydantic model, a dataclass, a TypedDict.
+        input_filter: A function that changes the conversation so far for the next agent.
+        is_enabled: True if the model is offered the handoff, or a function of context and agent.
+        needs_approval: True if a person must approve the handoff, or a function as for tools.
         on_approval: Code that decides in the person's place.
     """
     from .agent import Agent
@@ -154,11 +157,11 @@ def handoff(
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments, as far as it says."""
+    """Return True if the function can be called with `count` arguments, or if its signature is unknown."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
         return False
-    except ValueError:  # it does not say
+    except ValueError:  # no signature is known
         return True
     return True

@@ -1,8 +1,8 @@
-"""Hooks: methods of yours that are told what happens in a run, as it happens.
+"""Hooks: your methods that are called as events happen in a run.
 
-A hook is told; it decides nothing. If it raises, the run stops with its exception, which carries the
-run's state: what had happened is recorded, and a resume goes on from there. What it raised on is told
-again if it had not happened yet, and so is a question or a decision.
+A hook observes and decides nothing. If a hook raises, the run stops with that exception, which carries the run's
+state. Events that had happened are recorded, and a resume continues from there. The hook is called again for an event
+that had not happened yet, and for a question or a decision.
 """
 
 from __future__ import annotations
@@ -22,73 +22,73 @@ T = TypeVar("T", default=Any)
 
 
 class RunHooks(Generic[T]):
-    """Told of everything in a run: give it to `Runner.run(hooks=...)`. Override what you need."""
+    """Hooks for all events of a run, for `Runner.run(hooks=...)`. Override the methods you need."""
 
     async def on_agent_start(self, context: RunContextWrapper[T], agent: Any) -> None:
-        """An agent has the word: for the first time, or by a handoff."""
+        """Run when an agent becomes active, at the beginning or by a handoff."""
 
     async def on_agent_end(self, context: RunContextWrapper[T], agent: Any, output: Any) -> None:
-        """An agent has a final output. It is recorded after this returns."""
+        """Run when an agent has a final output. The output is recorded after this hook returns."""
 
     async def on_handoff(self, context: RunContextWrapper[T], from_agent: Any, to_agent: Any) -> None:
-        """An agent has handed over to another."""
+        """Run after an agent has handed over to another."""
 
     async def on_tool_start(self, context: ToolContext[T], agent: Any, tool: Tool) -> None:
-        """A tool's body is about to be entered, or an agent that is a tool to be asked. A handoff is no tool here."""
+        """Run before a tool's body is entered, or before an agent used as a tool runs. A handoff is no tool here."""
 
     async def on_tool_end(self, context: ToolContext[T], agent: Any, tool: Tool, result: Any) -> None:
-        """A tool has ended; `result` is what it gave, or what the model is told instead."""
+        """Run after a tool has ended. `result` is the tool's output, or the text that the model gets instead."""
 
     async def on_llm_start(
         self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Item]
     ) -> None:
-        """The model is about to be asked."""
+        """Run before the model is called."""
 
     async def on_llm_end(self, context: RunContextWrapper[T], agent: Any, response: ModelResponse) -> None:
-        """The model has replied."""
+        """Run after the model has replied."""
 
     async def on_approval_requested(self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem) -> None:
-        """A person is asked."""
+        """Run after a question to a person was recorded."""
 
     async def on_approval_decided(
         self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem, decision: Verdict, by: str
     ) -> None:
-        """A question was settled; `item` is the question as it was asked.
+        """Run after a question was decided. `item` is the question as it was asked.
 
-        One that was settled while the run waited is told when it goes on.
+        If the question was decided while the run waited, the hook runs when the run continues.
         """
 
 
 class AgentHooks(Generic[T]):
-    """Told of what one agent does: give it to `Agent(hooks=...)`. Override what you need."""
+    """Hooks for the events of one agent, for `Agent(hooks=...)`. Override the methods you need."""
 
     async def on_start(self, context: RunContextWrapper[T], agent: Any) -> None:
-        """The agent has the word: for the first time, or by a handoff."""
+        """Run when the agent becomes active, at the beginning or by a handoff."""
 
     async def on_end(self, context: RunContextWrapper[T], agent: Any, output: Any) -> None:
-        """The agent has a final output. It is recorded after this returns."""
+        """Run when the agent has a final output. The output is recorded after this hook returns."""
 
     async def on_handoff(self, context: RunContextWrapper[T], agent: Any, source: Any) -> None:
-        """The agent has taken over from another, `source`."""
+        """Run after the agent has taken over from another agent, `source`."""
 
     async def on_tool_start(self, context: ToolContext[T], agent: Any, tool: Tool) -> None:
-        """The body of one of the agent's tools is about to be entered."""
+        """Run before the body of one of the agent's tools is entered."""
 
     async def on_tool_end(self, context: ToolContext[T], agent: Any, tool: Tool, result: Any) -> None:
-        """The body of one of the agent's tools has ended."""
+        """Run after one of the agent's tools has ended."""
 
     async def on_llm_start(
         self, context: RunContextWrapper[T], agent: Any, system_prompt: str | None, input_items: list[Item]
     ) -> None:
-        """The agent's model is about to be asked."""
+        """Run before the agent's model is called."""
 
     async def on_llm_end(self, context: RunContextWrapper[T], agent: Any, response: ModelResponse) -> None:
-        """The agent's model has replied."""
+        """Run after the agent's model has replied."""
 
     async def on_approval_requested(self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem) -> None:
-        """A person is asked about something the agent proposed."""
+        """Run after a question about one of the agent's calls was recorded."""
 
     async def on_approval_decided(
         self, context: RunContextWrapper[T], agent: Any, item: ToolApprovalItem, decision: Verdict, by: str
     ) -> None:
-        """A question about something the agent proposed was settled."""
+        """Run after a question about one of the agent's calls was decided."""

@@ -1,4 +1,7 @@
-"""What a run shows of itself to its user: items, each with the agent it belongs to."""
+"""The items that a run shows to its user, each with the agent that the item belongs to.
+
+Items are views of the journal. Making them from facts does not belong here.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,24 @@ from .core.transcript import content_text
 
 
 class RunItem(Struct):
-    """Something that a run generated."""
+    """An item that a run generated."""
 
     agent: Any
     """The agent, or its name after `release_agents()`."""
     raw_item: dict[str, Any]
-    """The provider's item, a plain dict of your own."""
+    """The provider's item, as a plain dict of your own."""
 
     @property
     def agent_name(self) -> str:
-        """The name of the agent, whether it is still held or not."""
+        """The agent's name, also after `release_agents()`."""
         return self.agent if type(self.agent) is str else self.agent.name
 
     def to_input_item(self) -> dict[str, Any]:
-        """The item as input for another run."""
+        """Return the item as input for another run."""
         return self.raw_item
 
     def release_agent(self) -> None:
-        """Keep the agent's name, and let go of the agent."""
+        """Replace the agent by its name, so that the agent can be freed."""
         self.agent = self.agent_name
 
 
@@ -50,7 +53,7 @@ class ReasoningItem(RunItem):
 
 
 class OtherItem(RunItem):
-    """Something a provider sent that Assent has no name for."""
+    """An item of a provider that Assent has no name for."""
 
     type: Literal["other_item"] = "other_item"
 
@@ -88,7 +91,7 @@ class HandoffCallItem(RunItem):
 
 
 class HandoffOutputItem(RunItem):
-    """One agent has handed over to another; `agent` is the one that did."""
+    """The output of a handoff from one agent to another; `agent` is the agent that handed over."""
 
     source_agent: Any
     """The agent that handed over, or its name after `release_agents()`."""
@@ -97,7 +100,7 @@ class HandoffOutputItem(RunItem):
     type: Literal["handoff_output_item"] = "handoff_output_item"
 
     def release_agent(self) -> None:
-        """Keep the agents' names, and let go of the agents."""
+        """Replace the agents by their names, so that the agents can be freed."""
         self.agent = self.agent_name
         for side in ("source_agent", "target_agent"):
             agent = getattr(self, side)
@@ -105,36 +108,36 @@ class HandoffOutputItem(RunItem):
 
 
 class MCPListToolsItem(RunItem):
-    """The tools of a server that the provider talks to itself."""
+    """The tools of an MCP server that the provider itself calls."""
 
     type: Literal["mcp_list_tools_item"] = "mcp_list_tools_item"
 
 
 class MCPApprovalRequestItem(RunItem):
-    """The provider asks whether it may call a tool of such a server."""
+    """A provider's request to call a tool of an MCP server."""
 
     type: Literal["mcp_approval_request_item"] = "mcp_approval_request_item"
 
 
 class MCPApprovalResponseItem(RunItem):
-    """What the provider was answered."""
+    """The answer to a provider's `MCPApprovalRequestItem`."""
 
     type: Literal["mcp_approval_response_item"] = "mcp_approval_response_item"
 
 
 class Outcome(Struct, frozen=True):
-    """How a call ended, who saw to it, and why."""
+    """The end of a call: its status, its author, and the reason."""
 
     status: Literal["finished", "failed", "edited", "rejected", "refused", "responded", "handed_off"]
     by: str
-    """Who saw to it: "tool", or whoever decided."""
+    """The author of the outcome: "tool", or the name of whoever decided."""
     reason: str | None = None
     approved_by: str | None = None
-    """Who let it run: "rule", "rule:its_name", "grant:its_id", "code:its_name", or a person."""
+    """The author of the approval: "rule", "rule:its_name", "grant:its_id", "code:its_name", or a person."""
 
 
 class ToolCallOutputItem(RunItem):
-    """What a call gave."""
+    """The output of a call."""
 
     output: Any
     """The Python object in the process that ran the tool; its JSON form after a reload."""
@@ -149,47 +152,47 @@ class ToolCallOutputItem(RunItem):
 
 
 class Evidence(Struct, frozen=True):
-    """A result of an attempt that came after the run had gone on without it."""
+    """The result of an attempt that came after the run had continued without the result."""
 
     attempt: int
     output: Any
     at: int
-    """When it came, in milliseconds since 1970."""
+    """The time when the result came, in milliseconds since 1970."""
 
 
 class ToolApprovalItem(RunItem, eq=False):
-    """A call that waits for a person: a question. Two items are equal if they are the same question."""
+    """A question: a call that waits for a person. Two items are equal if they are the same question."""
 
     id: str
     """The question's own id, unique over all runs."""
     digest: str
-    """Of what is shown here; a decision is bound to it."""
+    """The digest of the action that is shown. A decision is bound to this digest."""
     tool_name: str
     arguments: str
-    """The canonical arguments as JSON text; what the model wrote, if that cannot be parsed."""
+    """The canonical arguments as JSON text; the model's own text if it cannot be parsed."""
     call_id: str | None
     """The provider's id of the call."""
     reason: str
-    """Why a person is asked."""
+    """The reason for the question."""
     allowed: tuple[Verdict, ...]
-    """The decisions that fit."""
+    """The decisions that fit the question."""
     kind: QuestionKind = "approval"
     path: tuple[str, ...] = ()
-    """The agent calls this is under, outermost first."""
+    """The ids of the agent calls that the question is under, outermost first."""
     question: Any = None
-    """What a tool's body asks, for a question of kind "input"."""
+    """The question of a tool's body or of middleware, or the tool's own description of the call; else None."""
     schema: dict[str, Any] | None = None
-    """The JSON schema of the answer, for a question of kind "input"."""
+    """The JSON schema of the answer; None if there is no schema."""
     at: int = 0
-    """When it was asked, in milliseconds since 1970."""
+    """The time of the question, in milliseconds since 1970."""
     until: int | None = None
-    """When it is rejected if nobody has decided, in milliseconds since 1970."""
+    """The time when the call is rejected if nobody has decided, in milliseconds since 1970."""
     due: int | None = None
-    """When it is overdue, in milliseconds since 1970; it goes on waiting."""
+    """The time from which the question is overdue, in milliseconds since 1970. An overdue question stays open."""
     evidence: tuple[Evidence, ...] = ()
     """Results of the call that came too late to count."""
     replaces: str | None = None
-    """The id of the question before, if this one is asked in its place."""
+    """The id of the earlier question that this question replaces, if any."""
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

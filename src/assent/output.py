@@ -1,13 +1,12 @@
-"""Output types: what a model is told to answer with, and its answer as an instance of it.
+"""Output types: the schema that a model's answer must fit, and the answer as an instance of the type.
 
     output_type ── json_schema ──► the model ── its text ── parse ──► instance ── dump ──► JSON ── load ──► instance
 
-A provider wants an object, so a type that is none in JSON (a list, a number, a union) is offered as
-`{"response": ...}`. Only the model's text has that wrapper: what is kept, shown and edited is the value.
+Providers require a JSON object. A type whose JSON is something else (a list, a number, a union) is therefore offered as
+`{"response": ...}`. Only the model's text has that wrapper. The journal, questions and edits hold the bare value.
 
-JSON is read strictly, and nothing is searched for in the text: JSON in a Markdown fence, or with words around it, is
-refused, since who picks out a part decides what was meant. Asking the model, and what to do about an answer that does
-not fit, belong elsewhere.
+JSON is read strictly. JSON in a Markdown fence, or with words around it, is refused: picking out a part of the text
+would decide what the model meant. Calling the model, and handling an answer that does not fit, belong elsewhere.
 """
 
 from __future__ import annotations
@@ -31,35 +30,35 @@ TRY_AGAIN = "resume error.state after state.add_input(...) to let the model try 
 
 
 class AgentOutputSchema:
-    """What an agent must answer with: text (`str`), or a type that its answer becomes an instance of.
+    """The form of an agent's final output: text (`str`), or a type that the answer becomes an instance of.
 
     The type may be a pydantic model, a dataclass, a TypedDict, a NamedTuple, a `msgspec.Struct`, an enum, a number, or
-    a list, union or `Literal` of such. `Agent(output_type=T)` makes one of these of `T`; make it yourself for a type
-    that no strict schema can describe, with `strict_json_schema=False`.
+    a list, union or `Literal` of such types. `Agent(output_type=T)` makes an `AgentOutputSchema(T)`. For a type that no
+    strict schema can describe, make one yourself with `strict_json_schema=False`.
 
-    Pydantic's types are validated as its `validate_json` does, by the rules of their own config: text may become a
-    date, and what is left out its default. Structs, and lists and unions of them, are validated by msgspec.
+    Pydantic types are validated by pydantic's `validate_json`, with their own config: text may become a date, and a
+    missing field gets its default. Structs, and lists and unions of them, are validated by msgspec.
     """
 
     output_type: Any
     name: str
-    """The type as one would write it: `list[Order]`."""
+    """The type as written in source code: `list[Order]`."""
     strict: bool
-    """Whether the schema is a strict one: every property required, none unknown."""
+    """True if the schema is strict: every property is required, and no other is allowed."""
     json_schema: dict[str, Any] | None
-    """What the model is offered; None for text."""
+    """The schema that the model is given; None for text."""
     is_wrapped: bool
-    """Whether the model answers with `{"response": ...}`, since the type's JSON is no object."""
+    """True if the model answers with `{"response": ...}`, because the type's JSON is no object."""
     fingerprint: str
-    """Of the name and the schema."""
+    """The fingerprint of the name and the schema."""
 
     def __init__(self, output_type: Any, strict_json_schema: bool = True) -> None:
-        """Make the schema; `InvalidDefinition` says what is wrong with the type.
+        """Make the schema, or raise `InvalidDefinition` if the type cannot be used.
 
         Args:
-            output_type: The type; `str` or None is text.
-            strict_json_schema: Whether the schema is a strict one, which providers hold their models to. A type that
-                may have any keys, or be anything, needs False.
+            output_type: The type; `str` or None for text.
+            strict_json_schema: True for a strict schema, which providers enforce. A type that allows any keys or any
+                value needs False.
         """
         if output_type is None:
             output_type = str
@@ -76,53 +75,53 @@ class AgentOutputSchema:
         return f"<AgentOutputSchema {self.name}>"
 
     def is_plain_text(self) -> bool:
-        """Whether the model answers with text, which is the output as it is."""
+        """Return True if the output is the model's text, unchanged."""
         return self.output_type is str
 
     def parse(self, text: str) -> Any:
-        """The model's text as an instance of the type, or `InvalidOutput`."""
+        """Return the model's text as an instance of the type, or raise `InvalidOutput`."""
         try:
             if self.is_plain_text():
                 return _checked_text(text)
             data = _checked_json(text)
             return self._codec.read(_unwrapped(data) if self.is_wrapped else data)
-        except Exception as error:  # a validator of the user's may raise anything
+        except Exception as error:  # a user's validator may raise anything
             raise self._refused("The model's output", error, TRY_AGAIN) from _cause(error)
 
     def dump(self, value: Any) -> Raw:
-        """An instance of the type, or its JSON form, as JSON that `load` takes; `InvalidOutput` if there is none."""
+        """Return an instance of the type, or its JSON form, as JSON that `load` takes, or raise `InvalidOutput`."""
         failures: list[InvalidOutput] = []
         for write in self._codec.writers:
             try:
                 data = write(value)
-            except Exception as error:  # a serializer of the user's may raise anything
+            except Exception as error:  # a user's serializer may raise anything
                 failures.insert(0, self._refused("The value", error))
                 continue
             try:
                 self.load(data)
             except InvalidOutput as error:
-                failures.append(error)  # in the end: what fits badly says more than what cannot be written
+                failures.append(error)  # last, so this one is raised: a bad fit says more than a failed write
             else:
                 return Raw(data)
         raise failures[-1]
 
     def load(self, data: Any) -> Any:
-        """An instance of the type, from JSON text as bytes or from its JSON form, or `InvalidOutput`.
+        """Return an instance of the type, from JSON bytes or from its JSON form, or raise `InvalidOutput`.
 
-        There is no wrapper, and a `str` is the JSON form of itself, not JSON text.
+        The data has no wrapper. A `str` is a JSON string's value, not JSON text.
         """
         try:
             if isinstance(data, bytes | Raw):
                 return self._codec.read(_checked_json(bytes(data).decode()))
             return self._codec.read(_plain_json(data))
-        except Exception as error:  # a validator of the user's may raise anything
+        except Exception as error:  # a user's validator may raise anything
             raise self._refused("The value", error) from _cause(error)
 
     def as_written(self, data: Any) -> Any:
-        """Return an instance of the type that says just what its JSON form says, or raise `InvalidOutput`.
+        """Return an instance of the type whose JSON form agrees with `data`, or raise `InvalidOutput`.
 
-        For what a person has seen or written: a model's text may be read more freely, since its output is shown as
-        it was read. What is left out, and has a default, is left to the type.
+        Use this for data that a person has seen or written. A model's text may be converted more freely, because
+        people are shown the converted value. A missing field may get its default.
         """
         value = self.load(data)
         written = msgspec.json.decode(self.dump(value))
@@ -137,12 +136,12 @@ class AgentOutputSchema:
         return InvalidOutput(text(f"{problem}; {then}." if then else problem)[0])
 
     def _offered(self, schema: Json) -> tuple[Json, bool]:
-        """The schema as a provider wants it, and whether that took the wrapper."""
+        """Return the schema in the form that providers require, and True if the schema needed the wrapper."""
         from .tools.strict import referred
 
         definitions = schema.pop("$defs", {})
         root = schema
-        while "$ref" in root:  # the root itself must say that it is an object
+        while "$ref" in root:  # providers want an object at the root, not a reference
             root = definitions[referred(root)]
         wraps = root.get("type") != "object"
         if wraps:
@@ -157,12 +156,12 @@ class AgentOutputSchema:
 
 
 def _is_type(kind: Any) -> bool:
-    """Whether it can be a type at all: pydantic would make something of a name, a function, or a dict of its own."""
+    """Return True if `kind` can be a type. Pydantic alone would also accept a name, a function, or a dict."""
     return isinstance(kind, type | NewType) or _is_alias(kind) or get_origin(kind) is not None
 
 
 def _is_alias(kind: Any) -> bool:
-    # In some versions of Python, typing's and the one for older versions are not the same.
+    # In some versions of Python, `typing` and `typing_extensions` have different classes.
     ours = typing_extensions.TypeAliasType
     return isinstance(kind, (ours, getattr(typing, "TypeAliasType", ours)))
 
@@ -175,7 +174,7 @@ def _named(kind: Any) -> str:
         return " | ".join(map(_named, args))
     if origin is Literal:
         return f"Literal[{', '.join(map(_worth, args))}]"
-    if isinstance(kind, str | ForwardRef):  # in brackets; by itself it is no type
+    if isinstance(kind, str | ForwardRef):  # a forward reference in brackets
         return kind if isinstance(kind, str) else kind.__forward_arg__
     if isinstance(kind, NoneType | EllipsisType) or kind is NoneType:
         return "..." if kind is ... else "None"
@@ -194,7 +193,7 @@ def _tightened(name: str, schema: Json, wraps: bool) -> Json:
     from .tools.strict import Tightening
 
     def refusal(path: tuple[str, ...], what: str = "have any keys") -> str:
-        inside = path[1:] if wraps and path[0] == WRAPPER else path  # no developer has seen the wrapper
+        inside = path[1:] if wraps and path[0] == WRAPPER else path  # the developer does not know the wrapper
         return _not_strict(name, inside, what)
 
     tight = Tightening(name, schema, refusal).top()
@@ -212,7 +211,7 @@ def _not_strict(name: str, path: tuple[str, ...], what: str) -> str:
 
 
 def _vague(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Where a schema says nothing, which a provider of strict schemas refuses."""
+    """Yield each path where the schema says nothing. Providers refuse such a strict schema."""
     if not schema.keys() - {"title", "description", "examples"}:
         yield path
     for key in ("properties", "$defs"):
@@ -223,7 +222,7 @@ def _vague(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
 
 
 def _with_definitions(root: Json, definitions: Json) -> Json:
-    """The schema with those definitions that are referred to: a root that was one is written out."""
+    """Return the schema with only the definitions that are used. A definition that became the root may be unused."""
     whole = canonical({**root, "$defs": definitions})
     used = {name: each for name, each in definitions.items() if f'"#/$defs/{name}"'.encode() in whole}
     return {**root, "$defs": used} if used else root
@@ -233,16 +232,16 @@ def _with_definitions(root: Json, definitions: Json) -> Json:
 
 
 class _Codec(Protocol):
-    """How a library reads and writes a type."""
+    """The functions by which a library reads and writes a type."""
 
     writers: tuple[Callable[[Any], bytes], ...]
-    """Ways to write a value, of which the first that can be read again is right."""
+    """The functions that write a value; the first one whose JSON can be read again is used."""
 
     def read(self, data: bytes) -> Any: ...
 
 
 def _made(name: str, kind: Any) -> tuple[_Codec, Json]:
-    """The type's codec and its schema."""
+    """Return the type's codec and its schema, or raise `InvalidDefinition`."""
     from .tools.signature import mentions
 
     try:
@@ -257,7 +256,7 @@ def _made(name: str, kind: Any) -> tuple[_Codec, Json]:
 
 
 class _Made:
-    """A codec of functions."""
+    """A codec made from functions."""
 
     def __init__(self, read: Callable[[bytes], Any], *writers: Callable[[Any], bytes]) -> None:
         self.read = read
@@ -272,14 +271,14 @@ def _msgspec(kind: Any) -> tuple[_Codec, Json]:
 
 
 def _pydantic(kind: Any) -> tuple[_Codec, Json]:
-    from pydantic import TypeAdapter  # brings in much of pydantic, as does the next
+    from pydantic import TypeAdapter  # slow to import, like the next one
 
     from .tools.schema import Generator
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
     def writer(by_alias: bool) -> Callable[[Any], bytes]:
-        # An error, since a value that is no instance would be written somehow, after a warning.
+        # Without warnings="error", pydantic would write a value of another type and only warn.
         return lambda value: adapter.dump_json(value, by_alias=by_alias, round_trip=True, warnings="error")
 
     codec = _Made(adapter.validate_json, writer(True), writer(False), _plain_json)
@@ -287,7 +286,7 @@ def _pydantic(kind: Any) -> tuple[_Codec, Json]:
 
 
 def _says(written: Any, given: Any) -> bool:
-    """Return True if a value, written as JSON, has all that was given, and as it was given: 1 and 1.0 are one."""
+    """Return True if the written JSON contains all of the given JSON unchanged. 1 and 1.0 count as equal."""
     kinds = {type(written), type(given)}
     if kinds == {dict}:
         return all(key in written and _says(written[key], given[key]) for key in given)
@@ -303,7 +302,7 @@ def _checked_text(given: str) -> str:
 
 
 def _checked_json(given: str) -> bytes:
-    """The bytes of a text that is JSON with one meaning."""
+    """Return the text as bytes, or raise `BadJSON` if it is not JSON with one meaning."""
     try:
         parse(given)
     except BadJSON as error:
@@ -323,7 +322,7 @@ WRAPPER: Final = "response"
 
 
 class _Wrapper(Struct, forbid_unknown_fields=True):
-    """The wrapper in a model's text. What is in it stays as it was written: a decimal keeps its digits."""
+    """The wrapper in a model's text. The value inside stays raw JSON, so that a decimal keeps its digits."""
 
     response: Raw
 
@@ -338,11 +337,11 @@ def _unwrapped(data: bytes) -> bytes:
         raise BadJSON(f'it must be {{"{WRAPPER}": ...}} ({error})') from None
 
 
-# Saying what is wrong
+# Error messages
 
 NAME: Final = 80
 PROBLEM: Final = 300
-"""Characters: a person must see what is wrong, and the wrong may be megabytes."""
+"""The limit of an error text, in characters: bad data may be megabytes long, and a person must see the problem."""
 
 
 def _problem(error: Exception) -> str:
@@ -356,12 +355,12 @@ def _problem(error: Exception) -> str:
 
         found = error.errors(include_url=False, include_context=False, include_input=False)
         return listed(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)
-    words = worded(error).partition("\n\n")[0]  # pydantic's explanations are below
+    words = worded(error).partition("\n\n")[0]  # pydantic's explanations follow the blank line
     return _short(" ".join(words.split()), PROBLEM)
 
 
 def _cause(error: Exception) -> Exception | None:
-    """What is worth showing beside the message: not a validator's own, which holds all that was wrong."""
+    """Return the error to chain. Return None for a validator's error, which would show all of the bad data."""
     return None if isinstance(error, ValueError | msgspec.ValidationError) else error
 
 

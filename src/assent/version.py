@@ -1,4 +1,4 @@
-"""The version of this package, as saved runs record it."""
+"""The version of this package. Nothing else belongs here."""
 
 __version__ = "0.1.0"
-"""The version of Assent; a saved run says which one wrote it."""
+"""The version of Assent. Each saved run records the version that wrote it."""

@@ -1,1 +1,1 @@
-"""Approval: the gate that judges calls, the questions it asks, the decisions people make."""
+"""Approval: the gate that judges calls, the questions to people, and their decisions."""

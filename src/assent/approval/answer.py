@@ -1,7 +1,7 @@
-"""Answers to what a tool's body asks: the schema they must fit, and whether they do.
+"""Answers to the questions of tool bodies: the schema of an answer, and the check against the schema.
 
-An answer is checked by the schema when it is given, by the type when the body gets it, and is recorded as it was given:
-the three agree, since an answer is read as a tool's arguments are.
+An answer is checked against the schema when it is given, and against the type when the body gets it. The journal keeps
+the answer as it was given. All three agree, because answers are read as strictly as a tool's arguments.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def schema_of(schema: Any, generator: type[GenerateJsonSchema] | None = None) -> Raw:
-    """Return the JSON schema of an answer, from a JSON schema or a type; nothing if any answer will do."""
+    """Return the JSON schema of an answer, from a JSON schema or a type; `NOTHING` if any answer fits."""
     if schema is None:
         return NOTHING
     try:
         if not isinstance(schema, dict):
-            from ..tools.schema import Exact  # brings in much of pydantic
+            from ..tools.schema import Exact  # slow to import
 
             return Raw(canonical(plain(TypeAdapter(schema).json_schema(schema_generator=generator or Exact))))
         from jsonschema import Draft202012Validator
@@ -41,14 +41,14 @@ def schema_of(schema: Any, generator: type[GenerateJsonSchema] | None = None) ->
 
 
 def earlier_schema_of(schema: Any) -> Raw:
-    """Return the schema as questions had it that were asked before answers were read to the letter."""
+    """Return the schema of an answer as older questions have it, from before answers were read strictly."""
     from pydantic.json_schema import GenerateJsonSchema
 
     return schema_of(schema, GenerateJsonSchema)
 
 
 def typed(schema: Any, value: Any) -> Any:
-    """Return a recorded answer as the body wants it: an instance of the type, if it asked for one."""
+    """Return a recorded answer as the body asked for it: an instance if `schema` is a type, else the JSON value."""
     if schema is None or isinstance(schema, dict):
         return value
     from ..tools.binding import Binding
@@ -63,7 +63,7 @@ def typed(schema: Any, value: Any) -> Any:
 
 
 def problem_with(value: Any, schema: Raw) -> str | None:
-    """Return what is wrong with an answer; None if it fits."""
+    """Return a text that says why an answer does not fit the schema; None if the answer fits."""
     from jsonschema import Draft202012Validator
 
     shape = msgspec.json.decode(schema)
@@ -71,28 +71,28 @@ def problem_with(value: Any, schema: Raw) -> str | None:
 
 
 def misfit(value: Any, schema: Any) -> str | None:
-    """Return how a value is not of the form that a schema takes; None if it is."""
+    """Return a text that says why the form of a value does not fit the schema; None if the form fits."""
     from ..tools.form import form_of, listed
 
     if not isinstance(schema, dict):
-        return None  # it allows anything, or nothing
+        return None  # a schema that is True or False has no form
     try:
         return listed(form_of(schema).problems(value, "")).removeprefix('"": ') or None
-    except (AttributeError, KeyError, TypeError, RecursionError) as failure:  # it is damaged
+    except (AttributeError, KeyError, TypeError, RecursionError) as failure:  # the schema is damaged
         return f"the schema cannot be used ({worded(failure)})"
 
 
 def over_limit(value: Any, schema: Any, formats: FormatChecker | None = None) -> str | None:
-    """Return how a value of the right form is outside of what a schema allows; None if it is not."""
+    """Return a text that says which limit of the schema a value of the right form breaks; None if it breaks none."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
     from referencing import Registry
 
-    # An empty registry: a schema may point into itself, and never makes us fetch anything.
+    # With an empty registry, a schema can refer to itself but never makes us fetch anything.
     try:
         validator = Draft202012Validator(schema, registry=Registry(), format_checker=formats)
         error = best_match(validator.iter_errors(value))
-    except Exception as failure:  # a reference that leads nowhere, a pattern that is none
+    except Exception as failure:  # a broken reference, an invalid pattern
         return f"the question's schema cannot be used ({worded(failure)})"
     if error is None:
         return None

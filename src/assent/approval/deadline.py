@@ -1,4 +1,4 @@
-"""How long a question waits, and what it comes to if nobody answers. Silence never approves."""
+"""The deadline of a question, and what happens if nobody answers in time. Silence never approves."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..errors import InvalidDefinition
 
 
 class Deadline(Struct, frozen=True):
-    """How long a question waits for a person.
+    """The time that a question waits for a person.
 
-    With `silence="reject"` the call is rejected when the time is up. With `silence="wait"` the question is overdue
-    from then on, which whoever lists questions can see, and goes on waiting.
+    With `silence="reject"` the call is rejected when the time is up. With `silence="wait"` the question is then
+    overdue and stays open; lists of questions show that it is overdue.
     """
 
     seconds: float
@@ -31,11 +31,11 @@ class Deadline(Struct, frozen=True):
             raise InvalidDefinition(f'Silence can come to "reject" or "wait", got {described(self.silence)}.')
 
     def until(self, at: int) -> int | None:
-        """When a question that is asked at this time is rejected, if it is."""
+        """Return the time when a question asked at `at` is rejected; None if it stays open."""
         return self._end(at) if self.silence == "reject" else None
 
     def due(self, at: int) -> int | None:
-        """When a question that is asked at this time is overdue, if it goes on waiting."""
+        """Return the time from which a question asked at `at` is overdue; None if it is rejected instead."""
         return self._end(at) if self.silence == "wait" else None
 
     def _end(self, at: int) -> int:
@@ -43,7 +43,7 @@ class Deadline(Struct, frozen=True):
 
 
 def deadline_from(whose: str, given: Any) -> Deadline | None:
-    """A deadline as it was given: itself, or the seconds after which the call is rejected."""
+    """Return the deadline from a `Deadline`, or from the seconds after which the call is rejected; None stays None."""
     if given is None or isinstance(given, Deadline):
         return given
     if type(given) not in (int, float):

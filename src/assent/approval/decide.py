@@ -1,4 +1,7 @@
-"""From a person's decision to the facts that record it: checked in full before anything is recorded."""
+"""The facts that record a person's decision. A decision is checked in full before a fact is made.
+
+Appending the facts to a journal does not belong here.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _PAST: dict[f.Verdict, str] = {"approve": "approved", "edit": "edited", "reject"
 
 
 class Definition(Protocol):
-    """What a decision needs to know of a tool: of one that is at hand, or of one as it was when it was asked about."""
+    """The parts of a tool that a decision needs, from the tool itself or from its snapshot in the question."""
 
     @property
     def name(self) -> str: ...
@@ -38,21 +41,21 @@ class Definition(Protocol):
     def fingerprint(self) -> str: ...
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults filled in; nothing is coerced."""
+        """Return the arguments with the defaults filled in. Nothing is coerced."""
 
     def bind(self, args: dict[str, Any]) -> Any:
-        """See that the arguments fit, or raise `InvalidArguments`."""
+        """Raise `InvalidArguments` unless the arguments fit."""
 
     def takes(self, name: str) -> bool:
-        """Whether there can be an argument of this name."""
+        """Return True if the tool can have an argument of this name."""
 
 
 ToolOf = Callable[[CallState, str], Definition]
-"""The tool of this name that a call's decision may be about, or an error that says why there is none."""
+"""A function that returns the tool of this name for a decision on a call, or raises an error that says why not."""
 
 
 def find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ...], CallState, f.Asked]:
-    """The question of this id as it was asked, whether it is open or not."""
+    """Find a question that is open or decided. Return its path, its call, and the call's latest question."""
     where = root.asked.get(question_id) if type(question_id) is str else None
     if where is None:
         raise QuestionNotFound(f"This run never asked a question with the id {question_id!r:.80}.")
@@ -76,7 +79,7 @@ def settle(
     digest: str | None,
     tool_of: ToolOf,
 ) -> Verdict | None:
-    """The fact that records a decision; None if just this was decided before."""
+    """Return the fact that records a decision; None if the same decision is recorded already."""
     checked_name(by)
     path, state, asked = find(root, question_id, digest)
     earlier = root.decided.get(question_id)
@@ -122,13 +125,13 @@ def decided(
     tool_of: ToolOf,
     terms: GrantTerms | dict[str, Any] | bool | None = None,
 ) -> list[f.AnyFact]:
-    """The facts that record a decision, with `terms` that of its grant too; none if all this was recorded before."""
+    """Return the facts that record a decision and, with `terms`, its grant; none if all is recorded already."""
     decision = decision_from(given)
     limits = terms_from(terms, decision)
     fact = settle(root, question_id, decision, by=by, at=at, digest=digest, tool_of=tool_of)
     facts: list[f.AnyFact] = [fact] if fact is not None else []
     if limits is None or (fact is None and limits != FOR_ALWAYS):
-        return facts  # a grant with terms came with the first of two decisions that are the same
+        return facts  # a repeated decision does not give a second grant with terms
     _, state, asked = find(root, question_id, None)
     if asked.kind != "approval":
         raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
@@ -138,13 +141,13 @@ def decided(
     verdict = "reject" if type(decision) is Reject else "approve"
     grant = granted(state, tool_of(state, state.tool), verdict, by, message, at, limits)
     known = any(replace(grant, id=each.id, by=each.by, at=each.at) == each for each in root.grants.values())
-    if not known or limits != FOR_ALWAYS:  # one that is counted, or ends, is one more
+    if not known or limits != FOR_ALWAYS:  # a grant with terms always adds to the others
         facts.append(grant)
     return facts
 
 
 def edited(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) -> dict[str, Any]:
-    """A person's arguments, canonical, or `InvalidArguments`."""
+    """Return the canonical arguments of an edit, or raise `InvalidArguments`."""
     try:
         args = tool.canonical(decision.arguments)
         if (size := len(canonical(args))) > limit:
@@ -156,7 +159,7 @@ def edited(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) 
 
 
 def responded(asked: f.Asked, decision: Decision) -> Raw:
-    """A person's answer as JSON, fit for what was asked, or `InvalidDecision`."""
+    """Return a person's answer as JSON, or raise `InvalidDecision` if it does not fit the question's schema."""
     value = decision.output if type(decision) is Respond else None
     if asked.schema and (problem := problem_with(value, asked.schema)) is not None:
         raise InvalidDecision(f"This answer does not fit what was asked: {problem}.")
@@ -172,7 +175,7 @@ def granted(
     at: int,
     terms: GrantTerms | None = None,
 ) -> f.Granted:
-    """The fact that a decision holds for later calls too, within these terms."""
+    """Return the fact that applies a decision to later calls too, within these terms."""
     terms = terms or FOR_ALWAYS
     for name in terms.pins or ():
         if not tool.takes(name):
@@ -203,7 +206,7 @@ def _same_again(
 ) -> None:
     replaced = earlier if type(earlier) is f.Asked else None
     if type(earlier) is f.Approved and state.approval is None:
-        replaced = state.question  # it was approved, and then what it was about changed
+        replaced = state.question  # the call changed after its approval
     if replaced is not None:
         raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
     if not _same(decision, earlier, state, tool_of, limit_of(root)):
@@ -216,7 +219,7 @@ def _same_again(
 
 
 def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf, limit: int) -> bool:
-    """Whether the decision says what is recorded already; notes and names do not count."""
+    """Return True if the decision equals the recorded one. Notes and names are not compared."""
     if type(earlier) is f.Refused:
         return type(decision) is Reject and decision.message == earlier.message
     if type(earlier) is f.Approved:

@@ -1,4 +1,4 @@
-"""What a person can say: approve, edit, reject, respond. The same as JSON everywhere."""
+"""The decisions that a person can make: approve, edit, reject, respond. Their JSON form is the same everywhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class _Decision(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
 
 
 class Approve(_Decision, frozen=True):
-    """Run the call as it was shown."""
+    """The decision to run the call as it was shown."""
 
     note: str | None = None
 
 
 class Edit(_Decision, frozen=True):
-    """Run the call with these arguments instead, and with another tool if one is named."""
+    """The decision to run the call with these arguments instead, and with another tool if `tool` is given."""
 
     arguments: dict[str, Any]
     tool: str | None = None
@@ -31,23 +31,23 @@ class Edit(_Decision, frozen=True):
 
 
 class Reject(_Decision, frozen=True):
-    """Do not run the call; the model is told so, in these words if given."""
+    """The decision not to run the call. The model is told so, with `message` if given."""
 
     message: str | None = None
 
 
 class Respond(_Decision, frozen=True):
-    """Answer in the tool's place, or what the tool's body asked."""
+    """The decision to answer in the tool's place, or to answer a question of the tool's body."""
 
     output: Any
 
 
 Decision = Approve | Edit | Reject | Respond
-"""What a person can say to a question."""
+"""Any decision that a person can make on a question."""
 
 
 def decision_from(data: Any) -> Decision:
-    """A decision from its JSON form (`{"type": "approve"}`), or a decision as it is."""
+    """Return the checked decision from its JSON form (`{"type": "approve"}`) or from a decision object."""
     if isinstance(data, _Decision):
         return _checked(data)  # type: ignore[arg-type]
     try:
@@ -61,9 +61,9 @@ def decision_from(data: Any) -> Decision:
 
 
 def _checked(decision: Decision) -> Decision:
-    """The decision with plain JSON of its own: one built in Python is as typed as one that came as JSON."""
+    """Return the decision with its own copy of plain JSON, typed as strictly as one that came as JSON."""
     if type(decision) is Approve and decision.note is None:
-        return decision  # it says no more than its type
+        return decision  # it has no data to check
     fields = {name: getattr(decision, name) for name in decision.__struct_fields__}
     if type(decision) is Edit:
         try:
@@ -80,13 +80,13 @@ def _checked(decision: Decision) -> Decision:
 
 
 UNSEEN = {"Cc", "Cf", "Mn", "Zl", "Zp", "Zs"}
-"""Kinds of characters that show nothing by themselves: white space, control, zero width, marks on other characters."""
+"""The Unicode categories that show nothing alone: white space, control, zero width, marks on other characters."""
 BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and symbols that Unicode draws as nothing."""
+"""Letters and symbols that Unicode displays as blank."""
 
 
 def checked_name(by: str, what: str = "`by` must say who decides, as text that can be seen") -> str:
-    """The name of whoever decides, or `InvalidDecision`."""
+    """Return the name of whoever decides, or raise `InvalidDecision` if it is not visible text."""
     if type(by) is not str or not holds(by) or all(c in BLANKS or category(c) in UNSEEN for c in by):
         raise InvalidDecision(f"{what}; got {described(by)}.")
     return by

@@ -1,7 +1,7 @@
-"""A tool as it was when a question about it was asked: enough to check a decision, and nothing that could run.
+"""The snapshot of a tool from when a question was asked: enough to check a decision, and nothing that can run.
 
-What it lets pass fits the tool's JSON schema as it was, read as the tool itself reads it. Only the tool knows the
-validators that the user wrote, so the door checks again before anything runs.
+Arguments that pass here fit the tool's JSON schema of that time, read as the tool itself reads them. Only the tool has
+the user's own validators, so the door checks the arguments again before the tool runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .answer import misfit, over_limit
 
 
 class FrozenTool(Struct, frozen=True):
-    """The definition of a tool, read back from where it was kept."""
+    """A tool's definition, read from the JSON of `Tool.frozen`."""
 
     name: str
     description: str
@@ -32,13 +32,13 @@ class FrozenTool(Struct, frozen=True):
     rule: bool | str
     kind: CallKind = "tool"
     agent: str | None = None
-    """The name of the agent that a call goes to, if the tool is another agent."""
+    """The name of the agent that a call goes to, if the tool is a handoff or an agent used as a tool."""
     shape: dict[str, Any] | None = None
-    """The schema with all its defaults, where the strict one that models are shown does not say them."""
+    """The schema with all its defaults, if the strict schema for models leaves them out."""
 
     @classmethod
     def read(cls, text: bytes) -> FrozenTool:
-        """From the JSON that `Tool.frozen` gave, or `UnreadableState`."""
+        """Return the tool from the JSON that `Tool.frozen` made, or raise `UnreadableState`."""
         try:
             return _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -46,13 +46,13 @@ class FrozenTool(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Of the definition: the same as the tool's own."""
+        """The fingerprint of the definition, the same as the tool's own."""
         parts = ("name", "description", "schema", "defaults", "server", "version", "rule")
         own = digest({part: getattr(self, part) for part in parts})[:32]
         return own if self.agent is None else digest({"tool": own, "agent": self.agent})[:32]
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults filled in; nothing is coerced."""
+        """Return the arguments with the defaults filled in. Nothing is coerced."""
         shape = self.shape or self.schema
         try:
             return filled(Planning(shape.get("$defs", {})).top(shape), args)
@@ -62,7 +62,7 @@ class FrozenTool(Struct, frozen=True):
             raise UnreadableState(f"The definition of tool {self.name!r} is damaged: {error!r}.") from None
 
     def bind(self, args: dict[str, Any]) -> None:
-        """See that the arguments fit, or raise `InvalidArguments`."""
+        """Raise `InvalidArguments` unless the arguments fit."""
         for name in args:
             if not self.takes(name):
                 raise InvalidArguments(at(name, "there is no such argument"))
@@ -75,7 +75,7 @@ class FrozenTool(Struct, frozen=True):
             raise InvalidArguments(problem)
 
     def takes(self, name: str) -> bool:
-        """Whether there can be an argument of this name."""
+        """Return True if the tool can have an argument of this name."""
         return takes(self.schema, name)
 
 

@@ -1,7 +1,7 @@
 """The gate: the one function that judges every call of every kind.
 
-Its verdict is a fact with an author and a reason. Whatever it cannot judge does not run: it is
-refused if nobody would be asked anyway, else a person is asked and told why.
+The verdict is a fact with an author and a reason. A call that cannot be judged does not run. It is refused if its tool
+is unknown or needs no approval; otherwise a person is asked and told why.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ Judgement = f.Approved | f.Refused | f.Asked
 
 
 class Case(Struct, frozen=True):
-    """A call before the gate. `tool` is what was offered under the call's name, if anything was, and `args` the
-    proposed arguments as that tool reads them."""
+    """A call to be judged.
+
+    `tool` is the tool that was offered under the call's name, if any; `args` are the proposed arguments as that tool
+    reads them.
+    """
 
     root: Run
     path: tuple[str, ...]
@@ -40,23 +43,26 @@ class Case(Struct, frozen=True):
     ctx: RunContextWrapper[Any]
     at: int
     deadline: Deadline | None = None
-    """How long a person is waited for, unless the tool says."""
+    """The deadline of a question, unless the tool has its own."""
 
 
 class Arguments(Struct, frozen=True):
-    """The proposed arguments, read: canonical, or with what is wrong with them."""
+    """The proposed arguments as read: their canonical value, and the problem if they cannot run."""
 
     value: dict[str, Any] | None
     problem: str | None = None
     args: Raw = f.NOTHING
     fills: Raw = f.NOTHING
-    """One of the two is set if they are not the proposed ones as they stand: the defaults filled in, or all."""
+    """The added defaults, if the value only adds defaults. If it differs otherwise, `args` holds the whole value."""
     bound: Any = None
-    """The value as the tool's body takes it, if it can."""
+    """The value in the form that the tool's body takes; None if the value does not fit."""
 
 
 def read_arguments(tool: Tool, given: str, limit: int = f.MAX_ARGUMENT_BYTES) -> Arguments:
-    """What rules judge, people see, digests cover and the tool gets; nothing is read of more than `limit` bytes."""
+    """Return the arguments that rules judge, people see, digests cover and the tool gets.
+
+    Arguments of more than `limit` bytes are not read.
+    """
     if len(given) * 4 > limit and (size := len(given.encode("utf-8", "replace"))) > limit:
         return Arguments(None, too_large(size, limit))
     try:
@@ -83,7 +89,7 @@ def read_arguments(tool: Tool, given: str, limit: int = f.MAX_ARGUMENT_BYTES) ->
 
 
 async def judge(case: Case) -> Judgement:
-    """Approve, refuse or ask: for any call, of any tool, by any rule."""
+    """Return the verdict on a call of any kind: approve, refuse, or ask a person."""
     tool, call = case.tool, case.state.call
     args = case.args
     if call.kind == "handoff" and case.state.turn.handed:
@@ -105,7 +111,7 @@ async def judge(case: Case) -> Judgement:
         return f.Approved(
             call.id, f"grant:{grant.id}", args=args.args, fills=args.fills, why=why, at=at, path=case.path
         )
-    ask: str | None = ""  # every call is asked about
+    ask: str | None = ""  # an empty reason: every call of the tool needs approval
     if args.problem is not None:
         ask = f"{AS_IT_IS}{args.problem}"
     elif tool.needs_approval is not True:
@@ -121,19 +127,19 @@ async def judge(case: Case) -> Judgement:
 
 
 def _time(case: Case, grant: f.Granted) -> int:
-    """The time for a verdict by a grant; one that holds for ever needs none."""
+    """Return the time of a verdict by a grant; 0 if the grant has no terms."""
     return case.at if has_terms(grant) else 0
 
 
 def has_terms(grant: f.Granted) -> bool:
-    """Whether a grant does not hold for every call, for ever."""
+    """Return True if the grant is limited in uses, time or arguments."""
     return grant.max_uses is not None or grant.until is not None or bool(grant.pins)
 
 
 def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = None, at: int = 0) -> f.Granted | None:
-    """The grant that covers a call of this tool with these arguments at this time.
+    """Return the grant that covers a call of this tool with these arguments at this time; None if there is none.
 
-    A rejection goes before any approval, and an approval that is not counted before one that is.
+    A rejection takes precedence over an approval, and an approval without `max_uses` over one with it.
     """
     found = None
     for grant in root.grants.values():
@@ -144,20 +150,20 @@ def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = N
         if grant.verdict == "reject":
             return grant
         if grant.definition not in (None, tool.fingerprint):
-            continue  # a changed tool is not what was approved for always
+            continue  # the tool has changed since it was approved
         if found is None or (found.max_uses is not None and grant.max_uses is None):
             found = grant
     return found
 
 
 def pinned(pins: Raw, args: dict[str, Any] | None) -> bool:
-    """Whether the arguments have what is pinned."""
+    """Return True if the arguments have all pinned values."""
     wanted = parse_object(bytes(pins).decode())
     return args is not None and all(name in args and same(args[name], value) for name, value in wanted.items())
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are one: 1 and 1.0 are, and 1 and true are not."""
+    """Return True if two JSON values are equal. 1 equals 1.0 and does not equal true."""
     kinds = {type(one), type(other)}
     if kinds <= {int, float}:
         return bool(one == other)
@@ -171,11 +177,11 @@ def same(one: Any, other: Any) -> bool:
 
 
 async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
-    """Why a person must be asked by the tool's own rule; None if it lets the call pass."""
+    """Return why a person must be asked by the tool's own rule; None if the rule lets the call pass."""
     rule = tool.needs_approval
     name = qualified(rule)
     try:
-        params = _copy(args.value)  # a rule may not change what runs
+        params = _copy(args.value)  # a rule must not change the arguments that run
         verdict = rule(case.ctx, params, case.state.proposal.call_id or "")  # type: ignore[operator]
         if inspect.isawaitable(verdict):
             verdict = await verdict
@@ -194,14 +200,14 @@ def _copy(args: Any) -> dict[str, Any]:
 
 
 def _unless_stopped(error: BaseException) -> None:
-    """Raise a cancellation that is the run's; one that the user's code made up is its failure."""
+    """Raise the error if it is the cancellation of this task. One that user code raised itself is a failure."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         raise error
 
 
 def _shown(case: Case, args: Arguments) -> dict[str, Any]:
-    """What a person sees of the arguments."""
+    """Return the arguments as a person sees them."""
     return {"raw": case.state.proposal.arguments} if args.value is None else args.value
 
 
@@ -224,7 +230,7 @@ def _asked(case: Case, tool: Tool, args: Arguments, prompt: Raw, why: str) -> f.
 
 
 async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple[Raw, str]:
-    """What the tool says of a call, as JSON, and why a person is asked: there it is told if the description fails."""
+    """Return the tool's description of a call as JSON, and the reason to ask with any failure of the description."""
     name = qualified(tool.describe)
     try:
         shown = {"raw": raw_text(case.state)} if args.value is None else _copy(args.value)
@@ -240,7 +246,7 @@ async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple
 
 
 def deadline_of(tool: Tool, default: Deadline | None) -> Deadline | None:
-    """How long a question about a call of this tool waits: the tool's own say goes first."""
+    """Return the deadline of a question about this tool: the tool's own, or else the default."""
     return default if tool.deadline is None else deadline_from(tool.name, tool.deadline)
 
 

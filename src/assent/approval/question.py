@@ -1,4 +1,7 @@
-"""Questions: what exactly is put to a person, and the digest that binds a decision to it."""
+"""Questions: what a person is shown, and the digest that binds a decision to what was shown.
+
+Judging a call belongs to the gate, and recording a decision to `decide`.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ if TYPE_CHECKING:
     from ..tools.tool import Tool
 
 LONG = 1_000_000
-"""Characters of arguments that cannot run, above which a person is shown the beginning alone."""
+"""The number of characters above which arguments that cannot run are shown only in part."""
 AS_IT_IS = "This call cannot run as it is: "
-"""How a question says why a call can only be edited, answered or rejected."""
+"""The beginning of the reason if a call can only be edited, answered or rejected."""
 CANNOT_RUN: tuple[f.Verdict, ...] = ("edit", "reject", "respond")
-"""What is left to say about arguments that cannot run."""
+"""The verdicts that fit arguments that cannot run."""
 
 
 def fitting(state: CallState, kind: f.QuestionKind, verdicts: tuple[f.Verdict, ...]) -> tuple[f.Verdict, ...]:
-    """Those of the verdicts that can fit a question of this kind about this call."""
+    """Return those of the verdicts that can fit a question of this kind about this call."""
     fit = state.answers_to(kind)
     return tuple([verdict for verdict in verdicts if verdict in fit])
 
@@ -33,22 +36,22 @@ def fitting(state: CallState, kind: f.QuestionKind, verdicts: tuple[f.Verdict, .
 def allowed_of(
     state: CallState, policy: tuple[f.Verdict, ...] | None, *, can_run: bool
 ) -> tuple[f.Verdict, ...] | None:
-    """The decisions that fit a call, by its tool's policy; None for all that can."""
+    """Return the verdicts that fit a call under its tool's policy; None if all verdicts fit."""
     if policy is None:
         return None if can_run else fitting(state, "approval", CANNOT_RUN)
     left = policy if can_run else tuple(verdict for verdict in policy if verdict in CANNOT_RUN)
-    return fitting(state, "approval", left) or ("reject",)  # there is always a way out
+    return fitting(state, "approval", left) or ("reject",)  # a call can always be rejected
 
 
 def new_id(prefix: str) -> str:
-    """An id that no other run has."""
+    """Return a random id, unique over all runs."""
     return f"{prefix}_{os.urandom(16).hex()}"
 
 
 def action_digest(
     root: Run, path: tuple[str, ...], state: CallState, tool: str, fingerprint: str, arguments: Any
 ) -> str:
-    """Binds a decision to one action: this call of this run, this tool as it is defined, these arguments."""
+    """Return the digest that binds a decision to one action: this run's call, tool definition and arguments."""
     return digest(
         {
             "run": root.id,
@@ -63,10 +66,10 @@ def action_digest(
 
 
 def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
-    """The arguments that will run, or that a question asks about, as data of the caller's own."""
+    """Return a copy of the arguments that will run, or that a question asks about, or raise `BadJSON`."""
     args, fills = state.args, state.fills
     if asked is not None:
-        if state.approval is not None and state.approval.asked == asked.id:  # what was edited was not asked about
+        if state.approval is not None and state.approval.asked == asked.id:  # an edit came after the question
             args, fills = f.NOTHING, f.NOTHING
         args, fills = asked.args or args, asked.fills or fills
     if args:
@@ -87,7 +90,7 @@ def _filled(value: dict[str, Any], fills: dict[str, Any]) -> dict[str, Any]:
 
 
 def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | None:
-    """What filling in defaults added to objects; None if it is not only that."""
+    """Return the defaults that were added to objects; None if anything else differs too."""
     added: dict[str, Any] = {}
     for key, each in value.items():
         if key not in proposed:
@@ -101,10 +104,10 @@ def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | N
 
 
 def added_to(state: CallState, tool: Tool, shown: dict[str, Any]) -> list[str]:
-    """Return the arguments that a tool would fill in beyond, or differently from, what was judged and shown.
+    """Return the names of arguments that a tool would add to, or change in, the arguments that were judged and shown.
 
-    A call of a tool whose rule is False was judged whatever its arguments: there the tool may fill in what it likes,
-    as long as nobody has to be asked about it now.
+    A call that was approved because its tool needs no approval was judged regardless of its arguments. For such a call
+    the list is empty, as long as the tool still needs no approval.
     """
     if tool.needs_approval is False and state.approval is not None and state.approval.by == "rule":
         return []
@@ -113,7 +116,10 @@ def added_to(state: CallState, tool: Tool, shown: dict[str, Any]) -> list[str]:
 
 
 def deeds(state: CallState, asked: str | None) -> str:
-    """What is known of what a call did that is refused, with this question if with one; nothing if it did nothing."""
+    """Return a sentence on what a refused call may have done; empty if the call did nothing.
+
+    `asked` is the id of the question that the refusal settles, if any.
+    """
     if not state.begun:
         return ""
     question = state.question
@@ -125,12 +131,12 @@ def deeds(state: CallState, asked: str | None) -> str:
 
 
 def every_call(tool: str) -> str:
-    """Why a person is asked, where the rule is always: the words that an `Asked` without any stands for."""
+    """Return the reason that an `Asked` with an empty `why` stands for: every call of the tool needs approval."""
     return f"Every call of {tool} needs approval."
 
 
 def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
-    """The canonical arguments as text; what the model wrote, if that cannot be parsed."""
+    """Return the canonical arguments as text; the model's own text if it cannot be parsed."""
     try:
         return canonical(effective(state, asked)).decode()
     except BadJSON:
@@ -138,23 +144,23 @@ def arguments_text(state: CallState, asked: f.Asked | None = None) -> str:
 
 
 def raw_text(state: CallState) -> str:
-    """Return what the model wrote, or the beginning of it if nobody could read it all."""
+    """Return the arguments as the model wrote them, shortened if they are longer than `LONG`."""
     text = state.proposal.arguments
     return text if len(text) <= LONG else f"{text[:1000]}... ({len(text)} characters)"
 
 
 def limit_of(root: Run) -> int:
-    """Return how many bytes the arguments of a call in this run may have."""
+    """Return the size limit of a call's arguments in this run, in bytes."""
     return root.began.max_argument_bytes if root.began is not None else f.MAX_ARGUMENT_BYTES
 
 
 def too_large(size: int, limit: int) -> str:
-    """Say that arguments are not read."""
+    """Return the message for arguments above the size limit."""
     return f"the arguments are {size} bytes long, and at most {limit} are read"
 
 
 def see_that_it_reads(state: CallState) -> None:
-    """Read what Assent itself has written of a call, or raise `UnreadableState`: arguments and schemas are objects."""
+    """Raise `UnreadableState` unless the arguments and schemas that Assent recorded for a call are JSON objects."""
     question = state.question
     made = [state.turn.reply.args] if isinstance(state.turn.reply, f.Proposed) else []
     made += [state.args, state.fills]
@@ -166,7 +172,7 @@ def see_that_it_reads(state: CallState) -> None:
 
 
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
-    """A question as its user sees it; `began` is when the run began."""
+    """Return a question as users see it. `began` is the time when the run began."""
     proposal, items = state.proposal, state.turn.items
     raw = unmarked([decode(items[state.call.item])])[0] if items else {}
     return ToolApprovalItem(
@@ -192,5 +198,5 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
 
 
 def evidence_of(state: CallState, began: int) -> tuple[Evidence, ...]:
-    """The results of a call that came too late to count."""
+    """Return the results of a call that came too late to count."""
     return tuple(Evidence(each.attempt, decode(each.output), began + each.at) for each in state.witnessed)

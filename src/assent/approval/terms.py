@@ -1,4 +1,4 @@
-"""How far a decision that holds for later calls goes."""
+"""The terms of a grant: the limits of a decision that applies to later calls too."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .decision import Approve, Decision, Edit, Reject
 
 
 class GrantTerms(Struct, frozen=True, forbid_unknown_fields=True):
-    """The limits of a grant: how many calls, for how long, with which arguments. None is no limit."""
+    """The limits of a grant: the number of calls, the time, the arguments. None means no limit."""
 
     max_uses: int | None = None
     expires_in: float | None = None
-    """Seconds from the decision on."""
+    """The number of seconds that the grant holds, from the decision on."""
     pins: dict[str, Any] | None = None
-    """Arguments that a call must have, by name; others are free."""
+    """The arguments that a call must have, by name. Other arguments may have any value."""
 
     def until(self, at: int) -> int | None:
-        """When a grant that is given at this time ends."""
+        """Return the time when a grant given at `at` ends; None if it does not end."""
         return None if self.expires_in is None else at + int(self.expires_in * 1000)
 
     def pinned(self) -> Raw:
-        """The pins as canonical JSON."""
+        """Return the pins as canonical JSON."""
         return NOTHING if not self.pins else Raw(canonical(self.pins))
 
 
 def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
-    """The terms of the grant that comes with a decision; None if none does."""
+    """Return the terms of the grant that comes with a decision, or raise `InvalidDecision`; None without a grant."""
     if grant is None or grant is False:
         return None
     if type(decision) not in (Approve, Edit, Reject):

@@ -1,7 +1,7 @@
-"""A saved run as JSON, and back: the one place that knows the format.
+"""The JSON format of a saved run. No other module knows the format.
 
-The schema version says what the facts mean. A version this module does not know is refused; an
-older one is taken up to today's by the upgraders, one version at a time.
+The schema version says what the facts mean. An unknown version is refused. An older version is upgraded to the current
+one, one version at a time.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .run import Run
 SCHEMA = 1
 
 UPGRADERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""From a version: what makes a saved run of it, as plain JSON, one of the next version."""
+"""By version: a function that turns a saved run of this version, as plain JSON, into one of the next version."""
 
 
 class Signature(Struct):
-    """Which key signed a saved run, and the authentication code."""
+    """The signature of a saved run: the key's name, and the authentication code."""
 
     key: str
     code: str
 
 
 class Traced(Struct, omit_defaults=True):
-    """Where a run's spans go. It holds secrets, and is saved only on request."""
+    """The tracing settings of a run. They hold secrets, and are saved only on request."""
 
     endpoint: str
     api_key: str | None = None
@@ -49,7 +49,7 @@ class Traced(Struct, omit_defaults=True):
 
 
 class Saved(Struct, omit_defaults=True):
-    """A saved run: which format, which Assent wrote it, the journal, and the user's context."""
+    """A saved run: the schema version, the version of Assent, the journal, and the user's context."""
 
     schema: int
     assent: str
@@ -59,7 +59,7 @@ class Saved(Struct, omit_defaults=True):
     signature: Signature | None = None
     tracing: Traced | None = None
     stored: Count = 0
-    """How many of the facts are in the store that the run lives in."""
+    """The number of facts that are in the run's store."""
 
 
 class _Head(Struct):
@@ -79,15 +79,15 @@ def _decoder() -> msgspec.json.Decoder[Saved]:
 
 
 def encode(saved: Saved) -> bytes:
-    """The JSON text of a saved run."""
+    """Return a saved run as JSON text."""
     return _encoder.encode(saved)
 
 
 def decode(data: bytes | str) -> Saved:
-    """A saved run from its JSON text; `UnreadableState` says what is wrong with it."""
+    """Return a saved run from its JSON text, or raise `UnreadableState`."""
     try:
         if isinstance(data, bytes):
-            data = data.decode()  # what is kept as it is, is not looked into otherwise
+            data = data.decode()  # check that raw JSON is UTF-8 too: the decoder does not look into it
         saved = _decoder().decode(data)
     except (msgspec.DecodeError, UnicodeEncodeError, UnicodeDecodeError, RecursionError) as error:
         version = _version(data, error)
@@ -123,7 +123,7 @@ def _upgrade(text: bytes | str, version: int) -> Saved:
 
 
 def replay(journal: list[AnyFact]) -> Run:
-    """Fold a journal from its beginning; `UnreadableState` if its facts do not follow one another."""
+    """Return the run of a journal, or raise `UnreadableState` if its facts may not follow one another."""
     run = Run()
     try:
         fold_all(run, journal)

@@ -1,7 +1,7 @@
-"""The decoders that know every fact there is, for those who import them when they first need one.
+"""The decoders of all facts. Import this module only when a decoder is needed, because making them is slow.
 
-Making them takes its time. The import makes them once, whoever is first: of two threads that make a decoder of the same
-types at once, one would be given types that are half made, and crash.
+The import makes each decoder once, whichever thread is first. If two threads made a decoder of the same types at the
+same time, one of them would see incomplete types and crash.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""JSON with one spelling: strict parsing, canonical text, digests, text that UTF-8 can hold.
+"""JSON with one meaning: strict parsing, canonical text, digests, and text that UTF-8 can hold.
 
-What a rule judges, a person sees, a digest covers and a tool receives must be one value. So
-arguments are parsed here and nowhere else: a fast decoder would keep the last of two equal keys,
-or let NaN pass, and two readers would then see two different calls.
+Rules, people, digests and tools must all get the same value. Arguments are therefore parsed only here: a fast decoder
+would keep the last of two equal keys, or accept NaN, and two readers would then see two different calls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 SHORT = 4096
-"""Characters up to which it is worth a try to read a text fast, and see whether writing it gives it back."""
+"""The number of characters below which the fast decoder is tried first. Encoding its value must give the text back."""
 
 
 class BadJSON(ValueError):
@@ -47,7 +46,7 @@ def _float(text: str) -> float:
 
 
 DEPTH = 200
-"""How deep JSON may be nested: far deeper than anyone can read, and far from what a stack can hold."""
+"""The limit of nesting in JSON: far more than anyone can read, and far less than the stack can hold."""
 
 
 def _shallow(value: Any) -> None:
@@ -68,14 +67,17 @@ _decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, 
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text, or `BadJSON`: no duplicate keys, no NaN or Infinity, no lone surrogates."""
+    """Return the value of a JSON text, or raise `BadJSON`.
+
+    Duplicate keys, NaN, Infinity and lone surrogates are refused.
+    """
     if len(text) < SHORT and text.count("[") + text.count("{") <= DEPTH:
         try:
             value = _decode(text)
-            if _encode(value) == text.encode():  # nothing was dropped, rounded or replaced: both readers would agree
+            if _encode(value) == text.encode():  # nothing was lost, so the strict parser would agree
                 return value
         except (msgspec.DecodeError, ValueError, RecursionError):
-            pass  # why, is said below
+            pass  # the strict parser below finds the problem
     try:
         value = _decoder.decode(text)
         if "\\u" in text or not text.isascii():
@@ -99,7 +101,7 @@ _pairs_only = json.JSONDecoder(object_pairs_hook=_pairs)
 
 
 def check_keys(text: str) -> None:
-    """Raise `BadJSON` if a key occurs twice in an object of a JSON text, at any depth: readers take either."""
+    """Raise `BadJSON` if a key occurs twice in an object, at any depth: readers differ in which value they take."""
     try:
         _pairs_only.decode(text)
     except BadJSON:
@@ -111,7 +113,7 @@ def check_keys(text: str) -> None:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The value of a JSON text that must be an object."""
+    """Return the value of a JSON text, or raise `BadJSON` if it is not an object."""
     value = parse(text)
     if type(value) is not dict:
         raise BadJSON(f"expected a JSON object, got {_KINDS[type(value)]}")
@@ -131,17 +133,17 @@ def _ordered(value: Any) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON text of a JSON value: keys in RFC 8785's order, no white space.
+    """Return the canonical JSON text of a value: keys in RFC 8785's order, no white space.
 
-    Numbers keep what they are: RFC 8785 would round an integer above 2**53, and an order number
-    that was shown rounded is not the one that runs.
+    Numbers are not rounded. RFC 8785 would round an integer above 2**53, and a person who sees a rounded order number
+    would approve another order than the one that runs.
     """
     text = _encode_sorted(value)
-    return text if text.isascii() else _encode(_ordered(value))  # in ASCII all orders of text are one
+    return text if text.isascii() else _encode(_ordered(value))  # the orders differ only outside ASCII
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON; 1 and True are not, nor are values that are no JSON."""
+    """Return True if two values have the same JSON text. 1 and True differ; a value that is no JSON equals nothing."""
     try:
         return canonical(one) == canonical(other)
     except (TypeError, ValueError, RecursionError):
@@ -149,21 +151,21 @@ def same(one: Any, other: Any) -> bool:
 
 
 def digest(value: dict[str, Any]) -> str:
-    """SHA-256 of the canonical text, in hex."""
+    """Return the SHA-256 of the canonical text, in hex."""
     made: str = _sha256()(canonical(value)).hexdigest()
     return made
 
 
 @functools.cache
 def _sha256() -> Callable[[bytes], Any]:
-    """Found when it is first needed: it loads a library of its own, and nobody needs it before there is a tool."""
+    """Return the hash function, imported on first use: the import loads a library that only tools need."""
     from hashlib import sha256
 
     return sha256
 
 
 def text(value: str) -> tuple[str, int]:
-    """The text with what UTF-8 cannot hold replaced by U+FFFD, and how many characters were."""
+    """Return the text with U+FFFD for characters that UTF-8 cannot hold, and the number of replacements."""
     if value.isascii():
         return value, 0
     try:
@@ -175,7 +177,7 @@ def text(value: str) -> tuple[str, int]:
 
 
 def holds(value: str) -> bool:
-    """Whether UTF-8 can hold the text."""
+    """Return True if UTF-8 can hold the text."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -184,7 +186,7 @@ def holds(value: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A user's value as plain JSON data of its own, or `BadJSON`: what cannot be said in JSON is not let in."""
+    """Return a copy of a user's value as plain JSON data, or raise `BadJSON` if JSON cannot express it."""
     try:
         copy = _plain(value)
         _encode(copy)
@@ -210,7 +212,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(value[key]) for key in value}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, str):  # a subclass, such as an enum's member, is what it holds
+    if isinstance(value, str):  # a subclass, such as an enum's member, becomes its plain text
         return str.__str__(value)
     if isinstance(value, int | float):
         return _plain(int(value) if isinstance(value, int) else float(value))
@@ -218,7 +220,7 @@ def _plain(value: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """A value for a message: short, and whatever its `repr` does."""
+    """Return a short `repr` of a value for a message; the name of its type if `repr` fails."""
     try:
         return text(f"{value!r:.80}")[0]
     except Exception:
@@ -226,7 +228,7 @@ def described(value: Any) -> str:
 
 
 def worded(error: BaseException) -> str:
-    """An exception for a message: its type and its words, whatever its `str` does."""
+    """Return an exception's type and text for a message; only its type if `str` fails."""
     try:
         words = str(error)
     except Exception:

@@ -1,12 +1,12 @@
-"""The facts a journal is made of: what happened, in the past tense, frozen, and nothing else.
+"""The facts of a journal, which say what happened, and the effects, which say what must happen next.
 
-A fact holds names, numbers and JSON, never a live object. JSON that Assent does not read itself
-(a provider's items, arguments, outputs) stays as the bytes it came as. New fields need defaults;
-a new meaning is a new fact; a field is never given another meaning.
+A fact holds names, numbers and JSON, never a live object. JSON that Assent does not read itself (a provider's items,
+arguments, outputs) stays as the bytes that came in. New fields need defaults. A new meaning needs a new fact; a field
+never gets another meaning.
 
-`at` is when it happened, in milliseconds since the run began (`Began` itself: since 1970); a fact
-that follows at once from the one before may leave it out. `path` is where: empty in the run
-itself, else the ids of the agent calls it happened under, outermost first.
+`at` is the time of a fact, in milliseconds since the run began (for `Began` itself: since 1970). A fact that follows at
+once from the fact before may leave the time out. `path` is empty in the run itself; in a branch it has the ids of the
+agent calls above the fact, outermost first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..errors import UnreadableState
 from .number import Count, Time
 
 NOTHING = Raw()
-"""No JSON: an optional field that is not set. It is falsy, and `{}` or `""` as JSON is not."""
+"""No JSON: the value of an optional field that is not set. It is falsy; the JSON texts `{}` and `""` are not."""
 
 CallKind = Literal["tool", "agent", "handoff", "output", "hosted", "hook"]
 QuestionKind = Literal["approval", "input", "doubt"]
@@ -32,7 +32,7 @@ _decode = Decoder().decode
 
 
 def decode(json: Raw) -> Any:
-    """The value of a fact's JSON, or `UnreadableState`: it was not looked into when its journal was loaded."""
+    """Return the value of a fact's JSON, or raise `UnreadableState`. Loading a journal does not check this JSON."""
     try:
         return _decode(json)
     except (MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -40,23 +40,23 @@ def decode(json: Raw) -> Any:
 
 
 class Usage(Struct):
-    """What the model calls of a run have used."""
+    """The requests and tokens that the model calls of a run have used."""
 
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Of the input tokens, those that the provider had kept."""
+    """The part of the input tokens that came from the provider's cache."""
     reasoning_tokens: int = 0
-    """Of the output tokens, those that were reasoning."""
+    """The part of the output tokens that was reasoning."""
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def add(self, other: Usage) -> None:
-        """Count another usage into this one."""
+        """Add another usage to this one."""
         self.requests += other.requests
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
@@ -64,7 +64,7 @@ class Usage(Struct):
         self.reasoning_tokens += other.reasoning_tokens
 
     def numbers(self) -> tuple[int, ...]:
-        """The fields in their order, without the zeros at the end."""
+        """Return the fields in order, without the zeros at the end."""
         every: tuple[int, ...] = astuple(self)
         while every and every[-1] == 0:
             every = every[:-1]
@@ -75,13 +75,13 @@ class Call(Struct, frozen=True, array_like=True, gc=False):
     """A call as it was proposed."""
 
     id: str
-    """Our own id, unique in its run; the provider's is in the item."""
+    """Our own id, unique in its run; the provider's id is in the item."""
     tool: str
     item: Count = 0
-    """Which of the reply's items it is."""
+    """The index of the call's item in the reply."""
     kind: CallKind = "tool"
     definition: str | None = None
-    """The fingerprint of the tool that was offered under this name; None if none was."""
+    """The fingerprint of the tool that was offered under this name; None if no tool was."""
 
 
 class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_field="fact", tag=str.lower):
@@ -91,15 +91,15 @@ class Fact(Struct, frozen=True, omit_defaults=True, gc=False, kw_only=True, tag_
     path: tuple[str, ...] = ()
 
 
-# -- of a run ------------------------------------------------------------------------------------
+# -- facts of a run ------------------------------------------------------------------------------
 
 
 MAX_ARGUMENT_BYTES = 10_000_000
-"""How large the arguments of a call may be, unless the run says otherwise."""
+"""The default size limit of a call's arguments."""
 
 
 class Began(Fact, frozen=True):
-    """The run, or with a path the branch that an agent call opens, came to be."""
+    """The run began. With a path: an agent call opened a branch."""
 
     agent: str
     max_turns: Count
@@ -111,19 +111,19 @@ class Began(Fact, frozen=True):
     trace: dict[str, str] | None = None
     conversation: dict[str, str] | None = None
     session: str | None = None
-    """The session the run's talk is kept in, if it is."""
+    """The session that keeps the run's conversation, if any."""
     stored: bool = False
-    """Whether the run lives in a store: then it goes on there, and nowhere else."""
+    """True if the run is in a store. Such a run continues only in its store."""
     thread: str | None = None
-    """The conversation that the run is a part of,"""
+    """The thread that the run is a part of, if any."""
     follows: str | None = None
-    """and the run before it there: what was said in that one, and before it, is heard in this one too."""
+    """The run before this run in the thread. The conversation of the earlier runs is part of this run's input."""
     max_argument_bytes: int = MAX_ARGUMENT_BYTES
-    """The size above which nobody reads the arguments of a call."""
+    """The size limit of a call's arguments. Larger arguments are not read."""
 
     @property
     def call(self) -> str | None:
-        """The agent call that opens this branch; None for the run itself."""
+        """The id of the agent call that opens this branch; None for the run itself."""
         return self.path[-1] if self.path else None
 
 
@@ -135,31 +135,32 @@ class Said(Fact, frozen=True):
 
 
 class Awaited(Fact, frozen=True):
-    """These input guardrails must look at what was said since, before anything runs."""
+    """New input must be checked by these input guardrails before anything runs."""
 
     guards: tuple[str, ...]
 
 
 class Defined(Fact, frozen=True):
-    """The agent is defined like this from now on."""
+    """The agent has this definition from now on."""
 
     agent: str
     digest: str = ""
-    """Of the names and fingerprints of all its tools."""
+    """The digest of the names and fingerprints of all the agent's tools."""
     tools: dict[str, str] = {}
-    """The start of each tool's fingerprint, to say which has changed; left out where there are many, and where an
-    earlier fact of the run says it for the same digest."""
+    """The start of each tool's fingerprint, to tell later which tool has changed.
+
+    It is left out if there are many tools, or if an earlier fact of the run has it for the same digest."""
     model: str = ""
     instructions: str = ""
-    """A digest of the text, or the name of the function that makes it."""
+    """A digest of the text, or the name of the function that returns the text."""
     finishing: bool = False
-    """Whether the outputs of a turn's calls may end the run."""
+    """True if the outputs of a turn's calls may end the run."""
     output: str = ""
-    """A digest of the type of its output, and of the rule for it; empty for text that needs nobody."""
+    """A digest of the output type and its approval rule; empty for text that needs no approval."""
 
 
 class Replied(Fact, frozen=True):
-    """The model replied. `saw`: how many `Said` it had heard, if that was not all of them."""
+    """The model replied. `saw` is the number of `Said` facts that the model had received, if not all."""
 
     items: Raw
     saw: Count | None = None
@@ -170,18 +171,18 @@ class Replied(Fact, frozen=True):
 
 
 class Proposed(Fact, frozen=True):
-    """The runtime itself proposes a call: a final output to approve, or a hook that asks."""
+    """The runtime itself proposed a call: a final output to approve, or a hook's question."""
 
     proposal: Call
     args: Raw
     saw: Count | None = None
-    """How many `Said` the hook had heard that asks."""
+    """The number of `Said` facts that the hook had received."""
 
 
 class Concluded(Fact, frozen=True):
-    """The run has its output: `output`, else what the call `source` gave, else the last reply's text.
+    """The run has its output: `output`, else the output of the call `source`, else the last reply's text.
 
-    `call` is the call that proposed the output, where it had to be approved.
+    `call` is the call that proposed the output, if the output had to be approved.
     """
 
     output: Raw = NOTHING
@@ -190,11 +191,11 @@ class Concluded(Fact, frozen=True):
 
 
 class Continued(Fact, frozen=True):
-    """The outputs of the turn's calls did not end the run; the model is asked."""
+    """The outputs of the turn's calls did not end the run; the model is called next."""
 
 
 class Guarded(Fact, frozen=True):
-    """A guardrail was run."""
+    """A guardrail ran."""
 
     where: Literal["input", "output", "tool_input", "tool_output"]
     name: str
@@ -202,13 +203,13 @@ class Guarded(Fact, frozen=True):
     output: Raw = NOTHING
     call: str | None = None
     message: str | None = None
-    """What the model is told instead, where a tool's guardrail stopped the call or its output."""
+    """The text that the model gets instead, if a tool's guardrail stopped the call or its output."""
     agent: str | None = None
-    """The place of the agent whose output it looked at, if that is not the one the run began with."""
+    """The place of the agent whose output was checked, if the run began with another agent."""
 
 
 class Granted(Fact, frozen=True):
-    """Somebody decided for later calls too: of this tool, by the agent at this place."""
+    """Somebody decided for later calls too: calls of this tool by the agent at this place."""
 
     id: str
     agent: str
@@ -218,43 +219,43 @@ class Granted(Fact, frozen=True):
     server: str | None = None
     message: str | None = None
     definition: str | None = None
-    """The tool's fingerprint: what is approved for always is the tool as it is."""
+    """The tool's fingerprint. An approval does not cover a changed tool."""
     max_uses: Count | None = None
-    """How many calls it lets pass."""
+    """The number of calls that the grant may decide."""
     until: Time | None = None
-    """Until when it holds."""
+    """The time when the grant ends."""
     pins: Raw = NOTHING
     """The arguments that a call must have: a JSON object, compared with the canonical arguments."""
 
 
 class Revoked(Fact, frozen=True):
-    """A grant was taken back; what it let pass stays passed."""
+    """A grant was revoked. Calls that it has already approved stay approved."""
 
     grant: str
     by: str
 
 
 class Limited(Fact, frozen=True):
-    """The run has another limit of turns from now on."""
+    """The run's limit of turns changed."""
 
     max_turns: Count
 
 
 class Cancelled(Fact, frozen=True):
-    """Somebody stopped the run. Nothing is owed until it is resumed."""
+    """Somebody cancelled the run. Nothing is owed until the run is resumed."""
 
     by: str
     why: str | None = None
 
 
 class Resumed(Fact, frozen=True):
-    """Somebody let a cancelled run go on."""
+    """Somebody resumed a cancelled run."""
 
     by: str
 
 
 class Saved(Fact, frozen=True):
-    """The first `upto` entries of the talk are in the session."""
+    """The first `upto` entries of the conversation were written to the session."""
 
     upto: Count
 
@@ -266,13 +267,16 @@ class Closed(Fact, frozen=True):
     error: str | None = None
 
 
-# -- of a call -----------------------------------------------------------------------------------
+# -- facts of a call -----------------------------------------------------------------------------
 
 
 class Asked(Fact, frozen=True):
-    """A person is asked. `digest` is of what was shown; `fills` are the defaults that were filled into the
-    proposed arguments, or `args` all of them; `allowed` is set where not every answer of its kind will do;
-    an empty `why` says that every call of the tool is asked about."""
+    """A person was asked.
+
+    `digest` covers what was shown. `fills` are the defaults that were added to the proposed arguments; `args` are all
+    arguments, if they differ otherwise. `allowed` is set if not every verdict for this kind of question fits. An empty
+    `why` means that every call of the tool needs approval.
+    """
 
     call: str
     id: str
@@ -285,17 +289,21 @@ class Asked(Fact, frozen=True):
     schema: Raw = NOTHING
     until: Time | None = None
     replaces: str | None = None
-    """The question before about what has changed since: one that was open, or one that was approved."""
+    """The earlier question, open or approved, that this question replaces because the call has changed."""
     fills: Raw = NOTHING
     due: Time | None = None
-    """When it is overdue. It goes on waiting; after `until` it does not."""
+    """The time from which the question is overdue. An overdue question stays open; after `until` it does not."""
     voids: str | None = None
-    """The question in whose place the code asks this one, entered again: the answer to that counts for nothing."""
+    """The answered question that this question replaces, because the code asked something else when entered again.
+
+    The answer to the earlier question no longer counts."""
 
 
 class Approved(Fact, frozen=True):
-    """The call may run: as it is, or with other arguments, or another tool as it is defined now (then
-    `digest` is of those)."""
+    """The call was approved: as it is, with other arguments, or with another tool as now defined.
+
+    For other arguments or another tool, `digest` covers the new action.
+    """
 
     call: str
     by: str
@@ -309,7 +317,7 @@ class Approved(Fact, frozen=True):
 
 
 class Refused(Fact, frozen=True):
-    """The call will not run."""
+    """The call was refused and will not run."""
 
     call: str
     by: str
@@ -319,14 +327,14 @@ class Refused(Fact, frozen=True):
 
 
 class Told(Fact, frozen=True):
-    """The text that tells the model of a refusal was settled; it is in the refusal if it is not here."""
+    """The text that tells the model of a refusal was settled. Without `text`, the refusal's message is used."""
 
     call: str
     text: str | None = None
 
 
 class Answered(Fact, frozen=True):
-    """A person answered what a tool's body asked."""
+    """A person answered a question of a tool's body."""
 
     call: str
     by: str
@@ -335,7 +343,7 @@ class Answered(Fact, frozen=True):
 
 
 class Redefined(Fact, frozen=True):
-    """A tool that changed while its call waited was accepted as it is now."""
+    """A tool that changed while its call waited was accepted in its new form."""
 
     call: str
     fingerprint: str
@@ -343,37 +351,39 @@ class Redefined(Fact, frozen=True):
 
 
 class Started(Fact, frozen=True):
-    """The tool's body is about to be entered. Recorded before it is."""
+    """The tool's body is about to be entered. The fact is recorded before that."""
 
     call: str
     attempt: Count = 1
     fence: Count = 0
-    """The fence of the lease under which it was begun; 0 without a store."""
+    """The fencing token of the lease under which the attempt started; 0 without a store."""
 
 
 class Left(Fact, frozen=True):
-    """This attempt came to nothing, and the call is taken through the door again. Either the body was not entered,
-    or it had no effect, or it may be entered twice: `by` says who says so."""
+    """An attempt ended without a result, and the call goes through the door again.
+
+    Either the body was not entered, or it had no effect, or it may be entered twice. `by` names who said so.
+    """
 
     call: str
     attempt: Count
     by: str = "runtime"
     fence: Count = 0
-    """The fence of that attempt's `Started`: an attempt that was begun under another lease is another attempt."""
+    """The fencing token of the attempt's `Started`: an attempt under another lease is another attempt."""
 
 
 class Stepped(Fact, frozen=True):
-    """A step inside a body is done; entered again, the body gets this value."""
+    """A step inside a body was done. When the body is entered again, the step returns this value."""
 
     call: str
     name: str
     value: Raw
     number: Count = 0
-    """Which step of this name it is in the body: steps may end in another order than they began."""
+    """The number of the step among steps of the same name: steps may end in another order than they began."""
 
 
 class Finished(Fact, frozen=True):
-    """The call has its outcome: from the body, or from a person in its place."""
+    """The call has its outcome: from the body, or from a person in the body's place."""
 
     call: str
     output: Raw
@@ -384,7 +394,7 @@ class Finished(Fact, frozen=True):
 
 
 class Witnessed(Fact, frozen=True):
-    """A result that came too late to count, kept as evidence."""
+    """A result came too late to count. It is kept as evidence."""
 
     call: str
     attempt: Count
@@ -392,7 +402,7 @@ class Witnessed(Fact, frozen=True):
 
 
 class HandedOff(Fact, frozen=True):
-    """Another agent has taken over: its place, and its name. `history`, if set, is what it hears of the talk so far."""
+    """Another agent took over. `to` is its place; `history`, if set, replaces the conversation before the handoff."""
 
     call: str
     to: str
@@ -439,14 +449,14 @@ AnyFact = RunFact | CallFact
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """Something that must happen next, to this call or, without one, to the run itself."""
+    """Something that must happen next: to this call or, without a call, to the run itself."""
 
     call: str | None = None
     path: tuple[str, ...] = ()
 
 
 class AskModel(Effect, frozen=True):
-    """Ask the model; its reply will have heard `saw` inputs."""
+    """Call the model with the first `saw` inputs."""
 
     saw: int = 0
 
@@ -466,7 +476,7 @@ class Execute(Effect, frozen=True):
 
 
 class Settle(Effect, frozen=True):
-    """This call was started and its outcome is not known here: find out, or ask."""
+    """Find out the unknown outcome of this started call, or ask a person."""
 
 
 class Tell(Effect, frozen=True):
@@ -474,11 +484,11 @@ class Tell(Effect, frozen=True):
 
 
 class Conclude(Effect, frozen=True):
-    """See whether the reply, or the output call that was approved, ends the run."""
+    """Decide whether the reply, or the approved output call, ends the run."""
 
 
 class Return(Effect, frozen=True):
-    """The branch under this call has ended: give its output to the call."""
+    """Give the output of the branch under this call, which has ended, to the call."""
 
 
 AnyEffect = AskModel | Guard | Judge | Execute | Settle | Tell | Conclude | Return

@@ -1,8 +1,8 @@
-"""Folding: how a fact changes a run, and which facts may.
+"""Folding: the facts that may follow, and the change that each fact makes to a run.
 
-`check` says whether a fact may follow; `fold` checks and then advances the run in place. Only
-`replay` does the same, for several at once. The order of things is the table's (`rules`). There is one function
-here for each fact: first what it must match besides the phase, then, if it is to be, what it sets besides it.
+`check` raises unless a fact may follow; `fold` checks and then advances the run in place. Only `replay` also changes a
+run, by several facts at once. The table in `rules` fixes the order of facts. Each fact has one function here. The
+function first checks what the fact must match besides the phase. With `commit`, it then sets what changes besides it.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -21,12 +21,12 @@ from .run import CallState, Run, Turn, ended, held, may_hand_off, spent
 
 
 def check(run: Run, fact: f.AnyFact) -> None:
-    """Raise `IllegalFact` unless the fact may follow. Changes nothing."""
+    """Raise `IllegalFact` unless the fact may follow. The run does not change."""
     fold(run, fact, commit=False)
 
 
 def fold(root: Run, fact: Any, commit: bool = True) -> None:
-    """Check the fact, then advance the run by it: the only transition there is."""
+    """Check the fact and, with `commit`, advance the run by it, or raise `IllegalFact`."""
     run = root if not fact.path and root.closed is None else _locate(root, fact)
     rows, step = _STEPS[type(fact)]
     if rows is None or (call := fact.call) is None:
@@ -49,7 +49,7 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
 
 
 def _locate(root: Run, fact: f.AnyFact) -> Run:
-    """The branch a fact is about; one that opens a branch is about the call in its parent."""
+    """Return the run or branch that a fact is about; for a `Began`, the parent of the new branch."""
     kind, run, closed = type(fact), root, root.closed is not None
     late = kind is f.Witnessed
     for hop in fact.path if kind is not f.Began else fact.path[:-1]:
@@ -72,7 +72,7 @@ def _illegal(run: Run, fact: f.AnyFact, why: str) -> IllegalFact:
 
 
 def _verdict(root: Run, state: CallState, fact: Any) -> None:
-    """A verdict: on the question now open, in time and of a kind that fits; or on no question."""
+    """Raise `IllegalFact` unless the verdict is on the open question, in time, and fits the question."""
     question = state.question if state.phase is ASKED else None
     if question is None:
         raise _illegal(root, fact, f"question {fact.asked!r} is not open")
@@ -87,7 +87,7 @@ def _verdict(root: Run, state: CallState, fact: Any) -> None:
 
 
 def _by_grant(root: Run, fact: f.Approved | f.Refused, commit: bool) -> None:
-    """A verdict of a grant: of one that was not taken back, and within its terms. What it decides is counted."""
+    """Raise `IllegalFact` if the grant is revoked or its terms are used up; count the use otherwise."""
     id = fact.by[6:]
     grant = root.grants.get(id)
     problem = f"grant {id!r} was revoked" if id in root.revoked else grant and spent(root, grant, fact.at)
@@ -118,7 +118,7 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
         if fact.tool is not None:
             state.chosen, state.fingerprint = fact.tool, fact.definition
         if fact.asked is None or state.question is None or state.question.kind != "doubt":
-            state.approval = fact  # what settles a doubt does not take an edit back
+            state.approval = fact  # settling a doubt does not undo an edit
 
 
 def _refused(root: Run, run: Run, state: CallState, fact: f.Refused, commit: bool) -> None:
@@ -138,7 +138,7 @@ def _refused(root: Run, run: Run, state: CallState, fact: f.Refused, commit: boo
 def _told(root: Run, run: Run, state: CallState, fact: f.Told, commit: bool) -> None:
     if commit:
         state.told = fact.text if fact.text is not None else state.words or ""
-        if state.call.kind == "output":  # the model hears why its output was refused, and goes on
+        if state.call.kind == "output":  # the model is told why its output was refused, and continues
             run.concluding, run.answering = False, True
 
 
@@ -167,12 +167,15 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
 
 
 def _was_passed(state: CallState, fact: f.Asked) -> bool:
-    """True if the question replaces the one whose approval lets the call run. Older journals do not say so."""
+    """Return True if the question replaces the approved one. In older journals `replaces` is not set here."""
     return state.phase is READY and state.passed is not None and fact.replaces == state.passed
 
 
 def _may_void(root: Run, run: Run, state: CallState, fact: f.Asked) -> bool:
-    """A body may ask anew what was answered last; a hook, each of whose questions is a call, what it asked before."""
+    """Return True if the question may void an earlier answer.
+
+    A body may void its last answer. A hook, each of whose questions is a call, may void any earlier answer of a hook.
+    """
     if state.phase is RUNNING:
         return fact.kind == "input" and bool(state.answers) and state.answers[-1][0].id == fact.voids
     path, call = root.asked.get(fact.voids or "", (None, ""))
@@ -211,7 +214,7 @@ def _started(root: Run, run: Run, state: CallState, fact: f.Started, commit: boo
 
 
 NOTHING_DONE = ("runtime", "probe")
-"""Who says of an attempt that it did nothing; anybody else, that it may be made again."""
+"""The authors whose `Left` means that the attempt did nothing. From others it means that a repetition is allowed."""
 
 
 def _left(root: Run, run: Run, state: CallState, fact: f.Left, commit: bool) -> None:
@@ -237,7 +240,7 @@ def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
 
 
 def _awaits_guards(root: Run, path: tuple[str, ...]) -> bool:
-    """Whether the branch at this path, or anything that it is in, awaits input guardrails."""
+    """Return True if the branch at this path, or a run above it, waits for input guardrails."""
     run: Run | None = root
     for hop in (*path, ""):
         if run is None or run.guards:
@@ -265,15 +268,15 @@ def _finished(root: Run, run: Run, state: CallState, fact: f.Finished, commit: b
 
 
 def _witnessed(root: Run, run: Run, state: CallState, fact: f.Witnessed, commit: bool) -> None:
-    """Evidence changes nothing. Whoever is asked about the call is shown it."""
+    """Keep the late result as evidence for a person who is asked about the call. Nothing else changes."""
     if not 1 <= fact.attempt <= state.attempt:
         raise _illegal(root, fact, f"there was no attempt {fact.attempt}")
-    if commit and _is_open(root, fact):  # what is done is shared with forks of the run
+    if commit and _is_open(root, fact):  # forks of the run share what is done
         state.witnessed = (*state.witnessed, fact)
 
 
 def _is_open(root: Run, fact: f.Witnessed) -> bool:
-    """Whether the call, and all that it is under, is open."""
+    """Return True if the call, and every call and run above it, is open."""
     runs = [root.at(fact.path[:depth]) for depth in range(len(fact.path) + 1)]
     return all(run.closed is None and call in run.open for run, call in zip(runs, (*fact.path, fact.call), strict=True))
 
@@ -316,7 +319,7 @@ def _said(root: Run, run: Run, state: None, fact: f.Said, commit: bool) -> None:
         run.said += 1
         run.unheard.append(fact)
         run.concluded = None
-        if run.guards:  # those that are in have not seen this
+        if run.guards:  # guardrails that have passed did not see this input
             run.guards = dict.fromkeys(run.armed)
 
 
@@ -422,7 +425,7 @@ def _guarded(root: Run, run: Run, state: CallState | None, fact: f.Guarded, comm
         raise _illegal(root, fact, f"no input guardrail {fact.name!r} is awaited")
     if commit:
         run.guarded.append(fact)
-        if fact.where == "input" and not fact.tripped:  # one that trips is never in
+        if fact.where == "input" and not fact.tripped:  # a tripped guardrail never passes
             del run.guards[fact.name]
             if not run.guards:
                 run.watched = run.said
@@ -434,7 +437,7 @@ def _granted(root: Run, run: Run, state: None, fact: f.Granted, commit: bool) ->
         raise _illegal(root, fact, f"the grant id {fact.id!r} is used already")
     if commit:
         run.grants[fact.id] = fact
-        for past in (run.revoked, run.uses):  # of another that had this id
+        for past in (run.revoked, run.uses):  # from an earlier grant with this id
             past.pop(fact.id, None)
 
 
@@ -519,7 +522,7 @@ _BY_FACT: dict[type[f.Fact], Step] = {
     f.HandedOff: _handed_off,
 }
 _STEPS: dict[type[f.Fact], tuple[tuple[Phase | None, ...] | None, Step]] = {
-    # By the number of the phase: an enum's member as a key of a dict is hashed in Python.
+    # Indexed by the phase's number: an enum member as a dict key is hashed in Python, which is slow.
     kind: (tuple(NEXT[kind].get(phase) for phase in Phase) if kind in NEXT else None, step)
     for kind, step in _BY_FACT.items()
 }

@@ -1,7 +1,7 @@
-"""Folding a whole journal, as when a saved run is loaded: the same as `fold`, fact by fact, and sooner done.
+"""Folding a whole journal, as when a saved run is loaded. The result is that of `fold`, fact by fact, but faster.
 
-Most turns of most runs are of one call that needed nobody: a reply, an approval, a start and an end. These four are
-folded at one go, if each is in order. Whatever is not just so is left to `fold`, which does it, or says why not.
+Most turns have one call that needed no person: a reply, an approval, a start and an end. These four facts are folded
+together if they are in order. All other facts are left to `fold`, which folds them or raises the error.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -17,11 +17,11 @@ from .run import CallState, Run, Turn
 
 PLAIN: tuple[type[f.Fact], ...] = (f.Approved, f.Started, f.Finished)
 if (NEXT[f.Approved].get(NEW), NEXT[f.Started].get(READY), NEXT[f.Finished].get(RUNNING)) != (READY, RUNNING, DONE):
-    PLAIN = ()  # the table is the authority: without these rows no turn is a plain one
+    PLAIN = ()  # the table decides: without these rows, `fold` must fold every fact
 
 
 def fold_all(run: Run, facts: list[Any]) -> None:
-    """Fold facts one after another, or raise `IllegalFact` at the first that may not follow."""
+    """Fold the facts in order, or raise `IllegalFact` at the first that may not follow."""
     number, count = 0, len(facts)
     while number < count:
         fact = facts[number]
@@ -36,7 +36,7 @@ def fold_all(run: Run, facts: list[Any]) -> None:
 
 
 def _plain(reply: f.Replied, approved: Any, started: Any, finished: Any) -> bool:
-    """Whether these are a reply of one call, its approval by no person, its first start, and its end."""
+    """Return True for a reply with one call, an approval without a person, the first start, and the end."""
     if len(reply.calls) != 1 or (type(approved), type(started), type(finished)) != PLAIN:
         return False
     call = reply.calls[0]
@@ -46,14 +46,14 @@ def _plain(reply: f.Replied, approved: Any, started: Any, finished: Any) -> bool
         and not (reply.path or approved.path or started.path or finished.path)
         and approved.asked is None
         and approved.tool is None
-        and not approved.by.startswith("grant:")  # which has terms, and is counted
+        and not approved.by.startswith("grant:")  # a grant has terms, and its uses are counted
         and started.attempt == 1
         and finished.asked is None
     )
 
 
 def _in_order(run: Run, reply: f.Replied) -> bool:
-    """Whether the reply may follow now, and nothing would hold its call back."""
+    """Return True if the reply may follow now, and nothing would hold its call back."""
     if run.began is None or run.live or run.batch or run.open or run.guards or run.turns >= run.max_turns:
         return False
     if run.cancelled is not None or run.closed is not None:
@@ -67,7 +67,7 @@ def _in_order(run: Run, reply: f.Replied) -> bool:
 
 
 def _fold_turn(run: Run, reply: f.Replied, approved: f.Approved, started: f.Started, finished: f.Finished) -> None:
-    """Set what the four facts set, one after another."""
+    """Change the run as the four facts would, folded one after another."""
     if run.unheard:
         news = (run.said if reply.saw is None else reply.saw) - (run.said - len(run.unheard))
         run.entries += run.unheard[:news]

@@ -1,9 +1,9 @@
-"""The table: which fact may follow in which phase of a call, and what phase is next.
+"""The table: which fact may follow in which phase of a call, and the phase after that fact.
 
-Every rule about the order of things is a row here; `run.check` adds only what a fact must match
-(the question now open, the attempt now due). No I/O, no clock, no user code, and no state: if a
-rule needs to know more than the phase, it is not a row. Rows may be added and never taken away,
-or a journal written yesterday would not fold tomorrow. The diagram in the docs is drawn from it.
+Every rule about the order of facts is a row here; `fold.check` adds only what a fact must match (the open question, the
+next attempt). No I/O, no clock, no user code and no state may be put here: a rule that needs more than the phase is not
+a row. Rows may be added but never removed, so that old journals still fold. The diagram in the docs is drawn from this
+table.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from . import facts as f
 
 
 class Phase(IntEnum):
-    """Where a call stands."""
+    """The phase of a call."""
 
     NEW = 0  # proposed, not judged
     ASKED = 1  # a person is asked
     READY = 2  # may run
     RUNNING = 3  # its body was entered
-    DELEGATED = 4  # an agent of its own works on it
-    REFUSED = 5  # will not run; the model is not told yet
+    DELEGATED = 4  # a nested agent works on it
+    REFUSED = 5  # will not run; the text for the model is not settled yet
     DONE = 6  # has its outcome
 
 
@@ -30,7 +30,7 @@ NEW, ASKED, READY, RUNNING, DELEGATED, REFUSED, DONE = Phase
 
 
 class Row(NamedTuple):
-    """In this phase, after this fact, that phase, for this reason."""
+    """One transition: the phase before, the fact, the phase after, and the reason."""
 
     phase: Phase
     fact: type[f.Fact]
@@ -79,10 +79,10 @@ for _row in ROWS:
 
 ANSWERS: dict[f.QuestionKind, tuple[f.Verdict, ...]] = {
     "approval": ("approve", "edit", "reject", "respond"),
-    "input": ("respond", "reject"),  # the body is running: there is nothing left to approve
-    "doubt": ("approve", "respond", "reject"),  # run it, it happened like this, give it up
+    "input": ("respond", "reject"),  # the body has already begun: there is nothing left to approve
+    "doubt": ("approve", "respond", "reject"),  # run it again, give its real outcome, or give it up
 }
-"""Which verdicts fit a question of each kind; a question may allow fewer."""
+"""The verdicts that fit a question of each kind; a question may allow fewer."""
 
 VERDICTS: dict[type[f.Fact], f.Verdict] = {
     f.Approved: "approve",
@@ -90,11 +90,11 @@ VERDICTS: dict[type[f.Fact], f.Verdict] = {
     f.Finished: "respond",
     f.Answered: "respond",
 }
-"""What a fact of each of these kinds says, where it settles a question."""
+"""The verdict of each kind of fact that can settle a question."""
 
 
 def verdict_of(fact: Any) -> f.Verdict | None:
-    """What a fact says to the question that it settles; None if it settles none."""
+    """Return the verdict of a fact on the question that the fact settles; None if it settles none."""
     verdict = VERDICTS.get(type(fact))
     if verdict is None or fact.asked is None:
         return None
@@ -102,9 +102,9 @@ def verdict_of(fact: Any) -> f.Verdict | None:
 
 
 ANYBODYS = (f.Said, f.Granted, f.Revoked, f.Cancelled, f.Resumed, f.Witnessed)
-"""The facts, besides verdicts on questions, that whoever does not drive the run may record too."""
+"""The facts, besides verdicts on questions, that may be recorded without the run's lease."""
 
 
 def is_drivers(fact: f.AnyFact) -> bool:
-    """True if only the holder of the run's lease may record this fact."""
+    """Return True if only the holder of the run's lease may record this fact."""
     return bool(fact.path and type(fact) is f.Said) or (not isinstance(fact, ANYBODYS) and verdict_of(fact) is None)

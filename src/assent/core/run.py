@@ -1,7 +1,7 @@
-"""A run: what a journal folds into, and what can be read off it.
+"""A run: the state that a journal folds into, and the values derived from that state.
 
-`owed`, `status` and `questions` are derived and never stored. Their cost does not grow with the
-run: open calls are kept apart, and nothing that is done is looked at again. Only `fold` and `replay` change one.
+`owed`, `status` and `questions` are derived and never stored. Their cost does not grow with the run: open calls are
+kept apart, and calls that are done are not read again. Only `fold` and `replay` change a run.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -24,7 +24,7 @@ Outcome = f.Finished | f.Refused | f.HandedOff | f.Concluded
 
 
 class Proposal(Struct, frozen=True):
-    """What Assent reads of a provider's item that is a call."""
+    """The fields of a provider's call item that Assent reads."""
 
     name: str = ""
     arguments: str = ""
@@ -38,48 +38,48 @@ _proposal = Decoder(Proposal).decode
 
 
 class CallState(Struct, eq=False):
-    """One call, as far as it has come."""
+    """The state of one call."""
 
     call: f.Call
     turn: Turn
     args: Raw = f.NOTHING
-    """The arguments that will run, where they are not the proposed ones as they stand."""
+    """The arguments that will run, if they differ from the proposed ones in more than defaults."""
     fills: Raw = f.NOTHING
     """The defaults to fill into the proposed arguments."""
     phase: Phase = NEW
     chosen: str | None = None
-    """The tool a person chose instead."""
+    """The tool that a person chose instead."""
     digest: str | None = None
-    """Of what was approved, where a person was asked."""
+    """The digest of the action that a person was asked about, or that was approved."""
     fingerprint: str | None = None
-    """Of the tool a person chose, or as it was accepted after it changed."""
+    """The fingerprint of the tool that a person chose, or of a changed tool that was accepted."""
     question: f.Asked | None = None
     approval: f.Approved | None = None
     passed: str | None = None
-    """The question that a person approved last; if what was approved changes, a new question replaces it."""
+    """The question that a person approved last. If the approved action changes, a new question replaces it."""
     edited: bool = False
-    """Whether a person changed what runs."""
+    """True if a person changed the arguments or the tool."""
     attempt: int = 0
     fence: int = 0
-    """The fence of the lease under which the attempt was begun."""
+    """The fencing token of the lease under which the attempt started."""
     retries: int = 0
-    """How many attempts in a row came to nothing, since a person last had a say in it."""
+    """The number of attempts without a result since a person last decided on the call."""
     void: int = 0
-    """How many attempts are known to have done nothing: the body was not entered, or the tool's probe says so."""
+    """The number of attempts known to have done nothing: the body was not entered, or the tool's probe says so."""
     answers: tuple[tuple[f.Asked, f.Answered], ...] = ()
     steps: tuple[f.Stepped, ...] = ()
     witnessed: tuple[f.Witnessed, ...] = ()
-    """What came too late to count, while the call was open."""
+    """Results that came too late to count, while the call was open."""
     outcome: Outcome | None = None
     words: str | None = None
-    """What whoever refused wants the model to be told."""
+    """The text for the model from whoever refused the call."""
     told: str | None = None
     child: Run | None = None
     read: Proposal | None = None
 
     @property
     def proposal(self) -> Proposal:
-        """The call as the model put it."""
+        """The call as it was proposed."""
         if self.read is None:
             reply = self.turn.reply
             if isinstance(reply, f.Proposed):
@@ -93,23 +93,23 @@ class CallState(Struct, eq=False):
 
     @property
     def tool(self) -> str:
-        """The tool that will run."""
+        """The name of the tool that will run."""
         return self.chosen or self.call.tool
 
     @property
     def begun(self) -> bool:
-        """Whether its body may have done something."""
+        """True if the call's body may have done something."""
         return self.attempt > self.void
 
     def allowed(self) -> tuple[f.Verdict, ...]:
-        """The verdicts that fit the question now open."""
+        """Return the verdicts that fit the open question; none if no question is open."""
         question = self.question
         if question is None or self.phase is not ASKED:
             return ()
         return self.answers_to(question.kind) if question.allowed is None else question.allowed
 
     def answers_to(self, kind: f.QuestionKind) -> tuple[f.Verdict, ...]:
-        """The verdicts that can fit a question of this kind about this call."""
+        """Return the verdicts that can fit a question of this kind about this call."""
         fit = ANSWERS[kind]
         return fit if self.call.kind != "output" else tuple(v for v in fit if v != "respond")
 
@@ -121,14 +121,14 @@ class Turn(Struct, eq=False):
     agent: str
     calls: list[CallState]
     left: int = 0
-    """How many of its calls are not done."""
+    """The number of calls that are not done."""
     definition: f.Defined | None = None
     handed: bool = False
     parts: list[Raw] | None = None
 
     @property
     def items(self) -> list[Raw]:
-        """The reply's items, each as it came."""
+        """The reply's items, each as received."""
         if self.parts is None:
             self.parts = [] if isinstance(self.reply, f.Proposed) else _items(self.reply.items)
         return self.parts
@@ -138,32 +138,32 @@ Entry = f.Said | Turn | f.HandedOff
 
 
 class Run(Struct, eq=False):
-    """A folded journal. Read it freely; only `fold` and `replay` may change it."""
+    """A folded journal. Anyone may read a run; only `fold` and `replay` may change it."""
 
     began: f.Began | None = None
     seq: int = 0
     agent: str = ""
-    """The place of the agent that has the word."""
+    """The place of the active agent."""
     max_turns: int = 0
     turns: int = 0
     live: bool = False
     batch: bool = False
     definition: f.Defined | None = None
     entries: list[Entry] = []
-    """The talk in the order the model hears it."""
+    """The conversation, in the order in which the model gets it."""
     unheard: list[f.Said] = []
     said: int = 0
     calls: dict[str, CallState] = {}
     open: dict[str, CallState] = {}
     guards: dict[str, None] = {}
-    """The input guardrails that are not in yet."""
+    """The input guardrails that have not passed yet."""
     armed: tuple[str, ...] = ()
-    """The input guardrails that must look at what was said last."""
+    """The input guardrails that must check the latest input."""
     guarded: list[f.Guarded] = []
     watched: int = 0
-    """How many inputs guardrails have looked at."""
+    """The number of inputs that guardrails have checked."""
     branches: list[str] = []
-    """The agent calls that opened a branch."""
+    """The ids of the agent calls that opened a branch."""
     answering: bool = False
     concluding: bool = False
     concluded: f.Concluded | None = None
@@ -173,19 +173,19 @@ class Run(Struct, eq=False):
     counted: int = 0
     used: f.Usage = field(default_factory=f.Usage)
     asked: dict[str, tuple[tuple[str, ...], str]] = {}
-    """Where each question of the run and its branches was asked. Only in the run itself."""
+    """The path and call of each question of the run and its branches, by id. Only set in the root run."""
     decided: dict[str, f.CallFact] = {}
-    """What settled each question. Only in the run itself."""
+    """The fact that settled each question, by the question's id. Only set in the root run."""
     grants: dict[str, f.Granted] = {}
-    """Who decided for later calls too. Only in the run itself."""
+    """The grants that are not revoked, by id. Only set in the root run."""
     uses: dict[str, int] = {}
-    """How many calls each grant has decided. Only in the run itself."""
+    """The number of calls that each grant has decided. Only set in the root run."""
     revoked: dict[str, f.Revoked] = {}
-    """The grants that were taken back. Only in the run itself."""
+    """The revocations, by the grant's id. Only set in the root run."""
     marks: dict[str, dict[str, str]] = {}
-    """The marks of the tools of each definition, by its digest. Only in the run itself."""
+    """The starts of the tools' fingerprints, by the definition's digest. Only set in the root run."""
     talk: Any = None
-    """What `transcript` has made of the entries so far."""
+    """The cache of `transcript`."""
 
     @property
     def id(self) -> str:
@@ -194,7 +194,7 @@ class Run(Struct, eq=False):
 
     @property
     def usage(self) -> f.Usage:
-        """What the run's model calls and those of its branches have used; of its own, each is counted once."""
+        """The usage of the model calls of the run and its branches. The sum of the run's own calls is cached."""
         for entry in self.entries[self.counted :]:
             if type(entry) is Turn and type(entry.reply) is f.Replied:
                 self.used.add(usage_of(entry.reply))
@@ -207,15 +207,15 @@ class Run(Struct, eq=False):
         return used
 
     def news(self, saw: int) -> list[f.Said]:
-        """What the model has not answered of the first `saw` inputs."""
+        """Return those of the first `saw` inputs that the model has not answered."""
         return self.unheard[: saw - (self.said - len(self.unheard))]
 
     def children(self) -> list[Run]:
-        """The branches that calls of this run have opened, done ones too."""
+        """Return the branches that calls of this run have opened, including those that have ended."""
         return [child for call in self.branches if (child := self.calls[call].child) is not None]
 
     def at(self, path: tuple[str, ...]) -> Run:
-        """The branch under these calls."""
+        """Return the branch at this path, or raise `IllegalFact` if there is none."""
         run = self
         for hop in path:
             state = run.calls.get(hop)
@@ -225,7 +225,7 @@ class Run(Struct, eq=False):
         return run
 
     def fork(self) -> Run:
-        """A run of its own with the same past. What is done is shared; what is open is copied."""
+        """Return an independent run with the same past. Calls that are done are shared; open calls are copied."""
         turns: dict[int, Turn] = {}
         calls = self.calls.copy()
         for id, old in self.open.items():
@@ -260,24 +260,24 @@ NUMBERS = len(f.Usage.__struct_fields__)
 
 
 def usage_of(reply: f.Replied) -> f.Usage:
-    """What a reply has used; numbers that this Assent has no name for are left out."""
+    """Return the usage of a reply. Numbers that this version of Assent has no name for are left out."""
     return f.Usage(*reply.usage[:NUMBERS])
 
 
 # -- reading -------------------------------------------------------------------------------------
 
 UNDER_WAY = ("working", "waiting")
-"""A run of another status is not for whoever drives what is owed."""
+"""The statuses in which a run can still be driven. A cancelled run must be resumed first."""
 ENDED = ("done", "exhausted", "closed")
 
 
 def awaits_model(run: Run) -> bool:
-    """Whether something was said or done that the model has not answered."""
+    """Return True if there are inputs or outputs of calls that the model has not answered."""
     return bool(run.unheard) or (run.answering and not run.concluding)
 
 
 def held(run: Run) -> bool:
-    """Whether a turn released as a batch still has an open verdict."""
+    """Return True if calls are released as a batch and one of them still has no verdict."""
     for s in run.open.values() if run.batch else ():
         if s.phase is NEW or (s.phase is ASKED and s.question is not None and s.question.kind == "approval"):
             return True
@@ -285,7 +285,7 @@ def held(run: Run) -> bool:
 
 
 def may_hand_off(run: Run, state: CallState) -> bool:
-    """Whether the turn's other calls are done but for handoffs that wait behind this one."""
+    """Return True if no handoff was taken in the turn, and the only other open calls are handoffs that are ready."""
     if state.turn.handed:
         return False
     rest = (s for s in run.open.values() if s is not state)
@@ -293,7 +293,7 @@ def may_hand_off(run: Run, state: CallState) -> bool:
 
 
 def spent(run: Run, grant: f.Granted, at: int) -> str | None:
-    """Why a grant decides no more calls at this time; None if it does."""
+    """Return the reason why a grant no longer decides calls at this time; None if it still does."""
     if grant.max_uses is not None and run.uses.get(grant.id, 0) >= grant.max_uses:
         return f"grant {grant.id!r} is used up"
     if grant.until is not None and at > grant.until:
@@ -302,7 +302,7 @@ def spent(run: Run, grant: f.Granted, at: int) -> str | None:
 
 
 def owed(run: Run, mine: Container[tuple[tuple[str, ...], str | None]] = ()) -> list[f.AnyEffect]:
-    """What must happen next. `mine`: the calls (path, id) that the one who asks is executing now."""
+    """Return the effects that must happen next. `mine` has the calls (path, id) that the caller is executing now."""
     out: list[f.AnyEffect] = []
     if run.cancelled is None:
         _owed(run, (), mine, out)
@@ -326,10 +326,10 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
     guarded = bool(run.guards)
-    stopped = guarded or (len(run.open) > 1 and held(run))  # nothing holds back a call that is alone
+    stopped = guarded or (len(run.open) > 1 and held(run))  # a ready call that is alone has no other to wait for
     for id, state in run.open.items():
         phase, child = state.phase, state.child
-        if child is not None:  # it is delegated
+        if child is not None:  # a delegated call
             if not guarded:
                 before = len(out)
                 _owed(child, (*path, id), mine, out)
@@ -350,19 +350,19 @@ def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list
 
 
 def ended(run: Run) -> bool:
-    """Whether a branch is over: closed, concluded, or out of turns."""
+    """Return True if a branch is over: closed, concluded, or out of turns."""
     return run.closed is not None or (not run.open and (run.concluded is not None or exhausted(run)))
 
 
 def exhausted(run: Run) -> bool:
-    """Whether the model has something to answer and no turn is left for it."""
+    """Return True if the model has something to answer and no turn is left."""
     if run.turns < run.max_turns or run.open or run.guards or run.live:
         return False
     return awaits_model(run) and run.closed is None and run.cancelled is None
 
 
 _WAITS = ("output", "handoff")
-"""The kinds of call that wait for others of their turn, though they may run."""
+"""The kinds of call that wait for other calls even when they are ready."""
 
 
 def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool, out: list[f.AnyEffect]) -> None:
@@ -379,7 +379,7 @@ def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool
 
 
 def status(run: Run) -> Status:
-    """Where the run stands: someone must work on it, someone must answer, or it is over."""
+    """Return the run's status: it needs a driver, it waits for an answer, or it is over."""
     if run.closed is not None:
         return "closed"
     if run.cancelled is not None:
@@ -394,7 +394,7 @@ def status(run: Run) -> Status:
 
 
 def questions(run: Run, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], CallState]]:
-    """The open questions, each with the path it is under, in the order of the calls, depth first."""
+    """Yield the open questions, each with its path, in the order of the calls, depth first."""
     if run.closed is not None:
         return
     for id, state in run.open.items():
@@ -405,15 +405,15 @@ def questions(run: Run, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 
 
 def deadline(run: Run) -> int | None:
-    """When the next open question runs out of time."""
+    """Return the earliest deadline of the open questions; None if none has a deadline."""
     return min(
         (s.question.until for _, s in questions(run) if s.question and s.question.until is not None), default=None
     )
 
 
 def overdue(run: Run, at: int) -> list[f.Refused]:
-    """What silence comes to, at this time, for the questions whose deadline has passed: a rejection."""
-    if len(run.asked) == len(run.decided):  # none is open
+    """Return a rejection for each open question whose deadline has passed at this time."""
+    if len(run.asked) == len(run.decided):  # no question is open
         return []
     return [
         f.Refused(state.call.id, "deadline", state.question.id, why="nobody decided in time", at=at, path=path)

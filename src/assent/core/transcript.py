@@ -1,6 +1,6 @@
-"""What the model hears of a run: provider items, derived from the entries, each made once.
+"""The transcript: a run's conversation as provider items for the model, derived from the entries, each made once.
 
-Items have the shape of OpenAI's Responses API whatever the provider; a model's adapter translates.
+Items have the form of OpenAI's Responses API for every provider. Translating them belongs to a model's adapter.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from .run import CallState, Entry, Run, Turn
 
 Item = dict[str, Any]
 INSTEAD = "assent:instead"
-"""The name of the step that says what code around a body has run in its place, and whether a person changed that."""
+"""The name of the step that records the call that middleware ran in a body's place, and any edit by a person."""
 
 MARK = "assent:message"
-"""Where an item has what the journal keeps of its message, and no provider is told: the id and the name that it was
-given, and whether it says that a call failed."""
+"""The key of an item's message data: the message's id and name, and a status if it says that a call failed.
+
+The journal keeps this data; providers never get it."""
 
 REQUESTS = frozenset(
     ("mcp_approval_request", "computer_call", "local_shell_call", "shell_call", "apply_patch_call", "custom_tool_call")
 )
-"""Items by which a provider asks for something that is not a function's output. Others that have a `call_id` do too."""
+"""The types of items that ask for something other than a function's output, besides other types with a `call_id`."""
 NO_REQUESTS = frozenset(("function_call", "program"))
-"""Items with a `call_id` that are answered as calls of functions are, or by the provider itself."""
+"""The types of items with a `call_id` that a function's output answers, or the provider itself."""
 
 
 class Talk(Struct, eq=False):
@@ -42,7 +43,7 @@ class Talk(Struct, eq=False):
 
 
 def transcript(run: Run, saw: int | None = None) -> list[Item]:
-    """Everything the model has to hear now, or up to the input `saw`. The list is the run's own: copy it to keep it."""
+    """Return all items for the model, with inputs up to number `saw`. The run owns the list: copy it to keep it."""
     talk: Talk = run.talk or Talk([])
     run.talk = talk
     for entry in run.entries[talk.upto :]:
@@ -63,7 +64,7 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
 
 
 def asks(item: Item) -> bool:
-    """True for an item by which a provider asks for something that is not a function's output."""
+    """Return True if the provider's item asks for something other than a function's output."""
     kind = item.get("type")
     if type(kind) is not str or kind in NO_REQUESTS or kind.endswith("_output"):
         return False
@@ -71,7 +72,7 @@ def asks(item: Item) -> bool:
 
 
 def unanswered(items: list[Item]) -> set[int]:
-    """Which of these items ask for something, other than a function's output, that is not among them."""
+    """Return the indexes of items that ask for something other than a function's output and have no answer here."""
     asking = [number for number, item in enumerate(items) if asks(item)]
     if not asking:
         return set()
@@ -81,13 +82,13 @@ def unanswered(items: list[Item]) -> set[int]:
 
 
 def answered(items: list[Item]) -> list[Item]:
-    """The items but for those that ask for something that is not among them: providers do not take them alone."""
+    """Return the items without requests that have no answer among them: providers refuse such requests."""
     out = unanswered(items)
     return without(items, out) if out else items
 
 
 def pending(run: Run) -> list[Item]:
-    """What the provider asks for in the last reply that no call is for, as long as nothing was said since."""
+    """Return the unanswered requests of the last reply that are not calls; none if there is newer input."""
     for turn in reversed(run.entries if not run.unheard else ()):
         if type(turn) is Turn and type(turn.reply) is f.Replied:
             items, calls = items_in(turn.reply.items), {state.call.item for state in turn.calls}
@@ -96,7 +97,7 @@ def pending(run: Run) -> list[Item]:
 
 
 def forget(run: Run) -> None:
-    """Let go of what was made for the model, of a run that may have to wait for long. It can be made again."""
+    """Drop the cached items of a run and its open branches, before a long wait. The items can be made again."""
     run.talk = None
     for state in run.open.values():
         if state.child is not None:
@@ -104,7 +105,7 @@ def forget(run: Run) -> None:
 
 
 def news(run: Run, saw: int | None = None) -> list[Item]:
-    """What there is to hear since the model's last reply: outputs of its calls, and what was said, as above."""
+    """Return the items since the model's last reply: outputs of its calls, and inputs up to number `saw`."""
     out: list[Item] = []
     for entry in reversed(run.entries):
         if type(entry) is Turn and type(entry.reply) is f.Replied:
@@ -117,7 +118,7 @@ def news(run: Run, saw: int | None = None) -> list[Item]:
 
 
 def entry_items(entry: Entry) -> list[Item]:
-    """The items of one entry; of an open turn, without the calls that have no output yet."""
+    """Return the items of one entry. An open turn leaves out the calls that have no output yet."""
     if type(entry) is Turn:
         return turn_items(entry)
     if type(entry) is f.HandedOff:
@@ -126,43 +127,43 @@ def entry_items(entry: Entry) -> list[Item]:
 
 
 def said_items(said: f.Said) -> list[Item]:
-    """An input as items."""
+    """Return an input as items for a provider."""
     return unmarked(kept_items(said))
 
 
 def kept_items(said: f.Said) -> list[Item]:
-    """An input as items, with what is known of their messages."""
+    """Return an input as items, with their message data under `MARK`."""
     value = text_or_items(said)
     return [{"role": said.by, "content": value}] if type(value) is str else value  # type: ignore[return-value]
 
 
 def text_or_items(said: f.Said) -> str | list[Item]:
-    """An input as it was given: a text, or items."""
+    """Return an input as it was given: a text, or items."""
     value = decode(said.items)
     return value if type(value) is str else _items(value)
 
 
 def items_in(json: Raw) -> list[Item]:
-    """The provider's items in a fact, or `UnreadableState`."""
+    """Return the provider's items in a fact, or raise `UnreadableState`."""
     return _items(decode(json))
 
 
 def _items(items: Any) -> list[Item]:
-    """See that these are items: no more is known of them than that they are objects, whose types are text."""
+    """Return the items, or raise `UnreadableState` unless they are objects whose types are text."""
     if type(items) is not list or not all(type(each) is dict and type(each.get("type", "")) is str for each in items):
         raise UnreadableState("This run is damaged: what was said in it is not a list of items.")
     return items
 
 
 def unmarked(items: list[Item]) -> list[Item]:
-    """The items as a provider is told them. They are changed in place."""
+    """Remove the message data from the items in place, and return the items for a provider."""
     for item in items:
         item.pop(MARK, None)
     return items
 
 
 def turn_items(turn: Turn) -> list[Item]:
-    """The reply's items and then the outputs, in the order of the calls."""
+    """Return the reply's items and then the outputs, in the order of the calls."""
     reply = turn.reply
     if isinstance(reply, f.Proposed):
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
@@ -178,7 +179,7 @@ def turn_items(turn: Turn) -> list[Item]:
 
 
 def _of_output(state: CallState) -> str | None:
-    """What the model hears of a final output that a person refused, or changed."""
+    """Return the text for the model about a final output that a person refused or changed; else None."""
     if type(state.outcome) is f.Concluded and state.edited:
         given = bytes(state.args).decode()
         return f"[A person changed the final output before it was given. What was given was: {given}]"
@@ -186,7 +187,7 @@ def _of_output(state: CallState) -> str | None:
 
 
 def without(items: list[Item], out: set[int]) -> list[Item]:
-    """The items but for these, and but for the thoughts that led to nothing else: no provider takes them alone."""
+    """Return the items without these indexes, and without the reasoning before them: providers refuse it alone."""
     kept: list[Item] = []
     thoughts: list[Item] = []
     for n, item in enumerate(items):
@@ -199,23 +200,23 @@ def without(items: list[Item], out: set[int]) -> list[Item]:
 
 
 def is_given(item: Item) -> bool:
-    """True for an item that was given to the model, rather than made by it."""
+    """Return True if the item was given to the model, rather than made by the model."""
     return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
 
 
 def output_item(state: CallState, text: str) -> Item:
-    """The item that gives the model a call's output."""
+    """Return the item that gives a call's output to the model."""
     return {"type": "function_call_output", "call_id": provider_id(state), "output": text}
 
 
 def provider_id(state: CallState) -> str:
-    """The provider's id of a call; ours where it gave none."""
+    """Return the provider's id of a call; our own id if the provider gave none."""
     given = state.proposal.call_id
     return state.call.id if given is None else given
 
 
 def output_text(state: CallState) -> str | None:
-    """What the model is told a call gave; None while it has no outcome."""
+    """Return the text of a call's output for the model; None while the call has no outcome."""
     outcome = state.outcome
     if type(outcome) is f.Finished:
         return ran_text(state, value_text(outcome.output))
@@ -225,7 +226,7 @@ def output_text(state: CallState) -> str | None:
 
 
 def ran_text(state: CallState, text: str) -> str:
-    """What a call gave; if a person changed it, with what ran instead."""
+    """Return the text of a call's output; if a person changed the call, add what ran instead."""
     ran = edits_inside(state) if state.steps else []
     if not ran and state.edited:
         ran = [f"{state.tool} {bytes(state.args).decode() if state.args else state.proposal.arguments}"]
@@ -235,50 +236,53 @@ def ran_text(state: CallState, text: str) -> str:
 
 
 def edits_inside(state: CallState) -> list[str]:
-    """What a person made of calls that code around the body made in its place, each once."""
+    """Return the calls that middleware ran in the body's place and that a person edited, each once."""
     values = [decode(step.value) for step in state.steps if step.name == INSTEAD]
     edits = [each for each in values if type(each) is dict and each.keys() == {"tool", "arguments", "edited"}]
     return list(dict.fromkeys(f"{each['tool']} {canonical(each['arguments']).decode()}" for each in edits))
 
 
 def handed_text(name: str) -> str:
-    """What the model is told of a handoff: who has the word."""
+    """Return the text that tells the model of a handoff: the name of the active agent."""
     return f'{{"assistant": {encode(name).decode()}}}'
 
 
 def value_text(value: Raw) -> str:
-    """A JSON value as text for the model: a string as itself, anything else as JSON."""
+    """Return a JSON value as text for the model: a string as itself, anything else as JSON."""
     data = bytes(value)
     return str(decode(value)) if data.startswith(b'"') else data.decode()
 
 
 def content_text(content: Any) -> str:
-    """The text of a message's content: text, parts with text, or nothing."""
+    """Return the text of a message's content, which is text or a list of parts; empty if there is no text."""
     if isinstance(content, str):
         return content
     return "".join([part["text"] for part in _parts(content) if isinstance(part.get("text"), str)])
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:
-    """The parts of a message's content that are objects, as they should be."""
+    """Return the parts of a message's content that are objects; none if the content is no list."""
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def reply_text(reply: f.Replied) -> str:
-    """The text of a reply's last message; the words it refuses with, if it has no other."""
+    """Return the text of a reply's last message; the text of its refusal if there is no other."""
     return "".join([content_text(item.get("content")) for item in _messages(reply)]) or reply_refusal(reply) or ""
 
 
 def reply_refusal(reply: f.Replied) -> str | None:
-    """The model's own words where it refused to answer; None if it did not."""
+    """Return the model's own text if it refused to answer; None if it did not refuse."""
     parts = (part for item in _messages(reply) for part in _parts(item.get("content")) if part.get("type") == "refusal")
     words = (part.get("refusal") for part in parts)
     return next((each for each in words if each and isinstance(each, str)), None)
 
 
 def _messages(reply: f.Replied) -> list[Item]:
-    """What the model said last: neither what code around it said besides, nor what it said before that had it asked
-    again."""
+    """Return the items of the model's last message in a reply.
+
+    Middleware may add messages to a reply, or call the model again. A marked item, an input or a call's output
+    therefore begins a new message.
+    """
     last: list[Item] = []
     over = False
     for item in items_in(reply.items):
