@@ -16,7 +16,7 @@ ALONE: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("assent_alone",
 
 
 def alone() -> bool:
-    """Whether this is done on that loop. What a blocking call has others do, they do on loops that are not its own."""
+    """Return True on the private event loop of a blocking call."""
     own = ALONE.get()
     return own is not None and own is asyncio.get_running_loop()
 
@@ -39,7 +39,7 @@ async def _left(work: Coroutine[Any, Any, None], awaited: Any) -> None:
 
 @types.coroutine
 def _rest(work: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    """What is left of something that waits for this."""
+    """Run the rest of work that waits for this."""
     while True:
         error, value = None, None
         try:

@@ -41,8 +41,10 @@ class _Kept:
             self.runner.get_loop().is_closed = lambda: True  # type: ignore[method-assign]
 
     def close(self) -> None:
-        """Close the loop when what is left on it has ended. Without a thread for its executor, as the runner would have
-        it: there is none to be had when a program ends."""
+        """Close the loop when what is left on it has ended.
+
+        The runner would start a thread to end its executor; none can be started when a program ends.
+        """
         loop = self.runner.get_loop()
         if loop.is_closed():
             return
@@ -61,8 +63,10 @@ class _Kept:
         loop.close()  # at once, where it is collected by chance on another that runs
 
     def run(self, work: Coroutine[Any, Any, R], context: contextvars.Context) -> R:
-        """Run this to its end, as the runner would; Ctrl-C cancels it. The runner's own way to see to that describes
-        the task for every call, which takes longer than a short run."""
+        """Run this to its end, as the runner would; Ctrl-C cancels it.
+
+        The runner's own way to handle Ctrl-C describes the task for every call, which takes longer than a short run.
+        """
         loop = self.runner.get_loop()
         context.run(ALONE.set, loop)
         task = loop.create_task(work, context=context)
@@ -175,9 +179,12 @@ def _note(phase: str, info: Any) -> None:
 
 
 def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
-    """What an async generator gives, blocking, anywhere. It goes on in a thread of its own, also while nobody reads;
-    whoever stops reading stops it, and waits until it has come to its end. If it is found in the garbage nobody waits:
-    that may be anywhere, such as in the middle of a write that its end would have to wait for."""
+    """Iterate over an async generator, blocking, anywhere.
+
+    The generator runs in a thread of its own, also while nobody reads. Whoever stops reading stops it, and waits for
+    its end. When the garbage collector finds it, nobody waits: that may happen in the middle of a write that the end
+    would have to wait for.
+    """
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
     queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()

@@ -28,6 +28,7 @@ from ..errors import (
     RunNotFound,
     StoreFailed,
     UnreadableState,
+    UsageError,
 )
 from .packing import START, is_erased, link, pack, redacted, unpack
 from .projection import anew, note
@@ -324,8 +325,8 @@ class MemoryStore(Store):
     async def definition(self, fingerprint: str) -> bytes | None:
         """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
         with self._locked():
-            whole = self._definitions.get(fingerprint)
-            if whole is not None or len(fingerprint) < MARK:
+            whole = self._definitions.get(fingerprint) if type(fingerprint) is str else None
+            if whole is not None or type(fingerprint) is not str or len(fingerprint) < MARK:
                 return whole
             found = [text for mark, text in self._definitions.items() if mark.startswith(fingerprint)]
             return found[0] if len(found) == 1 else None
@@ -436,6 +437,8 @@ class MemoryStore(Store):
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
         check_seconds(unchanged_for=unchanged_for)
+        if isinstance(statuses, str):
+            raise UsageError(f"statuses are a list of statuses, got {statuses!r}.")
         with self._locked():
             gone = {
                 id
