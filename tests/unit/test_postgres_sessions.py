@@ -71,7 +71,7 @@ class Server:
         assert set(self.execute(query)) == {(True,)}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a module's is made anew where other tests come between these
 def server(postgres: Started) -> Server:
     return Server(postgres)
 
