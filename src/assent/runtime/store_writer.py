@@ -347,7 +347,16 @@ class StoreWriter:
         if left is None:
             return done[0]
         task = asyncio.create_task(self._result(left, done))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever waits for it is told
+
+        def ended(task: asyncio.Task[bool]) -> None:
+            if self.writing is task:  # it was cancelled before its first step
+                left.close()
+                work.close()
+                self.writing = None
+            if not task.cancelled():
+                task.exception()  # whoever waits for it is told
+
+        task.add_done_callback(ended)
         if not task.done():  # a loop may have done it at once
             self.writing = task
         return task
@@ -393,7 +402,7 @@ class StoreWriter:
                     lease.give_up_release()
                     return False  # there may be something to do
                 continue
-            except Exception as error:
+            except BaseException as error:
                 self._put_back()
                 if lease.held is None and isinstance(error, RunBusy | LeaseLost):
                     lease.lose()
@@ -481,6 +490,9 @@ class StoreWriter:
         """Append; where it is not known whether the change was stored, look."""
         try:
             await self.store.append(change)
+        except (asyncio.CancelledError, GeneratorExit):  # with all tasks of the loop, when that ends
+            self.unsure = change
+            raise
         except StoreFailed as error:
             if not error.unknown:
                 raise
