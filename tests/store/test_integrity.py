@@ -145,6 +145,36 @@ async def test_text_that_is_damaged_below_what_text_is_hides_no_other_question(p
         assert "at, reason" in " ".join(await store.verify("r1")) or "reason, at" in " ".join(await store.verify("r1"))
 
 
+@pytest.mark.parametrize("value", ["'x'", "1000000000000000", "1.5"])
+@pytest.mark.parametrize("column", ["assent_blobs.body", "assent_blobs.hash", "assent_definitions.body"])
+async def test_what_should_be_bytes_and_is_something_else_is_named(place: Place, column: str, value: str) -> None:
+    if place.engine.dialect.name != "sqlite":
+        pytest.skip("its columns hold only what they are for")
+    async with place.store() as store:
+        draft = Draft(place.clock, id="r1")
+        draft.ask(*draft.propose(SEND), prompt=json({"long": "x" * 30_000}))
+        await draft.write(store)
+        assert await store.verify("r1") == []
+        table, name = column.split(".")
+        place.execute(f"UPDATE OR REPLACE {table} SET {name} = {value}")
+        [said, *_] = await store.verify("r1")
+        assert "lost" in said or "damaged" in said
+
+
+@pytest.mark.parametrize("change", ["fence = -5", "fence = 9223372036854775807", "until = 'x', worker = 'w'"])
+async def test_a_run_whose_lease_was_damaged_is_not_driven_and_not_spoiled(place: Place, change: str) -> None:
+    if "'x'" in change and place.engine.dialect.name != "sqlite":
+        pytest.skip("its columns hold only what they are for")
+    async with place.store() as store:
+        await waiting(store)
+        place.execute(f"UPDATE assent_runs SET {change}")
+        assert await store.verify("r1") == ["The lease in the record of run 'r1' is damaged."]
+        with pytest.raises(UnreadableState, match="The lease in the record of run 'r1' is damaged"):
+            await store.decide("q_r1", Approve(), by="ann", digest="digest of q_r1")
+        with pytest.raises(UnreadableState, match="The lease in the record of run 'r1' is damaged"):
+            await store.load("r1")
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 async def test_nothing_is_decided_on_a_row_that_was_changed_and_sealed_anew(place: Place, column: str) -> None:
     async with place.store() as store:

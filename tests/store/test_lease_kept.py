@@ -341,3 +341,38 @@ async def test_a_look_that_meets_the_release_takes_the_lease_for_released_and_no
     result = await soon(Runner.run(scripted(call("plain"), "done", tools=[plain]), "go", store=store))
     await soon(looking[0])
     assert result.final_output == "done" and writers[0].lease.state is RELEASED
+
+
+class Slow(MemoryStore):
+    """A store whose every write takes some turns of the loop."""
+
+    async def append(self, change: Change) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await super().append(change)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("turns", range(24))
+async def test_a_run_whose_loop_ends_is_left_whole(turns: int) -> None:
+    """Whoever ends a loop cancels all its tasks at once, a write that is under way or about to begin among them."""
+    send, sent = sending(needs_approval=True)
+    clock = FakeClock()
+    store = Slow(clock=clock)
+    agent = scripted([call("send", {"to": "bob"}), call("missing")], *["done"] * 3, tools=[send])
+    others = asyncio.all_tasks()
+    run = asyncio.create_task(Runner.run(agent, "go", store=store, run_config=RunConfig(write_lag=0)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - others:
+        task.cancel()
+    await soon(asyncio.wait([run]))
+    await others_go()
+    for record in (await store.runs()).items:
+        assert await store.verify(record.id) == []
+        clock.advance(100)
+        await soon(Runner.run(agent, await store.load(record.id), store=store))
+        question = await only(store)
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+        result = await soon(Runner.run(agent, await store.load(record.id), store=store))
+        assert (result.final_output, sent) == ("done", [("bob", 1)])

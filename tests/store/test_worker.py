@@ -977,3 +977,21 @@ async def test_signals_are_as_they_were_when_the_last_of_several_workers_has_end
         worker.stop()
         await task
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_worker_whose_loop_ends_comes_to_an_end_and_gives_back_what_it_claimed(turns: int) -> None:
+    """Whoever ends a loop cancels all its tasks at once, a drive that is about to begin among them."""
+    agent, sent = shop(GO, "done", "done")
+    store = MemoryStore()
+    run = await begun(store, agent)
+    await approve_all(store)
+    others = asyncio.all_tasks()
+    working = asyncio.create_task(Worker(store, agent).run(signals=False))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - others:
+        task.cancel()
+    await soon(asyncio.wait([working]))
+    assert (await record(store, run)).worker is None
+    assert len(sent) <= 1

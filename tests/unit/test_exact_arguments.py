@@ -12,7 +12,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import (
     AfterValidator,
+    Base64Bytes,
     Base64Str,
+    Base64UrlBytes,
+    Base64UrlStr,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -186,6 +189,46 @@ class Own(BaseModel):
 def test_a_model_that_makes_itself_is_given_what_its_fields_say() -> None:
     assert bound(Own, {"amount": 5}).amount == 5.0
     assert problem(Own, {"amount": "5"}) == '"x.amount": expected a number, got the text "5"'
+
+
+class Coded(BaseModel):
+    model_config = ConfigDict(val_json_bytes="base64")
+    code: bytes
+
+
+class Digits(BaseModel):
+    model_config = ConfigDict(val_json_bytes="hex")
+    code: bytes
+
+
+class Written(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="base64")
+    code: bytes
+
+
+@pytest.mark.parametrize("kind", [Base64Str, Base64Bytes, Base64UrlStr, Base64UrlBytes, Coded])
+@pytest.mark.parametrize("text", ["aGl=", "a Gk=", "aGk=\n", "aGk", "１２", "*"])
+def test_bytes_are_taken_from_one_text_alone(kind: Any, text: str) -> None:
+    given, found = ({"code": "aGk="}, {"code": text}) if kind is Coded else ("aGk=", text)
+    got = bound(kind, given)
+    assert (got.code if kind is Coded else got) in ("hi", b"hi")
+    assert 'such as "aGk="' in problem(kind, found)
+
+
+def test_bytes_are_read_in_the_form_that_is_read_and_not_in_the_one_that_would_be_written() -> None:
+    assert bound(Digits, {"code": "6d69"}).code == b"mi" and bound(Written, {"code": "mi!"}).code == b"mi!"
+    assert 'expected hexadecimal digits such as "6869"' in problem(Digits, {"code": "6D69"})
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[datetime.date | str, Field(union_mode="left_to_right")]]
+    name: Annotated[str, BeforeValidator(lambda value: value)] = ""
+
+
+def test_what_a_model_takes_besides_its_fields_is_compared_too() -> None:
+    assert bound(Open, {"day": "2026-11-17"}).day == datetime.date(2026, 11, 17)
+    assert "would be read as something else" in problem(Open, {"day": "0"})
 
 
 def test_a_default_that_no_argument_could_be_is_left_to_the_function() -> None:

@@ -220,9 +220,12 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+        for drive, _ in self._drives.values():  # cancelled before their first step, with all tasks of the loop
+            await self._give_back(drive.lease)
+        self._drives.clear()
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [task for _, task in self._drives.values()]
+        return [task for _, task in self._drives.values() if not task.done()]
 
     # -- claiming ----------------------------------------------------------------------------------
 

@@ -353,7 +353,16 @@ class StoreWriter:
         if left is None:
             return done[0]
         task = asyncio.create_task(self._result(left, done))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # waiters get the exception
+
+        def ended(task: asyncio.Task[bool]) -> None:
+            if self.writing is task:  # cancelled before its first step
+                left.close()
+                work.close()
+                self.writing = None
+            if not task.cancelled():
+                task.exception()  # waiters get the exception
+
+        task.add_done_callback(ended)
         if not task.done():  # an eager loop may have run it at once
             self.writing = task
         return task
@@ -399,7 +408,7 @@ class StoreWriter:
                     lease.give_up_release()
                     return False  # the run may have something to do
                 continue
-            except Exception as error:
+            except BaseException as error:
                 self._put_back()
                 if lease.held is None and isinstance(error, RunBusy | LeaseLost):
                     lease.lose()
@@ -487,6 +496,9 @@ class StoreWriter:
         """Append the change; if the outcome is unknown, find out and retry."""
         try:
             await self.store.append(change)
+        except (asyncio.CancelledError, GeneratorExit):  # with all tasks of the loop, when that ends
+            self.unsure = change
+            raise
         except StoreFailed as error:
             if not error.unknown:
                 raise

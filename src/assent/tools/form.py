@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from types import NoneType
@@ -119,6 +120,18 @@ def _url(text: str) -> Any:
     return AnyUrl(text)
 
 
+def _base64(text: str) -> str:
+    return b64encode(b64decode(text)).decode()
+
+
+def _base64url(text: str) -> str:
+    return urlsafe_b64encode(urlsafe_b64decode(text)).decode()
+
+
+def _hex(text: str) -> str:
+    return bytes.fromhex(text).hex()
+
+
 def _address(name: str) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         import ipaddress
@@ -170,6 +183,9 @@ SPELLINGS: Final[dict[str, Spelling]] = {
     "duration": Spelling('a duration such as "P1DT2H30M"', _matches(_DURATION)),
     "decimal": Spelling('a decimal number as text, such as "19.90"', _matches(DECIMAL)),
     "uri": Spelling('a URL in its normal form, such as "https://example.com/"', _comes_back(_url)),
+    "base64": Spelling('base64 such as "aGk="', _comes_back(_base64)),
+    "base64url": Spelling('base64 for URLs, such as "aGk="', _comes_back(_base64url)),
+    "hex": Spelling('hexadecimal digits such as "6869"', _comes_back(_hex)),
     **dict.fromkeys(
         ("uuid", "uuid1", "uuid3", "uuid4", "uuid5", "uuid6", "uuid7", "uuid8"),
         Spelling('a UUID such as "0b8ba4f2-3c1e-4d55-9d6c-0a4e3c9d2f10"', _comes_back(_uuid)),

@@ -319,6 +319,11 @@ class Exact(GenerateJsonSchema):
         )
         return {**made, "format": changed} if changed else made
 
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        # Pydantic names the form that it would write, which need not be the one that it reads.
+        format = {"base64": "base64url", "hex": "hex"}.get(self._config.val_json_bytes, "binary")
+        return {**super().bytes_schema(schema), "format": format}
+
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
         made, keys = super().dict_schema(schema), schema.get("keys_schema", {})
         kind = keys.get("type")

@@ -168,7 +168,7 @@ def _is_same_object(given: Any, value: Any, trusted: frozenset[Place]) -> bool:
     for key, each in given.items():
         name = names.get(key)
         if name is None:
-            if key not in extra:
+            if key not in extra or not _is_same(each, extra[key], trusted):
                 return False
         elif (kind, name) not in trusted and not _is_same(each, getattr(value, name), trusted):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +37,9 @@ FEW = 500
 
 A longer run would block the event loop too long.
 """
+
+HIGHEST_FENCE = 2**63 - 1
+"""No lease can come after it."""
 
 FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
 """The columns read from a run's own row."""
@@ -126,15 +130,22 @@ def stored_from(
     context: tuple[Any, ...],
 ) -> Stored:
     """Return a run, made from its journal rows, its blobs with their hashes, and its context."""
+    _see_that_its_lease_is_one(record, fence)
     saved = _context(record.id, head, *context)
     facts = [] if record.erased is not None else _facts(record.id, lines, payloads)
     return Stored(record=record, facts=facts, context=saved, fence=fence)
 
 
+def _see_that_its_lease_is_one(record: RunRecord, fence: Any) -> None:
+    """Raise `UnreadableState` if no lease can follow: a fence that no fact can hold would spoil the journal."""
+    if not (type(fence) is int and 0 <= fence < HIGHEST_FENCE and type(record.until) in (int, NoneType)):
+        raise UnreadableState(f"The lease in the record of run {record.id!r} is damaged.")
+
+
 def _context(run: str, head: Head, body: Any, kind: Any) -> SavedContext:
     """Return the context; raise `UnreadableState` unless its hash is the head's."""
     text = isinstance(body, bytes | memoryview | None) and isinstance(kind, str | None)
-    saved = SavedContext(_bytes(body), kind) if text else None
+    saved = SavedContext(None if body is None else as_bytes(body), kind) if text else None
     if saved is None or context_mark(saved) != head.context:
         raise UnreadableState(f"The context of run {run!r} is not what was written.")
     return saved
@@ -154,7 +165,7 @@ def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
     rows = transaction.rows(DEFINITIONS, start=fingerprint, end=fingerprint + "\U0010ffff")
     whole = bool(rows) and rows[0][0] == fingerprint
     if whole or (len(rows) == 1 and len(fingerprint) >= MARK):
-        return bytes(rows[0][1])
+        return as_bytes(rows[0][1])
     return None
 
 
@@ -257,8 +268,9 @@ def _text(run: str, seq: int, at: Any, fact: Any) -> bytes:
     return fact.encode("utf-8", "surrogateescape")
 
 
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
+def as_bytes(value: Any) -> bytes:
+    """Return bytes from their column. SQLite keeps any type in any column: what is none is found by its hash."""
+    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode("utf-8", "surrogateescape")
 
 
 def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
@@ -267,5 +279,5 @@ def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -
 
 
 def _facts(run: str, rows: list[Row], payloads: Sequence[tuple[Any, ...]]) -> list[AnyFact]:
-    kept = {bytes(hash).hex(): bytes(body) for hash, body in payloads}
+    kept = {as_bytes(hash).hex(): as_bytes(body) for hash, body in payloads}
     return [unpack(run, row.seq, row.text, kept) for row in rows]

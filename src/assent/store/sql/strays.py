@@ -6,6 +6,7 @@ from sqlalchemy import select
 
 from ...errors import UnreadableState
 from ..comparing import kept_tool
+from .reading import as_bytes
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .statement import Statement, Transaction
 
@@ -44,7 +45,7 @@ def _changed_tools(transaction: Transaction) -> list[str]:
     said = []
     for fingerprint, body in transaction.rows(TOOLS):
         try:
-            kept_tool(fingerprint, bytes(body))
-        except (UnreadableState, TypeError) as error:
+            kept_tool(fingerprint, as_bytes(body))
+        except UnreadableState as error:
             said.append(f"The definition that is kept as {fingerprint!r} is not what was written: {error}")
     return said
