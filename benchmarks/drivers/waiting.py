@@ -21,7 +21,7 @@ from assent.approval.question import action_digest
 from assent.core.codec import replay
 from assent.core.run import Run
 from assent.store import SQLiteStore
-from assent.store.packing import START, Head, head_of, link, tallied
+from assent.store.row_codec import START, Head, head_of, link, tallied
 from assent.store.sql.seal import asked_seal
 
 from ..conversation import PROMPT, SYSTEM

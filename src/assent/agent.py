@@ -97,7 +97,7 @@ class Agent(Generic[T]):
     """The cached result of `toolbox_of`."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
     """The cached definition, after the values that it was made from."""
-    _cast: Any = field(default=None, init=False)
+    _graph: Any = field(default=None, init=False)
     """The cached places of the agents that can be reached from this agent."""
     _shape: tuple[Any, AgentOutputSchema] | None = field(default=None, init=False)
     """The cached schema of the output type, after the type that it was made from."""

@@ -30,8 +30,8 @@ from assent.core import facts as f
 from assent.core.run import Run
 from assent.core.transcript import entry_items, said_items
 from assent.errors import ModelFailed, SessionFailed, TripwireTriggered
-from assent.runtime.history import unsaved
 from assent.runtime.journal import Journal
+from assent.runtime.session_sync import unsaved
 from tests.core.support import snapshot
 from tests.property.promise import Account, acceptable
 from tests.property.world import WORLDS, Boom, Item, Outside, World, guarded_output, output_trips

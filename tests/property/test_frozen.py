@@ -16,10 +16,10 @@ from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from assent import Agent, Tool, function_tool, handoff
-from assent.approval.frozen import FrozenTool
+from assent.approval.tool_snapshot import ToolSnapshot
 from assent.core.digest import canonical
 from assent.errors import InvalidArguments, UnreadableState
-from assent.runtime.cast import Seat
+from assent.runtime.agent_graph import Seat
 
 
 class Colour(Enum):
@@ -122,7 +122,7 @@ def accepts(tool: Any, args: dict[str, Any]) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_a_function_tool_that_was_written_down_judges_arguments_as_the_tool_does(drawn: Any, data: Any) -> None:
     tool, kinds = drawn
-    frozen = FrozenTool.read(tool.frozen())
+    frozen = ToolSnapshot.read(tool.frozen())
     assert frozen.fingerprint == tool.fingerprint
     assert (frozen.name, frozen.kind, frozen.server) == (tool.name, tool.kind, tool.server)
     args, fits = {}, True
@@ -168,7 +168,7 @@ def others() -> list[Tool]:
     ],
 )
 def test_every_kind_of_tool_can_be_written_down(tool: Tool, args: dict[str, Any]) -> None:
-    frozen = FrozenTool.read(tool.frozen())
+    frozen = ToolSnapshot.read(tool.frozen())
     assert (frozen.fingerprint, frozen.kind) == (tool.fingerprint, tool.kind)
     assert canonical(frozen.canonical(args)) == canonical(tool.canonical(args))
     if tool.kind == "output":
@@ -189,7 +189,7 @@ def test_what_the_tool_alone_can_say_is_left_to_the_door() -> None:
         """Pay."""
         return str(amount)
 
-    frozen = FrozenTool.read(pay.frozen())
+    frozen = ToolSnapshot.read(pay.frozen())
     assert accepts(frozen, {"amount": 5}), "it does not have the user's code"
     assert not accepts(pay, {"amount": 5})
     assert not accepts(pay, {"amount": "4"}) and not accepts(frozen, {"amount": "4"})
@@ -198,4 +198,4 @@ def test_what_the_tool_alone_can_say_is_left_to_the_door() -> None:
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"name": 1}', b"\xff", b"{" * 10_000])
 def test_a_definition_that_is_damaged_is_named_as_such(text: bytes) -> None:
     with pytest.raises(UnreadableState, match="definition of a tool"):
-        FrozenTool.read(text)
+        ToolSnapshot.read(text)

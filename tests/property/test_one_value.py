@@ -26,8 +26,8 @@ from pydantic import AfterValidator, AnyUrl, BaseModel, ConfigDict, Field, Secre
 from typing_extensions import TypedDict
 
 from assent import Agent, Runner, RunState, ToolContext, function_tool, handoff
-from assent.approval.frozen import FrozenTool
 from assent.approval.question import action_digest
+from assent.approval.tool_snapshot import ToolSnapshot
 from assent.errors import InvalidArguments, InvalidDecision
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
@@ -364,7 +364,7 @@ def test_an_edit_is_judged_alike_in_a_state_and_in_a_store(data: Any, kind: Any)
 @every_kind
 def test_a_tool_that_was_written_down_takes_what_the_tool_takes(kind: Any) -> None:
     tool = Scene(kind, asks=False).tool
-    frozen = FrozenTool.read(tool.frozen())
+    frozen = ToolSnapshot.read(tool.frozen())
     for value in TRICKS:
         if accepts(tool, value) != accepts(frozen, value):
             assert value == -1 and kind == Annotated[float, AfterValidator(positive)], "only the tool has its validator"

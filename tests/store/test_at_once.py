@@ -20,15 +20,15 @@ from assent.core.codec import replay
 from assent.core.facts import AnyFact
 from assent.core.run import Run
 from assent.errors import AssentError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
-from assent.runtime.blocking import block
+from assent.runtime.sync import block
 from assent.store import Change, Lease, PostgresStore, SavedContext
-from assent.store.packing import LARGE
+from assent.store.row_codec import LARGE
 from assent.store.sql import postgres_append as appending
 from assent.store.sql import postgres_read as reading
 from assent.store.sql.pool import Link
+from assent.store.sql.postgres_connection import Server as Inside
 from assent.store.sql.prepared import Prepared, answer
 from assent.store.sql.schema import metadata
-from assent.store.sql.server import Server as Inside
 from assent.store.sql.store import SQLStore
 from assent.testing import FakeClock
 from tests.store.postgres import Server
@@ -220,7 +220,7 @@ async def test_one_statement_leaves_what_a_transaction_leaves(postgres: Server, 
                 once += ways.of() == ["once"]
                 assert end == await outcome(other.append(change))
                 assert tables(ones) == tables(others)
-                assert one._bell._rung == other._bell._rung
+                assert one._wakeup._rung == other._wakeup._rung
                 if end is None:
                     drawn.written(change)
                 for run in (change.record.id, "no"):

@@ -14,7 +14,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from assent.approval.decision import Approve, decision_from
-from assent.approval.frozen import FrozenTool
+from assent.approval.tool_snapshot import ToolSnapshot
 from assent.core.facts import AnyFact
 from assent.errors import AlreadyDecided, Overtaken, StoreFailed, UnreadableState, UsageError
 from assent.store import (
@@ -31,8 +31,8 @@ from assent.store import (
     Stored,
 )
 from assent.store import memory as inside
-from assent.store.packing import is_erased, link, pack, payloads
 from assent.store.record import cursor
+from assent.store.row_codec import is_erased, link, pack, payloads
 from assent.store.rules import is_driven
 from assent.testing import check_store
 from assent.testing import store as checks
@@ -759,7 +759,7 @@ class TakesTheSameForAnother(MemoryStore):
         return await super().decide(question_id, decision, **more)
 
 
-class Careless(FrozenTool, frozen=True):
+class Careless(ToolSnapshot, frozen=True):
     def bind(self, args: dict[str, Any]) -> None:
         pass
 

@@ -14,7 +14,7 @@ import pytest
 
 from assent.core import facts as f
 from assent.errors import StoreFailed
-from assent.runtime.blocking import block
+from assent.runtime.sync import block
 from assent.store import PostgresStore
 from assent.store.sql.pool import Link
 from tests.store.postgres import Server

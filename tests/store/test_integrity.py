@@ -16,7 +16,7 @@ from assent.errors import (
     UnreadableState,
 )
 from assent.store import MemoryStore, SavedContext, Store
-from assent.store.packing import START, Head, tallied
+from assent.store.row_codec import START, Head, tallied
 from assent.store.sql.schema import VERSION_TABLE, questions
 from assent.store.sql.seal import asked_seal, ended_seal
 from assent.testing import FakeClock

@@ -13,7 +13,7 @@ import pytest
 from assent.core import facts as f
 from assent.errors import StoreFailed, UsageError
 from assent.store import PostgresStore
-from assent.store.sql import server as inside
+from assent.store.sql import postgres_connection as inside
 from assent.store.sql.pool import Pool
 from assent.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server

@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from assent.core import facts as f
 from assent.errors import Conflict, Overtaken, RunFinished, StoreFailed, UnreadableState, UsageError
 from assent.store import Lease, PostgresStore, SavedContext, SQLiteStore, Store
-from assent.store.packing import LARGE, redacted
+from assent.store.row_codec import LARGE, redacted
 from assent.store.sql.migrating import MIGRATIONS, config
 from assent.store.sql.schema import VERSION, VERSION_TABLE, metadata
 from assent.testing import check_store
@@ -399,7 +399,7 @@ async def _woken(place: Place, wake: Callable[[Store], Awaitable[Any]]) -> None:
             await asyncio.wait_for(waiter.wait(60), 30)  # once, when it has begun to listen
         waits = asyncio.ensure_future(waiter.wait(600))
         await asyncio.sleep(0)
-        assert waiter._bell.awaited
+        assert waiter._wakeup.awaited
         await wake(other)
         await asyncio.wait_for(waits, 30)
 
@@ -426,11 +426,11 @@ async def test_a_run_that_is_driven_wakes_nobody(place: Place) -> None:
     async with place.store() as store:
         script = await Script(store).begin()
         lease = await store.take("r1", "w", seq=script.seq, hold=60)
-        rung = store._bell._rung
+        rung = store._wakeup._rung
         await script.write(f.Said(js("more")), lease=lease, hold=60)
-        assert store._bell._rung == rung
+        assert store._wakeup._rung == rung
         await script.write(f.Said(js("more")), lease=lease, release=True)
-        assert store._bell._rung == rung + 1
+        assert store._wakeup._rung == rung + 1
 
 
 async def test_a_store_that_is_closed_says_so(place: Place) -> None:

@@ -21,12 +21,13 @@ from sqlalchemy import Connection
 from assent import Agent, Runner, function_tool
 from assent.core import facts as f
 from assent.errors import Conflict, StoreFailed, UnreadableState, UsageError
-from assent.runtime.blocking import block
+from assent.runtime.sync import block
 from assent.store import SavedContext, SQLiteStore
-from assent.store.packing import LARGE
-from assent.store.sql import file, migrating
-from assent.store.sql.lane import Lane
+from assent.store.row_codec import LARGE
+from assent.store.sql import migrating
+from assent.store.sql import sqlite_connection as file
 from assent.store.sql.schema import VERSION
+from assent.store.sql.thread_queue import ThreadQueue
 from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.store.support import Script, asked, ended, js, replied, waiting
@@ -712,13 +713,13 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def given(disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is given to the store's threads."""
     seen: list[str] = []
-    do = Lane.do
+    do = ThreadQueue.do
 
-    def noting(lane: Lane, work: Any) -> Any:
+    def noting(lane: ThreadQueue, work: Any) -> Any:
         seen.append(lane._name)
         return do(lane, work)
 
-    monkeypatch.setattr(Lane, "do", noting)
+    monkeypatch.setattr(ThreadQueue, "do", noting)
     return seen
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from assent import Agent, Approve, InvalidDecision, InvalidDefinition, NotPending, Reject, Runner, function_tool
 from assent.core.run import Run, questions
-from assent.runtime.blocking import iterate
+from assent.runtime.sync import iterate
 from assent.store import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
 

@@ -24,7 +24,7 @@ from assent.runtime.door import run_inside
 from assent.store import Change
 from assent.testing import call
 from assent.threads import AgentMiddleware, InMemorySaver, ThreadAgent, ToolMessage, create_agent
-from assent.threads.wrapping import WrappedTool
+from assent.threads.tool_middleware import WrappedTool
 from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, Ran, say, thread
 from tests.unit.support import soon

@@ -33,7 +33,7 @@ from assent.errors import (
     ToolOutputGuardrailTripwireTriggered,
     UsageError,
 )
-from assent.runtime import history
+from assent.runtime import session_sync as history
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, facts, heard, outcomes, reloaded, scripted, sending, soon, told
 

@@ -15,7 +15,7 @@ import pytest
 
 from assent import Agent, FunctionTool, RunConfig, Runner, RunState, ToolContext, function_tool, tool
 from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, NotPending, UsageError
-from assent.runtime.cast import Seat
+from assent.runtime.agent_graph import Seat
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, facts, outcomes, refused, reloaded, scripted, sending, stopped, told
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assent.runtime.history import accepted
+from assent.runtime.session_sync import accepted
 
 USER = {"role": "user", "content": "go"}
 THOUGHT = {"type": "reasoning", "id": "r1", "summary": []}

@@ -13,8 +13,8 @@ from msgspec.json import decode, encode
 
 from ..errors import UsageError
 from ..store.open import open_store
-from ..store.packing import START, tallied
 from ..store.record import Entry
+from ..store.row_codec import START, tallied
 from ..store.store import Store
 from .write import put, say
 

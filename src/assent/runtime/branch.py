@@ -17,9 +17,9 @@ from ..core.digest import canonical, worded
 from ..core.run import CallState, Run
 from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
 from ..tools.delegation import AgentTool, Extractor, InputBuilder
-from .calling import Told, context_of, record_failure
 from .config import DEFAULT_MAX_TURNS
-from .guarding import input_guardrails
+from .guardrail_step import input_guardrails
+from .tool_context import Told, context_of, record_failure
 from .value import input_json, output_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
     If the input cannot be built or no turn is left, the branch is closed at once and the call fails.
     """
     journal, inside = driver.journal, (*path, state.call.id)
-    place = driver.cast.place(tool.agent)
+    place = driver.graph.place(tool.agent)
     turns = _turns(driver, path, tool, place)
     first: f.Said | f.Closed
     try:
@@ -51,7 +51,7 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
         place,
         max(1, turns),
         release=root.release if root is not None else "each",
-        guards=tuple(input_guardrails(driver.cast.seat(place), driver.config, inside)) if guarded else (),
+        guards=tuple(input_guardrails(driver.graph.seat(place), driver.config, inside)) if guarded else (),
         at=journal.now(),
         path=inside,
     )
@@ -95,7 +95,7 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
     """Record the branch's output as the call's outcome, or a failure if the branch failed."""
     path, call = effect.path, effect.call or ""
     state, journal, inside = driver.run_at(path).calls[call], driver.journal, (*path, call)
-    tool = driver.cast.of(state).tools.get(state.tool)  # today's definition: the approved one began the branch
+    tool = driver.graph.of(state).tools.get(state.tool)  # today's definition: the approved one began the branch
     if state.child is None or not isinstance(tool, AgentTool):
         raise DefinitionChanged(f"The agent that call {call} asked has ended, and tool {state.tool!r} is gone.")
     error: Exception | None = None
@@ -117,7 +117,7 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
     else:
         _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)))
         value = await record_failure(driver, path, state, tool, ctx, error)
-    agent = driver.cast.of(state).agent
+    agent = driver.graph.of(state).agent
     if driver.audience.wants(agent):
         _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)), Told)
         await driver.audience.tell(ctx, "tool_end", agent, tool, value)

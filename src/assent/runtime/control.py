@@ -15,10 +15,10 @@ from ..core import facts as f
 from ..core.run import CallState, Run
 from ..errors import Conflict
 from ..item import ToolApprovalItem
-from .blocking import Home
-from .cast import Cast
+from .agent_graph import AgentGraph
 from .decider import always, record
 from .journal import Journal
+from .sync import Home
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -29,13 +29,13 @@ Path = tuple[str, ...]
 class RunControl:
     """A run, as its own tools, rules and hooks can use it."""
 
-    __slots__ = ("cast", "driver", "home", "journal", "taken")
+    __slots__ = ("driver", "graph", "home", "journal", "taken")
 
-    def __init__(self, driver: Driver, journal: Journal, cast: Cast, home: Home) -> None:
+    def __init__(self, driver: Driver, journal: Journal, graph: AgentGraph, home: Home) -> None:
         self.driver = ref(driver)
         """A weak reference to the driver, so that a kept context does not keep the driver alive."""
         self.journal = journal
-        self.cast = cast
+        self.graph = graph
         self.home = home
         self.taken = False
         """True once somebody has taken the run's state; decisions are then made on the state."""
@@ -52,7 +52,7 @@ class RunControl:
         def act() -> None:
             if self.taken:
                 raise Conflict("The run has stopped, and its state was taken; decide on the state.")
-            record(self.journal, self.cast, item.id, decision, "code", item.digest, lasting)
+            record(self.journal, self.graph, item.id, decision, "code", item.digest, lasting)
 
         self.home.do(act)
 
@@ -72,7 +72,7 @@ class RunControl:
                     type(call.outcome) is not f.Refused and (call.approval is not None or None) for call in made
                 }
                 return verdicts.pop() if len(verdicts) == 1 else None
-        tool = self.cast.seat(here.agent).tools.get(tool_name)
+        tool = self.graph.seat(here.agent).tools.get(tool_name)
         grant = grant_for(root, here.agent, tool, at=self.journal.now()) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
 

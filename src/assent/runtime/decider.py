@@ -13,7 +13,7 @@ from ..approval.terms import GrantTerms
 from ..core.run import CallState
 from ..errors import DefinitionChanged, InvalidDecision
 from ..tools.tool import Tool
-from .cast import Cast
+from .agent_graph import AgentGraph
 from .journal import Journal
 
 Always = Literal["approve", "reject"] | None
@@ -28,7 +28,7 @@ def always(flag: bool, verdict: Literal["approve", "reject"]) -> Always:
 
 def record(
     journal: Journal,
-    cast: Cast,
+    graph: AgentGraph,
     question_id: str,
     given: Decision | dict[str, Any],
     by: str,
@@ -42,7 +42,7 @@ def record(
     """
 
     def tool_of(state: CallState, name: str) -> Tool:
-        tool = cast.of(state).tool(state.call.kind, name)
+        tool = graph.of(state).tool(state.call.kind, name)
         if tool is None and name == state.call.tool:
             raise DefinitionChanged(f"Tool {name!r} is gone; nothing was recorded.")
         if tool is None or tool.is_enabled is False:

@@ -29,14 +29,14 @@ from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, I
 from ..handoff import Handoff
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
-from .asking import HERE, Body
 from .branch import open_branch
-from .calling import Told, context_of, record_failure
 from .definition import resolve
-from .guarding import guard_call, guard_result, tripwire
-from .handover import check_filter, filtered, hand_over
+from .guardrail_step import guard_call, guard_result, tripwire
+from .handoff_step import check_filter, filtered, hand_over
 from .journal import Writer
 from .model_call import enabled
+from .tool_context import Told, context_of, record_failure
+from .tool_pause import HERE, Body
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ Path = tuple[str, ...]
 async def enter(driver: Driver, path: Path, state: CallState) -> None:
     """Run an approved call and record its outcome."""
     journal, call = driver.journal, state.call.id
-    seat = driver.cast.of(state)
+    seat = driver.graph.of(state)
     agent, tool = seat.agent, resolve(state, seat.tool(state.call.kind, state.tool))
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")

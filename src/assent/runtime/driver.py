@@ -32,21 +32,21 @@ from ..hooks import RunHooks
 from ..sessions.session import Session
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
-from .audience import Audience
-from .blocking import Home
+from .agent_graph import AgentGraph
+from .approval_step import judge_all, judge_one, tell
 from .branch import close_branch
-from .cast import Cast
-from .concluding import conclude
 from .config import RunConfig
 from .control import RunControl
 from .definition import resolve
 from .door import enter
-from .doubt import settle
-from .guarding import guard_input, input_guardrails, tripwire
-from .history import keep, patience
+from .final_output import conclude
+from .guardrail_step import guard_input, input_guardrails, tripwire
+from .hook_dispatch import HookDispatch
 from .journal import Journal
-from .judging import judge_all, judge_one, tell
 from .model_call import ask_model
+from .recovery import settle
+from .session_sync import keep, patience
+from .sync import Home
 from .view import Outputs, View
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Driver:
     def __init__(
         self,
         journal: Journal,
-        cast: Cast,
+        graph: AgentGraph,
         config: RunConfig,
         context: Any,
         outputs: Outputs,
@@ -101,14 +101,14 @@ class Driver:
         session: Session | None = None,
     ) -> None:
         self.journal = journal
-        self.cast = cast
+        self.graph = graph
         self.config = config
-        self.audience = Audience(hooks)
+        self.audience = HookDispatch(hooks)
         self.session = session
         self.outputs = outputs
         """The values that bodies returned in this process, as Python objects."""
         self.home = Home()
-        self.control = RunControl(self, journal, cast, self.home)
+        self.control = RunControl(self, journal, graph, self.home)
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self.control)
         self.before: list[Run] = []
         """The earlier runs of the same thread, oldest first."""
@@ -176,7 +176,7 @@ class Driver:
         if audience.hooks is not None or self._is_hooked(run):
             self.hear()
         for path, state in open_branches(run):
-            tool = self.cast.of(state).tools.get(state.tool)
+            tool = self.graph.of(state).tools.get(state.tool)
             if isinstance(tool, AgentTool):
                 audience.follow(self, path, tool, state)
         if audience.streams:
@@ -185,7 +185,7 @@ class Driver:
 
     def _is_hooked(self, run: Run) -> bool:
         """Return True if the active agent of the run or of an open branch has hooks of its own."""
-        if run.agent and self.cast.seat(run.agent).agent.hooks is not None:
+        if run.agent and self.graph.seat(run.agent).agent.hooks is not None:
             return True
         return any(self._is_hooked(state.child) for state in run.open.values() if state.child is not None)
 
@@ -288,7 +288,7 @@ class Driver:
     def _blocks(self, path: Path, key: str | None) -> bool:
         """Return True if the model call must wait for this guardrail."""
         run = self.run_at(path)
-        seat = self.cast.seat(run.began.agent if run.began is not None else run.agent)
+        seat = self.graph.seat(run.began.agent if run.began is not None else run.agent)
         guardrail = input_guardrails(seat, self.config, path).get((key or "")[1:])
         return guardrail is None or not guardrail.run_in_parallel  # a missing guardrail may be a blocking one
 
@@ -425,7 +425,7 @@ class Driver:
         """Require the input guardrails to check input that they have not seen yet."""
         run = self.journal.run
         if run.began is not None and run.unheard and not run.guards and run.watched < run.said:
-            guards = tuple(input_guardrails(self.cast.seat(run.began.agent), self.config, ())) or run.armed
+            guards = tuple(input_guardrails(self.graph.seat(run.began.agent), self.config, ())) or run.armed
             if guards:  # the current ones, or else the recorded ones: none is skipped because it was not given again
                 self.journal.add(f.Awaited(guards, at=self.journal.now()))
 
@@ -448,7 +448,7 @@ class Driver:
     @property
     def agent(self) -> Agent[Any]:
         """The agent that the run began with."""
-        return self.cast.root
+        return self.graph.root
 
     def run_at(self, path: Path) -> Run:
         """Return the run, or the branch under these calls."""
@@ -456,7 +456,7 @@ class Driver:
 
     def view(self, path: Path) -> View:
         """Return a view of the run or of a branch."""
-        return View(self.journal.run, self.cast, self.outputs, path)
+        return View(self.journal.run, self.graph, self.outputs, path)
 
     def state_of(self, effect: f.AnyEffect) -> CallState:
         """Return the call that an effect is about."""
@@ -465,7 +465,7 @@ class Driver:
 
     def tool_for(self, state: CallState) -> Tool | None:
         """Return the tool that a call was offered; None if it was offered none. See `resolve`."""
-        return resolve(state, self.cast.of(state).tool(state.call.kind, state.tool))
+        return resolve(state, self.graph.of(state).tool(state.call.kind, state.tool))
 
 
 async def execute(driver: Driver, effect: f.Execute) -> None:

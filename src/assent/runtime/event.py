@@ -131,5 +131,5 @@ def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
         output = view.output_of(view.run.calls[fact.call])
         if output is not None:
             yield RunItemStreamEvent(_NAMES[type(output)], output)
-    if isinstance(fact, f.HandedOff) and view.cast is not None:
-        yield AgentUpdatedStreamEvent(view.cast.seat(fact.to).agent)
+    if isinstance(fact, f.HandedOff) and view.graph is not None:
+        yield AgentUpdatedStreamEvent(view.graph.seat(fact.to).agent)

@@ -23,9 +23,9 @@ from ..errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ..output import TRY_AGAIN
 from ..tools.tool import Tool
-from .asking import HERE, Hook
 from .definition import definition, same_definition
-from .history import keep
+from .session_sync import keep
+from .tool_pause import HERE, Hook
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
     """Ask the active agent's model, and record its reply."""
     path = effect.path
     run = driver.run_at(path)
-    agent = driver.cast.seat(run.agent).agent
+    agent = driver.graph.seat(run.agent).agent
     see_that_nothing_is_asked(run)
     await driver.own()
     if driver.session is not None and not path:

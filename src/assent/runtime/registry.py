@@ -16,9 +16,9 @@ from ..core.digest import holds
 from ..core.rules import REFUSED
 from ..core.run import CallState, Run
 from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
-from .cast import Cast
+from .agent_graph import AgentGraph
 from .definition import same_definition
-from .drift import OnChange, asked_as_gone
+from .definition_check import OnChange, asked_as_gone
 from .signature import SigningKey, verify
 from .state import RunState
 
@@ -74,7 +74,7 @@ class AgentRegistry:
         Signatures are not checked here; use `load` for that.
         """
         if isinstance(run, RunState):
-            root = run._cast.root
+            root = run._graph.root
             if any(agent is root for agent in self._agents.get(root.name, {}).values()):
                 return root
             return self._choose(run._journal.facts, run._journal.run, "refuse", _warn)
@@ -129,11 +129,11 @@ class AgentRegistry:
         misfits: list[CallState] = []
         for version, agent in reversed(versions.items()):
             # An agent may have changed since it was added, so its definition is read now.
-            cast = Cast(agent)
-            misfit = _misfit(run, cast)
+            graph = AgentGraph(agent)
+            misfit = _misfit(run, graph)
             if misfit is not None:
                 misfits.append(misfit)
-            elif same_definition(was, cast.seat(name).defined()):
+            elif same_definition(was, graph.seat(name).defined()):
                 return agent
             else:
                 fitting.append(version)
@@ -177,7 +177,7 @@ def _defined(journal: list[f.AnyFact], name: str) -> f.Defined | None:
     return None
 
 
-def _misfit(run: Run, cast: Cast) -> CallState | None:
+def _misfit(run: Run, graph: AgentGraph) -> CallState | None:
     """Return an open call, of the run or a branch, whose tool these agents do not have as it was last accepted.
 
     If a changed tool was accepted for a call, the tool that was first offered does not fit: people were asked about the
@@ -190,12 +190,12 @@ def _misfit(run: Run, cast: Cast) -> CallState | None:
             continue
         needed = state.fingerprint or state.call.definition
         try:
-            tool = cast.of(state).tool(state.call.kind, state.tool)
+            tool = graph.of(state).tool(state.call.kind, state.tool)
         except DefinitionChanged:  # no agent or handoff leads to that agent now
             return state
         if needed is not None and (tool is None or tool.fingerprint != needed):
             return state
-        inner = _misfit(state.child, cast) if state.child is not None else None
+        inner = _misfit(state.child, graph) if state.child is not None else None
         if inner is not None:
             return inner
     return None

@@ -23,7 +23,7 @@ from ..item import RunItem, ToolApprovalItem
 from ..models.model import ModelResponse
 from .driver import Driver
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
-from .guarding import PLACES, results
+from .guardrail_step import PLACES, results
 from .state import RunState, left_by
 from .view import View
 
@@ -85,7 +85,7 @@ class RunResultBase:
         if self._released is not None:
             raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
         driver = self._driver
-        return driver.cast.seat(driver.run_at(self._path).agent or driver.agent.name).agent
+        return driver.graph.seat(driver.run_at(self._path).agent or driver.agent.name).agent
 
     @property
     def last_response_id(self) -> str | None:
@@ -153,7 +153,7 @@ class RunResultBase:
         _ = self.final_output, self.raw_responses
         self._found = {where: results(self._driver, self._path, where, released=True) for where in PLACES}
         state._release()
-        self._driver.cast = self._driver.control.cast = state._cast
+        self._driver.graph = self._driver.control.graph = state._graph
         self._driver.audience.hooks = None
         self._driver.audience.streams.clear()
 
@@ -180,7 +180,7 @@ class RunResultStreaming(RunResultBase):
         driver.gentle = True
         driver.on_delta = self._delta
         run = driver.journal.run
-        self._queue.put_nowait(AgentUpdatedStreamEvent(driver.cast.seat(run.agent or driver.agent.name).agent))
+        self._queue.put_nowait(AgentUpdatedStreamEvent(driver.graph.seat(run.agent or driver.agent.name).agent))
         for fact in driver.unseen:
             self._fact(fact)
         driver.journal.listen(self._fact)

@@ -30,16 +30,16 @@ from ..errors import (
 from ..hooks import RunHooks
 from ..sessions.session import Session
 from ..version import __version__
-from .blocking import block
-from .cast import Cast
+from .agent_graph import AgentGraph
 from .config import DEFAULT, DEFAULT_MAX_TURNS, RunConfig
 from .driver import Driver
-from .guarding import input_guardrails
-from .history import checked_session, heard, unsaved
+from .guardrail_step import input_guardrails
 from .journal import Journal, made_outside
 from .result import RunResult, RunResultStreaming
 from .saved_context import MISSING
+from .session_sync import checked_session, heard, unsaved
 from .state import NOT_KEPT, Kept, RunState, begun_by, left_by, state_of
+from .sync import block
 from .tracing import observed
 from .value import input_json
 
@@ -231,12 +231,12 @@ def prepare(
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
     said = input_json(input)
     journal = Journal([], Run(), config.clock if order.store is None else order.store.clock)
-    driver = Driver(journal, Cast(agent), config, context, {}, hooks=hooks, session=order.session)
+    driver = Driver(journal, AgentGraph(agent), config, context, {}, hooks=hooks, session=order.session)
     run_id = new_id("run") if order.part is None else order.part.run
     if order.store is not None:
         _keep(driver, order.store, run_id)
     guarded = agent.input_guardrails or config.input_guardrails
-    guards = input_guardrails(driver.cast.seat(agent.name), config, ()) if guarded else ()
+    guards = input_guardrails(driver.graph.seat(agent.name), config, ()) if guarded else ()
     began = f.Began(
         agent.name,
         max_turns or DEFAULT_MAX_TURNS,
@@ -344,8 +344,8 @@ def resume(
     if config.tracing is None and state._tracing is not None:
         config = replace(config, tracing=state._tracing)
     journal.clock = config.clock if order.store is None else order.store.clock
-    cast = state._cast if state._cast.root is agent else Cast(agent)
-    driver = Driver(journal, cast, config, context, state._outputs, hooks=hooks, session=order.session)
+    graph = state._graph if state._graph.root is agent else AgentGraph(agent)
+    driver = Driver(journal, graph, config, context, state._outputs, hooks=hooks, session=order.session)
     if order.store is not None:
         _keep(driver, order.store, run.id, state._kept, lease)
     driver.observer = observed(driver, began, resumed=True)

@@ -32,9 +32,9 @@ from ..errors import (
 from ..item import ToolApprovalItem
 from ..version import __version__
 from . import saved_context, tracing
-from .cast import Cast
+from .agent_graph import AgentGraph
 from .decider import Always, always, record
-from .drift import UNREADABLE, OnChange, damaged, fit
+from .definition_check import UNREADABLE, OnChange, damaged, fit
 from .journal import Journal
 from .signature import SigningKey, sign, verify
 from .tracing import Tracing
@@ -116,13 +116,13 @@ class RunState(Generic[T, A]):
     def __init__(
         self,
         journal: Journal,
-        cast: Cast,
+        graph: AgentGraph,
         context: Any,
         outputs: Outputs | None = None,
         tracing: Tracing | None = None,
     ) -> None:
         self._held = journal
-        self._cast = cast
+        self._graph = graph
         self._context = context
         self._outputs: Outputs = outputs if outputs is not None else {}
         self._tracing = tracing
@@ -191,7 +191,7 @@ class RunState(Generic[T, A]):
         ]
 
     def _view(self) -> View:
-        return View(self._journal.run, self._cast, self._outputs)
+        return View(self._journal.run, self._graph, self._outputs)
 
     # -- deciding --------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class RunState(Generic[T, A]):
         terms: Any = None,
     ) -> None:
         self._usable()
-        record(self._journal, self._cast, question_id, decision, by, digest, lasting, terms)
+        record(self._journal, self._graph, question_id, decision, by, digest, lasting, terms)
 
     def revoke(self, grant_id: str, by: str = "local") -> None:
         """Revoke a grant: later calls are judged without it."""
@@ -271,7 +271,7 @@ class RunState(Generic[T, A]):
 
     def _release(self) -> None:
         """Drop the references to the agents; if calls are open, keep their tools, which decisions need."""
-        agent = self._cast.root
+        agent = self._graph.root
         if self._journal.run.open:
             shown = Agent(
                 agent.name,
@@ -280,9 +280,9 @@ class RunState(Generic[T, A]):
                 output_type=agent.output_type,
                 output_needs_approval=agent.output_needs_approval,
             )
-            self._cast = Cast(shown)
+            self._graph = AgentGraph(shown)
         else:
-            self._cast = self._cast.names()
+            self._graph = self._graph.names()
 
     def _usable(self) -> None:
         if self._spent:
@@ -370,10 +370,10 @@ class RunState(Generic[T, A]):
             saved.context, saved.context_kind, context_override, context_deserializer, strict_context
         )
         traced = tracing.load(saved.tracing)
-        state = cls(Journal(saved.journal, run, time.time), Cast(agent), context, tracing=traced)
+        state = cls(Journal(saved.journal, run, time.time), AgentGraph(agent), context, tracing=traced)
         begun_by(agent, run)
         state._kept = Kept(saved.stored)
-        state.changes += fit(state._journal, state._cast, on_change)
+        state.changes += fit(state._journal, state._graph, on_change)
         if state.changes:
             warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(state.changes)}.", stacklevel=2)
         return state
@@ -427,9 +427,9 @@ def state_of(
         Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
     )
     facts = [*stored.facts, *(more.facts if more is not None else ())]
-    state = RunState(Journal(facts, run, config.clock), Cast(agent), context)
+    state = RunState(Journal(facts, run, config.clock), AgentGraph(agent), context)
     known, before = saved if saved.kind != saved_context.LEFT_OUT else None, len(facts)
-    state.changes += fit(state._journal, state._cast, config.on_change)
+    state.changes += fit(state._journal, state._graph, config.on_change)
     # A question that `fit` adds is not in the projection.
     noted = more.projection if more is not None and len(facts) == before else None
     state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
@@ -445,7 +445,7 @@ def left_by(driver: Driver) -> RunState[Any]:
         if writer is not None and writer.unwritten:  # put the stored facts first, as they are in the store
             waiting = {id(fact) for fact in writer.unwritten}
             journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + writer.unwritten
-        driver.left = state = RunState(journal, driver.cast, driver.ctx.context, outputs, driver.config.tracing)
+        driver.left = state = RunState(journal, driver.graph, driver.ctx.context, outputs, driver.config.tracing)
         state._borrows = driver.control.taken = True
         state._heard, state._untold = len(journal.facts), tuple(driver.audience.noted)
         if writer is not None:

@@ -469,7 +469,7 @@ class StoreWriter:
         out: dict[str, bytes] = {}
         for question in change.asked:
             state = self.driver.run_at(question.path).calls[question.call]
-            seat = self.driver.cast.of(state)
+            seat = self.driver.graph.of(state)
             for tool in (*seat.tools.values(), *((seat.final,) if seat.final is not None else ())):
                 if tool.fingerprint not in self.sent:
                     out[tool.fingerprint] = tool.frozen()

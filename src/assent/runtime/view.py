@@ -38,7 +38,7 @@ from ..item import (
     ToolCallOutputItem,
 )
 from ..models.model import ModelResponse
-from .cast import Cast
+from .agent_graph import AgentGraph
 
 Path = tuple[str, ...]
 Outputs = dict[tuple[Path, str], Any]
@@ -50,12 +50,12 @@ FINAL = "final output"
 class View:
     """A run or one of its branches, with its agents and the live outputs of its bodies."""
 
-    __slots__ = ("cast", "outputs", "path", "root", "run")
+    __slots__ = ("graph", "outputs", "path", "root", "run")
 
-    def __init__(self, root: Run, cast: Cast | None, outputs: Outputs, path: Path = ()) -> None:
+    def __init__(self, root: Run, graph: AgentGraph | None, outputs: Outputs, path: Path = ()) -> None:
         self.root = root
         self.run = root.at(path) if path else root
-        self.cast = cast
+        self.graph = graph
         self.outputs = outputs
         self.path = path
 
@@ -66,8 +66,8 @@ class View:
 
     def agent(self, turn: Turn) -> Any:
         """Return the agent of a turn; its name if no agents are available."""
-        if self.cast is not None:
-            return self.cast.seat(turn.agent).agent
+        if self.graph is not None:
+            return self.graph.seat(turn.agent).agent
         return turn.definition.agent if turn.definition is not None else turn.agent
 
     def items(self) -> list[RunItem]:
@@ -101,7 +101,7 @@ class View:
             return None
         agent, raw = self.agent(state.turn), output_item(state, text)
         if type(end) is f.HandedOff:
-            to = self.cast.seat(end.to).agent if self.cast is not None else end.name or end.to
+            to = self.graph.seat(end.to).agent if self.graph is not None else end.name or end.to
             return HandoffOutputItem(agent, raw, agent, to)
         key = self.path, state.call.id
         value: Any = text
@@ -148,7 +148,7 @@ class View:
         done = self.run.concluded
         if done is None:
             return None
-        shape = schema_of(self.cast.seat(self.run.agent).agent) if self.cast is not None else None
+        shape = schema_of(self.graph.seat(self.run.agent).agent) if self.graph is not None else None
         if done.call is not None:
             value = effective(self.run.calls[done.call])["output"]
             return value if shape is None else shape.load(value)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..approval.frozen import FrozenTool
+from ..approval.tool_snapshot import ToolSnapshot
 from ..core.digest import canonical
 from ..core.rules import VERDICTS
 from ..core.run import ENDED, UNDER_WAY
@@ -70,9 +70,9 @@ def see_that_it_was_asked(shown: Question, asked: Question) -> None:
         )
 
 
-def kept_tool(fingerprint: str, text: bytes) -> FrozenTool:
+def kept_tool(fingerprint: str, text: bytes) -> ToolSnapshot:
     """Read a stored tool; raise `UnreadableState` unless the tool's fingerprint begins with this one."""
-    tool = FrozenTool.read(text)
+    tool = ToolSnapshot.read(text)
     if not tool.fingerprint.startswith(fingerprint):
         raise UnreadableState(f"The definition of tool {tool.name!r} that is kept as {fingerprint} has changed.")
     return tool

@@ -30,7 +30,6 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
-from .packing import START, is_erased, link, pack, redacted, unpack
 from .projection import anew, note
 from .record import (
     MARK,
@@ -48,6 +47,7 @@ from .record import (
     cursor,
     page_start,
 )
+from .row_codec import START, is_erased, link, pack, redacted, unpack
 from .rules import RunRow, check_append, check_take, is_driven
 from .store import Store
 

@@ -14,16 +14,16 @@ from sqlalchemy import func, select
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
 from .record import Change, Stored, check_seconds
-from .sql.bell import Bell
-from .sql.lane import Lane
 from .sql.postgres_append import Heads, append_at_once, is_ordinary
+from .sql.postgres_connection import AtOnce, Server
 from .sql.postgres_read import newest_at_once, read_at_once
 from .sql.prepared import Steps
 from .sql.reading import newest, read
 from .sql.schema import READY
-from .sql.server import AtOnce, Server
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
+from .sql.thread_queue import ThreadQueue
+from .sql.wakeup import Wakeup
 
 R = TypeVar("R")
 
@@ -65,9 +65,9 @@ class PostgresStore(SQLStore):
         self._process = os.getpid()
         self._known = self._server.known
         self._heads = Heads()
-        self._bell = Bell()
-        self._lane = Lane(self._pool_size, "assent-store")
-        self._ear = Ear(self._server, self._bell)
+        self._wakeup = Wakeup()
+        self._lane = ThreadQueue(self._pool_size, "assent-store")
+        self._ear = Ear(self._server, self._wakeup)
         self._let_go = weakref.finalize(self, _let_go, self._lane, self._server, self._ear)
         self._let_go.atexit = False
 
@@ -104,7 +104,7 @@ class PostgresStore(SQLStore):
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
-        await self._bell.wait(timeout, self._ear.listen)
+        await self._wakeup.wait(timeout, self._ear.listen)
 
     async def close(self) -> None:
         """Close the connections after the pending work is done. Closing twice does no harm."""
@@ -112,7 +112,7 @@ class PostgresStore(SQLStore):
             return
         self._closed = True
         self._ear.stop()
-        self._bell.ring()
+        self._wakeup.ring()
         if self._process == os.getpid():
             await self._lane.do(self._server.close)
         self._let_go()
@@ -168,8 +168,8 @@ class PostgresStore(SQLStore):
 class Ear:
     """A thread with its own connection that listens for notifications of other processes."""
 
-    def __init__(self, server: Server, bell: Bell) -> None:
-        self._server, self._bell = server, bell
+    def __init__(self, server: Server, bell: Wakeup) -> None:
+        self._server, self._wakeup = server, bell
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -190,7 +190,7 @@ class Ear:
             try:
                 with self._server.connect() as connection:
                     connection.execute(f"LISTEN {READY}")
-                    self._bell.ring()  # notifications before LISTEN were missed
+                    self._wakeup.ring()  # notifications before LISTEN were missed
                     self._hear(connection)
             except Exception:  # the next claim raises the error
                 self._stopped.wait(RETRY)
@@ -198,9 +198,9 @@ class Ear:
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
         while not self._stopped.is_set():
             for _ in connection.notifies(timeout=GLANCE, stop_after=1):
-                self._bell.ring()
+                self._wakeup.ring()
 
 
-def _let_go(lane: Lane, server: Server, ear: Ear) -> None:
+def _let_go(lane: ThreadQueue, server: Server, ear: Ear) -> None:
     ear.stop()
     lane.end(server.close)

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
-from .packing import is_small
 from .record import Change, Stored, check_seconds
-from .sql.bell import Bell
-from .sql.file import File, Handle, Locked
-from .sql.lane import Lane
+from .row_codec import is_small
 from .sql.leasing import ready
 from .sql.reading import FEW, newest_short, read_short
+from .sql.sqlite_connection import File, Handle, Locked
 from .sql.statement import Transaction
 from .sql.store import SQLStore, Work
+from .sql.thread_queue import ThreadQueue
+from .sql.wakeup import Wakeup
 
 R = TypeVar("R")
 
@@ -58,13 +58,13 @@ class SQLiteStore(SQLStore):
     def _start(self) -> None:
         self._process = os.getpid()
         self._known = self._file.known
-        self._bell = Bell()
-        self._writing, self._reading = Lane(1, "assent-store-write"), Lane(1, "assent-store-read")
+        self._wakeup = Wakeup()
+        self._writing, self._reading = ThreadQueue(1, "assent-store-write"), ThreadQueue(1, "assent-store-read")
         self._writer = Handle(self._file, self._writing.turn)
         self._reader = Handle(self._file, self._reading.turn, reads=True)
         self._logged = 0
         """The number of changes written on event loops since the last checkpoint of the log."""
-        self._watch = Watch(self._file, self._bell, self._clock)
+        self._watch = Watch(self._file, self._wakeup, self._clock)
         parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
         self._let_go = weakref.finalize(self, _let_go, *parts)
         self._let_go.atexit = False
@@ -84,7 +84,7 @@ class SQLiteStore(SQLStore):
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
-        await self._bell.wait(timeout, self._watch.look)
+        await self._wakeup.wait(timeout, self._watch.look)
 
     async def erase(self, run_id: str) -> None:
         """Erase the content of a run that has ended, from the file and from its log."""
@@ -121,7 +121,7 @@ class SQLiteStore(SQLStore):
             return
         self._closed = True
         self._watch.stop()
-        self._bell.ring()
+        self._wakeup.ring()
         if self._process == os.getpid():
             await self._reading.do(self._reader.disconnect)
             await self._writing.do(self._writer.disconnect)
@@ -196,8 +196,8 @@ class SQLiteStore(SQLStore):
 class Watch:
     """A thread with its own connection that notices writes of other processes while somebody waits."""
 
-    def __init__(self, file: File, bell: Bell, clock: Callable[[], float]) -> None:
-        self._handle, self._bell, self._clock = Handle(file, threading.Lock(), reads=True), bell, clock
+    def __init__(self, file: File, bell: Wakeup, clock: Callable[[], float]) -> None:
+        self._handle, self._wakeup, self._clock = Handle(file, threading.Lock(), reads=True), bell, clock
         self._wanted = threading.Event()
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -221,7 +221,7 @@ class Watch:
         while not self._stopped.is_set():
             self._wanted.wait()
             self._wanted.clear()
-            while not self._stopped.wait(PATIENCE) and self._bell.awaited:
+            while not self._stopped.wait(PATIENCE) and self._wakeup.awaited:
                 version = self._changed(version)
         with self._handle.turn:
             self._handle.disconnect()
@@ -236,7 +236,7 @@ class Watch:
         except StoreFailed:
             newest, ready = None, True  # the next claim raises the error
         if ready:
-            self._bell.ring()
+            self._wakeup.ring()
         return newest
 
     def _ready(self, transaction: Transaction) -> bool:
@@ -248,7 +248,7 @@ def _is_small(change: Change) -> bool:
     return len(change.facts) <= MOST and all(map(is_small, change.facts))
 
 
-def _let_go(writing: Lane, writer: Handle, reading: Lane, reader: Handle, watch: Watch) -> None:
+def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle, watch: Watch) -> None:
     watch.stop()
     reading.end(reader.disconnect)
     writing.end(writer.disconnect)

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from ..approval.decide import decided
 from ..approval.decision import Decision, Edit, checked_name, decision_from
-from ..approval.frozen import FrozenTool
 from ..approval.terms import GrantTerms
+from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import holds
@@ -493,12 +493,12 @@ class Store(ABC):
 
     async def _frozen(
         self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool
-    ) -> Callable[[CallState, str], FrozenTool]:
+    ) -> Callable[[CallState, str], ToolSnapshot]:
         """Return a lookup of tools as they were when the questions were asked.
 
         With `all_` the lookup has the tools of all decisions, else only those of the edits.
         """
-        found: dict[tuple[int, str], FrozenTool] = {}
+        found: dict[tuple[int, str], ToolSnapshot] = {}
         for question, given, _ in chosen:
             path, call = run.asked.get(question, ((), ""))
             state = run.at(path).calls.get(call)
@@ -509,7 +509,7 @@ class Store(ABC):
                 if text is not None and fingerprint is not None:
                     found[id(state), name] = kept_tool(fingerprint, text)
 
-        def tool_of(state: CallState, name: str) -> FrozenTool:
+        def tool_of(state: CallState, name: str) -> ToolSnapshot:
             tool = found.get((id(state), name))
             if tool is None and name == state.tool:
                 raise DefinitionChanged(f"The store does not know how tool {name!r} was defined; nothing was recorded.")

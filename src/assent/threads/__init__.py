@@ -2,18 +2,7 @@
 
 from .agent import StateSnapshot, ThreadAgent
 from .create import create_agent
-from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
-from .middleware import (
-    AgentMiddleware,
-    after_agent,
-    after_model,
-    before_agent,
-    before_model,
-    wrap_model_call,
-    wrap_tool_call,
-)
-from .model import ModelRequest, ModelResponse
-from .pause import (
+from .interrupts import (
     ActionRequest,
     Command,
     EditedAction,
@@ -24,9 +13,20 @@ from .pause import (
     ReviewConfig,
     interrupt,
 )
+from .message import AIMessage, AIMessageChunk, HumanMessage, Message, SystemMessage, ToolMessage
+from .middleware import (
+    AgentMiddleware,
+    after_agent,
+    after_model,
+    before_agent,
+    before_model,
+    wrap_model_call,
+    wrap_tool_call,
+)
+from .middleware_context import AgentState, Runtime, ToolCallRequest, get_stream_writer
+from .model import ModelRequest, ModelResponse
 from .policy import HumanInTheLoopMiddleware, InterruptOnConfig
 from .saver import AsyncPostgresSaver, AsyncSqliteSaver, InMemorySaver, PostgresSaver, Saver, SqliteSaver
-from .scene import AgentState, Runtime, ToolCallRequest, get_stream_writer
 
 __all__ = [
     "AIMessage",

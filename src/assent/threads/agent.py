@@ -39,13 +39,13 @@ from ..errors import (
     UsageError,
 )
 from ..output import TRY_AGAIN
-from ..runtime.blocking import block, iterate
-from ..runtime.cast import Cast
+from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
 from ..runtime.lease import REFUSED
 from ..runtime.runner import Order, Part, drive, prepare
 from ..runtime.store_writer import past
+from ..runtime.sync import block, iterate
 from ..runtime.value import input_json
 from ..runtime.view import View
 from ..store.memory import MemoryStore
@@ -53,8 +53,7 @@ from ..store.record import RunRecord, Stored
 from ..store.store import Store
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
-from .message import Message, fresh, given_messages, messages_of, said
-from .pause import (
+from .interrupts import (
     PREFIX,
     Chosen,
     Command,
@@ -67,8 +66,9 @@ from .pause import (
     placed,
     waits_for,
 )
+from .message import Message, fresh, given_messages, messages_of, said
+from .middleware_context import WRITER
 from .policy import prefix_of
-from .scene import WRITER
 from .schema import ContextSchema, kept
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
@@ -289,7 +289,7 @@ class ThreadAgent:
                 )
             state["__interrupt__"] = waiting
         if self.agent.output_type is not None and run.concluded is not None:
-            state["structured_response"] = View(run, Cast(self.agent), {}).output()
+            state["structured_response"] = View(run, AgentGraph(self.agent), {}).output()
         return state
 
     def _prefix_at(self, state: CallState) -> str:
@@ -297,7 +297,7 @@ class ThreadAgent:
         if state.turn.agent == self.agent.name:
             return self._prefix
         try:
-            return prefix_of(Cast(self.agent).of(state).agent, self._prefix)
+            return prefix_of(AgentGraph(self.agent).of(state).agent, self._prefix)
         except DefinitionChanged:
             return self._prefix
 
@@ -484,7 +484,7 @@ class Choice:
         return self.chosen
 
     def _tool_at(self, state: CallState, name: str) -> Tool | None:
-        return Cast(self.agent).of(state).tools.get(name)
+        return AgentGraph(self.agent).of(state).tools.get(name)
 
     @contextmanager
     def placed(self) -> Iterator[None]:

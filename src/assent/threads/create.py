@@ -11,19 +11,19 @@ from ..core.number import is_count
 from ..errors import InvalidDefinition
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
-from ..runtime.cast import Cast
+from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
 from ..tools.function import function_tool
 from ..tools.tool import Tool
 from .agent import MAX_TURNS, ThreadAgent
+from .interrupts import PREFIX
 from .message import SystemMessage
 from .middleware import AgentMiddleware, checked_middleware, hooks_of
 from .model import HookedModel
-from .pause import PREFIX
 from .policy import HumanInTheLoopMiddleware, ThreadedAgent
 from .saver import store_of
 from .schema import ContextSchema
-from .wrapping import wrapped
+from .tool_middleware import wrapped
 
 
 def create_agent(
@@ -115,7 +115,7 @@ def _tool(given: Any) -> Tool:
 
 def _check_free(agent: Agent[Any]) -> None:
     """Raise `InvalidDefinition` if a call could wait for a person: without a checkpointer nobody can answer."""
-    for seat in Cast(agent).seats():
+    for seat in AgentGraph(agent).seats():
         for tool in seat.tools.values():
             if tool.needs_approval is not False:
                 raise InvalidDefinition(

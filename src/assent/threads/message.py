@@ -21,8 +21,8 @@ from ..core.facts import decode
 from ..core.run import CallState, Entry, Run, Turn, usage_of
 from ..core.transcript import MARK, Item, content_text, kept_items, output_text, provider_id, unmarked
 from ..errors import InvalidInput
-from ..runtime.asking import asked_at
-from ..runtime.history import accepted
+from ..runtime.session_sync import accepted
+from ..runtime.tool_pause import asked_at
 
 ToolCall = dict[str, Any]
 """A tool call of the model: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""

@@ -14,9 +14,9 @@ from typing import Any, Generic
 
 from ..core.digest import described
 from ..errors import Conflict, InvalidDefinition, UsageError
-from ..runtime.blocking import Home
+from ..runtime.sync import Home
 from ..tools.function import in_thread, is_async
-from .scene import C, S
+from .middleware_context import C, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 

@@ -1,7 +1,7 @@
 """A model with middleware around it: hooks run before and after each model call, and their result is the reply.
 
 Everything that a hook adds or changes is therefore in the journal, and calls from a hook are judged like the model's
-own calls. A hook that asks a person stores the model's replies so far with the question; see `runtime.asking.Hook`.
+own calls. A hook that asks a person stores the model's replies so far with the question; see `runtime.tool_pause.Hook`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
 from ..models.named import is_model
-from ..runtime.asking import Hook
-from ..runtime.history import accepted
+from ..runtime.session_sync import accepted
+from ..runtime.tool_pause import Hook
 from ..tools.tool import Tool
 from .message import (
     AIMessage,
@@ -43,7 +43,7 @@ from .message import (
     run_messages,
 )
 from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
-from .scene import C, Runtime, State, runtime_in
+from .middleware_context import C, Runtime, State, runtime_in
 
 if TYPE_CHECKING:
     from ..runtime.driver import Driver
@@ -121,7 +121,7 @@ class Asking:
         self.model, self.driver, self.hook = model, driver, hook
         self.name = model.name
         run = driver.run_at(hook.path)
-        self.tools = list(driver.cast.seat(run.agent).tools.values())
+        self.tools = list(driver.graph.seat(run.agent).tools.values())
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.heard = [*messages_of(() if hook.path else driver.before), *run_messages(run, hook.saw)]

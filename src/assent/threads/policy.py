@@ -18,9 +18,9 @@ from ..core.digest import described, holds
 from ..core.facts import Verdict
 from ..errors import InvalidDefinition
 from ..tools.tool import Tool, qualified
+from .interrupts import PREFIX
 from .middleware import AgentMiddleware
-from .pause import PREFIX
-from .scene import ToolCallRequest, runtime_in, state_in
+from .middleware_context import ToolCallRequest, runtime_in, state_in
 
 DECISIONS: tuple[Verdict, ...] = ("approve", "edit", "reject", "respond")
 DEFAULT: tuple[Verdict, ...] = ("approve", "edit", "reject")

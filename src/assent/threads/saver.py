@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ..core.digest import described
 from ..errors import InvalidDefinition
-from ..runtime.blocking import block
+from ..runtime.sync import block
 from ..store.memory import MemoryStore
 from ..store.store import Store
 

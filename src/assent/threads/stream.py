@@ -15,8 +15,8 @@ from ..core.transcript import MARK, Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
+from .interrupts import PrefixAt, interrupts
 from .message import AIMessage, AIMessageChunk, entries_of, messages_of, tool_message, turn_messages
-from .pause import PrefixAt, interrupts
 
 Mode = Literal["updates", "messages", "values", "custom"]
 GATE = "HumanInTheLoopMiddleware.after_model"

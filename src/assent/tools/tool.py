@@ -124,7 +124,7 @@ class Tool:
         return None
 
     def frozen(self) -> bytes:
-        """Return the definition as JSON, to keep with a question. `FrozenTool.read` reads it where there is no tool."""
+        """Return the definition as JSON, to keep with a question; `ToolSnapshot.read` reads it."""
         return self._frozen
 
     @functools.cached_property

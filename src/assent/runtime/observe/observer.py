@@ -35,9 +35,9 @@ from ...core.run import CallState, status
 from ...models.model import Model, ModelRequest, ModelResponse
 from ...tools.tool import Tool
 from ...version import __version__
+from ..approval_step import refusal
 from ..driver import Driver
 from ..event import settled
-from ..judging import refusal
 from ..tracing import Tracing
 from .attribute import Attributes, answer, asked, called, executed, provider_name, said, text, usage
 from .provider import provider_of
@@ -285,7 +285,7 @@ class Observer:
             return found
         if found is not None:
             self._leave(path)
-        agent = self.driver.cast.seat(run.agent).agent
+        agent = self.driver.graph.seat(run.agent).agent
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
         if path:
             attributes |= called(self.driver.run_at(path[:-1]).calls[path[-1]])

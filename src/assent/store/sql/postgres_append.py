@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
-from ..packing import FIRST, head_of
 from ..record import Change, SavedContext
+from ..row_codec import FIRST, head_of
 from ..rules import needs_lease
+from .postgres_connection import NotAtOnce
 from .prepared import Prepared, Steps
 from .schema import READY, blobs, contexts, journal, questions, runs
-from .server import NotAtOnce
 from .writing import end_seal, linked, question_columns, run_columns
 
 MOST = 4096

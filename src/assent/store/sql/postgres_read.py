@@ -10,13 +10,13 @@ from psycopg.pq.abc import PGresult
 
 from ...core.digest import holds
 from ...errors import UnreadableState
-from ..packing import head_of
 from ..record import Stored
+from ..row_codec import head_of
 from .postgres_append import Heads
+from .postgres_connection import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
 from .reading import FOUND, have_payloads, lines_from, record_from, stored_from
 from .schema import blobs, contexts, journal, runs
-from .server import NotAtOnce
 from .writing import missing
 
 _OWN = [*FOUND, contexts.c.body, contexts.c.kind]

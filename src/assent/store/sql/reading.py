@@ -12,7 +12,8 @@ from sqlalchemy import bindparam, func, select
 from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...errors import UnreadableState
-from ..packing import (
+from ..record import MARK, Entry, RunRecord, SavedContext, Stored
+from ..row_codec import (
     START,
     Head,
     context_mark,
@@ -24,7 +25,6 @@ from ..packing import (
     tallied,
     unpack,
 )
-from ..record import MARK, Entry, RunRecord, SavedContext, Stored
 from .schema import blobs, contexts, definitions, journal, runs
 from .statement import Statement, Transaction
 from .writing import missing

@@ -22,13 +22,13 @@ from ..record import (
     page_start,
 )
 from ..store import Store
-from .bell import Bell
-from .keeping import erase, next_number, purge, rebuild
 from .leasing import claim, release, renew, take
 from .listing import find_question, list_grants, list_questions, list_runs, questions_of
 from .reading import definition, lines, newest, read
+from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
+from .wakeup import Wakeup
 from .writing import append, missing
 
 R = TypeVar("R")
@@ -41,7 +41,7 @@ class SQLStore(Store):
 
     keeps_dead_rows: ClassVar[bool] = False
     """True if erased and deleted rows stay in the database until `vacuum`."""
-    _bell: Bell
+    _wakeup: Wakeup
     _known: set[str]
     """The fingerprints of definitions that are certainly stored."""
 
@@ -102,7 +102,7 @@ class SQLStore(Store):
         if change.definitions:
             self._known.update(change.definitions)
         if ready:
-            self._bell.ring()
+            self._wakeup.ring()
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """Return a run, with all facts but the first `after`. An erased run has no facts."""
@@ -194,7 +194,7 @@ class SQLStore(Store):
         check_counts(limit=limit)
         if (agents is not None and not agents) or limit < 1:
             return []
-        self._bell.listen()
+        self._wakeup.listen()
         return await self._write(
             lambda transaction: claim(transaction, worker, agents, self._now(), self._until(hold), limit)
         )
@@ -228,7 +228,7 @@ class SQLStore(Store):
             return ready
 
         if await self._write(work):
-            self._bell.ring()
+            self._wakeup.ring()
 
     # -- keeping -----------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
 from ...errors import Overtaken, RunNotFound, StoreFailed
-from ..packing import FIRST, Head, context_mark, head_of, link, pack, tallied
 from ..record import Change, GrantRecord, Question, RunRecord, SavedContext, Settled
+from ..row_codec import FIRST, Head, context_mark, head_of, link, pack, tallied
 from ..rules import RunRow, check_append, is_driven
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed

@@ -7,7 +7,7 @@ from inspect import isawaitable
 
 from ...core import facts as f
 from ...errors import UnreadableState
-from ...store.packing import pack, redacted
+from ...store.row_codec import pack, redacted
 from ...store.store import Store
 from ..clock import FakeClock
 from .draft import Draft, json, written

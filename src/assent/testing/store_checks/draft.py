@@ -9,8 +9,8 @@ from uuid import uuid4
 from msgspec import Raw
 from msgspec.json import encode
 
-from ...approval.frozen import FrozenTool
 from ...approval.question import action_digest
+from ...approval.tool_snapshot import ToolSnapshot
 from ...core import facts as f
 from ...core.codec import replay
 from ...core.facts import AnyFact
@@ -24,9 +24,9 @@ from ...store.store import Store
 AGENT = "Clerk"
 
 
-def _tool(name: str, **properties: Any) -> FrozenTool:
+def _tool(name: str, **properties: Any) -> ToolSnapshot:
     schema = {"type": "object", "properties": properties, "required": ["to"], "additionalProperties": False}
-    return FrozenTool(name, f"Does what {name} says.", schema, {}, None, None, True)
+    return ToolSnapshot(name, f"Does what {name} says.", schema, {}, None, None, True)
 
 
 SEND = _tool("send", to={"type": "string"}, copies={"type": "integer", "minimum": 1, "default": 1})
@@ -75,7 +75,7 @@ class Draft:
             self.facts.append(fact)
         return self
 
-    def propose(self, *tools: FrozenTool, agent: str = AGENT, args: Any = None) -> list[str]:
+    def propose(self, *tools: ToolSnapshot, agent: str = AGENT, args: Any = None) -> list[str]:
         """Add a reply in which the model calls these tools; return the ids of the calls."""
         first = len(self.run.calls)
         calls = [f.Call(f"c{first + n}", tool.name, n, "tool", tool.fingerprint) for n, tool in enumerate(tools)]
@@ -122,7 +122,7 @@ class Draft:
 
 
 def asking(
-    clock: Callable[[], float], tools: Sequence[FrozenTool] = (SEND,), *, agent: str = AGENT, **asked: Any
+    clock: Callable[[], float], tools: Sequence[ToolSnapshot] = (SEND,), *, agent: str = AGENT, **asked: Any
 ) -> Draft:
     """Return a waiting run: the model has called these tools, and each call has an open question."""
     draft = Draft(clock, agent=agent)
@@ -148,7 +148,7 @@ def branching(clock: Callable[[], float]) -> Draft:
     return draft
 
 
-async def written(store: Store, tools: Sequence[FrozenTool] = (SEND,), **more: Any) -> list[Question]:
+async def written(store: Store, tools: Sequence[ToolSnapshot] = (SEND,), **more: Any) -> list[Question]:
     """Store a waiting run, and return its questions."""
     return (await asking(store.clock, tools, **more).write(store)).asked
 

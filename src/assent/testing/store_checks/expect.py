@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, structs
 
 from ...core.facts import AnyFact
-from ...store.packing import pack
+from ...store.row_codec import pack
 
 E = TypeVar("E", bound=Exception)
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from ...core import facts as f
 from ...core.facts import AnyFact
 from ...core.number import Count
 from ...errors import Overtaken, RunNotFound
-from ...store.packing import LARGE, START, link, pack, payloads
 from ...store.record import RunRecord, SavedContext
+from ...store.row_codec import LARGE, START, link, pack, payloads
 from ...store.store import Store
 from ..clock import FakeClock
 from .draft import SEND, Draft, asking, begun, ended, json, written

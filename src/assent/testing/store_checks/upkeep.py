@@ -10,8 +10,8 @@ from msgspec.json import encode
 from ...approval.decision import Approve, Reject
 from ...core import facts as f
 from ...errors import AlreadyDecided, Conflict, LeaseLost, QuestionNotFound, RunNotFound
-from ...store.packing import LARGE, START, link, pack
 from ...store.record import SavedContext
+from ...store.row_codec import LARGE, START, link, pack
 from ...store.store import Store
 from ..clock import FakeClock
 from .draft import SEND, SHRED, Draft, begun, ended, json, written

@@ -21,7 +21,7 @@ from ..errors import DefinitionChanged
 from ..tools.function import in_thread, is_async
 from ..tools.probe import Found, Happened, NotHappened
 from ..tools.tool import Tool, qualified
-from .calling import Looking, context_of
+from .tool_context import Looking, context_of
 from .value import output_json
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ R = TypeVar("R")
 Job = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
 
 
-class Lane:
+class ThreadQueue:
     """A queue of jobs, and a limited number of threads. With one thread, one job runs at a time."""
 
     def __init__(self, threads: int, name: str) -> None:

@@ -20,9 +20,9 @@ from ..core.run import Run, Turn
 from ..core.transcript import reply_refusal, reply_text, value_text
 from ..errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
 from ..item import ToolCallOutputItem
-from .cast import Seat
+from .agent_graph import Seat
 from .door import check_digest
-from .guarding import guard_output
+from .guardrail_step import guard_output
 from .model_call import see_that_nothing_is_asked
 from .value import output_json
 from .view import FINAL
@@ -39,7 +39,7 @@ async def conclude(driver: Driver, effect: f.Conclude) -> None:
     """Conclude the run with the last turn or with an approved output, or record that it continues."""
     path = effect.path
     run = driver.run_at(path)
-    seat = driver.cast.seat(run.agent)
+    seat = driver.graph.seat(run.agent)
     if effect.call is not None:
         await _approved(driver, path, run, seat, effect.call)
         return

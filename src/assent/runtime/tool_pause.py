@@ -27,8 +27,8 @@ from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..errors import Conflict, ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async
-from .blocking import Home
 from .journal import Journal
+from .sync import Home
 from .value import output_json, question_json
 
 log = logging.getLogger("assent")

@@ -21,16 +21,16 @@ from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
-from ..runtime.asking import Body, Paused
-from ..runtime.calling import is_fault
 from ..runtime.door import Answered, Failure, NotRun, run_inside, run_instead
 from ..runtime.model_call import enabled
+from ..runtime.tool_context import is_fault
+from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from ..tools.tool import Tool
+from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .message import ToolMessage
 from .middleware import nested
-from .pause import PREFIX, RESPONSE, Command, action_request, decision_inside
-from .scene import ToolCallRequest, driver_of, runtime_in, state_in
+from .middleware_context import ToolCallRequest, driver_of, runtime_in, state_in
 
 RAN = "assent:ran:"
 """Prefix of the steps that record the result of a body before its middleware asked a person."""
@@ -217,7 +217,7 @@ class Entry:
         if name == self.tool.name:
             return self.tool.inner
         driver = driver_of(self.ctx)
-        seat = driver.cast.of(self.body._state)
+        seat = driver.graph.of(self.body._state)
         tool = seat.tools.get(name)
         if tool is not None and not await enabled(driver, tool, seat.agent):
             return None

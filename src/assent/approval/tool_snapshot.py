@@ -20,7 +20,7 @@ from ..tools.tool import takes
 from .answer import misfit, over_limit
 
 
-class FrozenTool(Struct, frozen=True):
+class ToolSnapshot(Struct, frozen=True):
     """A tool's definition, read from the JSON of `Tool.frozen`."""
 
     name: str
@@ -37,7 +37,7 @@ class FrozenTool(Struct, frozen=True):
     """The schema with all its defaults, if the strict schema for models leaves them out."""
 
     @classmethod
-    def read(cls, text: bytes) -> FrozenTool:
+    def read(cls, text: bytes) -> ToolSnapshot:
         """Return the tool from the JSON that `Tool.frozen` made, or raise `UnreadableState`."""
         try:
             return _decode(text)
@@ -79,4 +79,4 @@ class FrozenTool(Struct, frozen=True):
         return takes(self.schema, name)
 
 
-_decode = msgspec.json.Decoder(FrozenTool).decode
+_decode = msgspec.json.Decoder(ToolSnapshot).decode

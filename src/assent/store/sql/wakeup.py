@@ -9,7 +9,7 @@ from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 
-class Bell:
+class Wakeup:
     """Wakes waiting tasks. A task that calls `listen` before it looks for runs misses no ring before its `wait`."""
 
     def __init__(self) -> None:

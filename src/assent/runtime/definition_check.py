@@ -29,7 +29,7 @@ from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
 from ..tools.tool import Tool
-from .cast import Cast, Seat
+from .agent_graph import AgentGraph, Seat
 from .definition import same_definition
 from .journal import Journal
 
@@ -39,25 +39,25 @@ GONE: tuple[f.Verdict, ...] = ("respond", "reject")
 """The verdicts that remain for a call whose tool is gone."""
 
 
-def fit(journal: Journal, cast: Cast, on_change: OnChange) -> list[str]:
+def fit(journal: Journal, graph: AgentGraph, on_change: OnChange) -> list[str]:
     """Apply `on_change` to open calls whose tools have changed, and return all changes of the active agents."""
     _see_that_grants_read(journal.run)
-    _fit_calls(journal, cast, journal.run, (), on_change)
-    return _changes(journal.run, cast, journal.run)
+    _fit_calls(journal, graph, journal.run, (), on_change)
+    return _changes(journal.run, graph, journal.run)
 
 
-def _fit_calls(journal: Journal, cast: Cast, run: Run, path: Path, on_change: OnChange) -> None:
+def _fit_calls(journal: Journal, graph: AgentGraph, run: Run, path: Path, on_change: OnChange) -> None:
     for state in list(run.open.values()):
         _read(state)
         if state.phase in (NEW, ASKED, READY):
-            _fit_call(journal, cast, path, state, on_change)
+            _fit_call(journal, graph, path, state, on_change)
         elif state.child is not None:
-            _fit_calls(journal, cast, state.child, (*path, state.call.id), on_change)
+            _fit_calls(journal, graph, state.child, (*path, state.call.id), on_change)
 
 
-def _fit_call(journal: Journal, cast: Cast, path: Path, state: CallState, on_change: OnChange) -> None:
+def _fit_call(journal: Journal, graph: AgentGraph, path: Path, state: CallState, on_change: OnChange) -> None:
     accepted = state.fingerprint or state.call.definition
-    tool = cast.of(state).tool(state.call.kind, state.tool)
+    tool = graph.of(state).tool(state.call.kind, state.tool)
     if accepted is None or (tool is not None and tool.fingerprint == accepted):
         return
     if tool is None and asked_as_gone(state):
@@ -145,18 +145,18 @@ def _limits(old: f.Asked | None, tool: Tool | None, at: int) -> tuple[int | None
     return (limit.until(at), limit.due(at)) if limit is not None else (None, None)
 
 
-def _changes(root: Run, cast: Cast, run: Run, whose: str = "") -> list[str]:
+def _changes(root: Run, graph: AgentGraph, run: Run, whose: str = "") -> list[str]:
     """Return the changes of the active agent in the run and in each of its open branches."""
     out: list[str] = []
     was = run.definition
     if was is not None and run.concluded is None:
-        seat = cast.seat(run.agent)
+        seat = graph.seat(run.agent)
         if not same_definition(was, seat.defined()):
             marks = was.tools or root.marks.get(was.digest, {})
             out += [f"{whose}{change}" for change in changes(was, marks, seat)]
     for state in run.open.values():
         if state.child is not None:
-            out += _changes(root, cast, state.child, f"under call {state.call.id} of {state.tool}: ")
+            out += _changes(root, graph, state.child, f"under call {state.call.id} of {state.tool}: ")
     return out
 
 

@@ -19,8 +19,8 @@ from ..core.transcript import provider_id
 from ..errors import ToolNotFound
 from .config import RunConfig, ToolErrorFormatterArgs
 from .definition import resolve
-from .doubt import settle as settle
-from .guarding import guard_call
+from .guardrail_step import guard_call
+from .recovery import settle as settle
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -82,7 +82,7 @@ async def _guarded(driver: Driver, case: Case) -> Judgement | None:
 def _case(driver: Driver, effect: f.Judge) -> Case:
     root = driver.journal.run
     state = driver.state_of(effect)
-    seat = driver.cast.of(state)
+    seat = driver.graph.of(state)
     tool = resolve(state, seat.tool(state.call.kind, state.tool))
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = driver.journal.now(), driver.config.question_deadline

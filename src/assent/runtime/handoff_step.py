@@ -15,7 +15,7 @@ from ..core.transcript import Item, entry_items, handed_text, output_item, ran_t
 from ..errors import InvalidInput, UsageError
 from ..handoff import Handoff, HandoffInputData, InputFilter
 from ..item import HandoffOutputItem, RunItem
-from .history import accepted
+from .session_sync import accepted
 from .value import input_json
 from .view import View
 
@@ -29,7 +29,7 @@ Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 def hand_over(driver: Driver, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
     """Record that the other agent is the active agent, and return its name."""
     journal, target = driver.journal, tool.agent
-    to = driver.cast.place(target)
+    to = driver.graph.place(target)
     journal.add(f.HandedOff(state.call.id, to, history, target.name, at=journal.now(), path=path))
     return target.name
 

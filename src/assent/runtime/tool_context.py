@@ -13,7 +13,7 @@ from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
 from ..tools.tool import Tool, default_tool_error_function
-from .asking import Body
+from .tool_pause import Body
 from .value import output_json
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def context_of(
     """Return a body of this kind, and the context that a tool, a guardrail or a hook gets for the call."""
     body = kind(driver.journal, path, state, args, driver.home)
     body.deadline = deadline_of(tool, driver.config.question_deadline)
-    agent = driver.cast.of(state).agent
+    agent = driver.graph.of(state).agent
     return body, ToolContext(driver.ctx.context, driver.control, body, agent, tool.name, provider_id(state))
 
 

@@ -31,7 +31,7 @@ log = logging.getLogger("assent")
 Path = tuple[str, ...]
 
 
-class Audience:
+class HookDispatch:
     """The hooks of a run, and the `on_stream` callbacks of its branches.
 
     The driver is passed to each method and not kept, because the driver holds this object.
@@ -92,7 +92,7 @@ class Audience:
 
     async def _tell_of(self, driver: Driver, fact: Any) -> None:
         state = driver.run_at(fact.path).calls[fact.call]
-        agent = driver.cast.of(state).agent
+        agent = driver.graph.of(state).agent
         if self.hooks is None and agent.hooks is None:
             return
         view, decided = driver.view(()), settled(fact)
@@ -111,7 +111,7 @@ class Audience:
             self.flushing = asyncio.Lock()
             driver.journal.listen(partial(self.heard, driver))
         self.streams[path] = tool, provider_id(state)
-        self._event(path, [AgentUpdatedStreamEvent(driver.cast.seat(driver.run_at(path).agent).agent)])
+        self._event(path, [AgentUpdatedStreamEvent(driver.graph.seat(driver.run_at(path).agent).agent)])
 
     def heard(self, driver: Driver, fact: f.AnyFact) -> None:
         if fact.path in self.streams:

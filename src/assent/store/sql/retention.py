@@ -11,9 +11,9 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from ...core.run import ENDED
 from ...errors import Conflict, UnreadableState
-from ..packing import Head, context_mark, head_of, redacted
 from ..projection import anew
 from ..record import Change, RunRecord, SavedContext
+from ..row_codec import Head, context_mark, head_of, redacted
 from .reading import CONTEXT, RECORD, ROWS, chained, checked, facts_of, found, record_from, tally_of
 from .schema import blobs, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction

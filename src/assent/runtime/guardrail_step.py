@@ -40,8 +40,8 @@ from ..guardrail import (
     named,
 )
 from ..tools.tool import Tool
-from .calling import Looking, context_of
-from .cast import Seat
+from .agent_graph import Seat
+from .tool_context import Looking, context_of
 from .value import output_json
 from .view import all_said, said_value
 
@@ -65,7 +65,7 @@ def output_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, Ou
 async def guard_input(driver: Driver, effect: f.Guard) -> None:
     """Run one input guardrail on the input that it has not checked yet."""
     run = driver.run_at(effect.path)
-    seat = driver.cast.seat(run.began.agent if run.began is not None else run.agent)
+    seat = driver.graph.seat(run.began.agent if run.began is not None else run.agent)
     guardrail = input_guardrails(seat, driver.config, effect.path).get(effect.name)
     if guardrail is None:
         raise UsageError(
@@ -206,11 +206,11 @@ def _result(driver: Driver, path: Path, run: Run, number: int, fact: f.Guarded) 
     if fact.call is None:
         output = GuardrailFunctionOutput(info, fact.tripped)
         if fact.where == "input":
-            seat = driver.cast.seat(run.began.agent if run.began is not None else run.agent)
+            seat = driver.graph.seat(run.began.agent if run.began is not None else run.agent)
             looked = input_guardrails(seat, driver.config, path).get(fact.name)
             return InputGuardrailResult(looked, output) if looked is not None else None
         place = fact.agent or (run.began.agent if run.began is not None else run.agent)
-        seat = driver.cast.seat(place)
+        seat = driver.graph.seat(place)
         guard = output_guardrails(seat, driver.config, path).get(fact.name)
         key = path, f"guarded {number}"
         seen = driver.outputs[key] if key in driver.outputs else driver.view(path).output()
@@ -218,7 +218,7 @@ def _result(driver: Driver, path: Path, run: Run, number: int, fact: f.Guarded) 
     state = run.calls[fact.call]
     behavior: Any = "raise_exception" if fact.tripped else "allow" if fact.message is None else "reject_content"
     given = ToolGuardrailFunctionOutput(info, behavior, fact.message)
-    tools = driver.cast.of(state).tools
+    tools = driver.graph.of(state).tools
     for tool in (tools.get(state.tool), tools.get(state.call.tool)):  # a person may have chosen another tool
         if tool is not None and fact.where == "tool_input":
             before: ToolInputGuardrail | None = named(tool.tool_input_guardrails).get(fact.name)

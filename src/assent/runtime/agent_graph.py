@@ -75,7 +75,7 @@ class Found(NamedTuple):
         return all(seat.tools is tools for seat, tools in self.looked_at)
 
 
-class Cast:
+class AgentGraph:
     """All the agents that a run can reach from the agent it began with."""
 
     def __init__(self, root: Agent[Any]) -> None:
@@ -124,11 +124,11 @@ class Cast:
         place = state.turn.agent
         return self._seats.get(place) or self.seat(place)
 
-    def names(self) -> Cast:
-        """Return a cast with the same places, in which each agent is reduced to its name."""
-        cast = Cast(Agent(self.root.name))
-        cast._seats |= {seat.place: Seat(Agent(seat.agent.name), seat.place) for seat in self.seats()[1:]}
-        return cast
+    def names(self) -> AgentGraph:
+        """Return a graph with the same places, in which each agent is reduced to its name."""
+        graph = AgentGraph(Agent(self.root.name))
+        graph._seats |= {seat.place: Seat(Agent(seat.agent.name), seat.place) for seat in self.seats()[1:]}
+        return graph
 
     def _explore(self) -> None:
         """Find every agent by its shortest way.
@@ -138,11 +138,11 @@ class Cast:
         root, new = self.root, len(self._seats) == 1
         if self._found is not None and self._found.holds(root):
             return
-        found: Found | None = root._cast if new else None  # a run that begins can use the result of another run
+        found: Found | None = root._graph if new else None  # a run that begins can use the result of another run
         if found is None or not found.holds(root):
             found = self._explored()
             if new:
-                root._cast = found
+                root._graph = found
         self._found, self._seats = found, found.seats.copy()
 
     def _explored(self) -> Found:

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from ..context import RunContextWrapper
 from ..errors import Conflict, UsageError
-from ..runtime.asking import HERE, Body
+from ..runtime.tool_pause import HERE, Body
 from ..store.store import Store
 from ..tools.tool import Tool
 from .message import Message, messages_of, run_messages

@@ -24,7 +24,7 @@ from ..core.facts import decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
-from ..runtime.asking import HERE
+from ..runtime.tool_pause import HERE
 from ..tools.tool import Tool
 
 Path = tuple[str, ...]
