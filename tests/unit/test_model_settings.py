@@ -70,6 +70,7 @@ WRONG: list[tuple[str, Any]] = [
     ("temperature", float("nan")),
     ("top_p", "1"),
     ("frequency_penalty", []),
+    ("temperature", 10**400),
     ("presence_penalty", {}),
     ("tool_choice", 5),
     ("tool_choice", {"type": "function"}),

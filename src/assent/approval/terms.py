@@ -43,7 +43,10 @@ def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
     if grant is True:
         return GrantTerms()
     try:
-        terms = msgspec.convert(msgspec.to_builtins(grant), GrantTerms)
+        given = msgspec.to_builtins(grant)
+        if type(given) is dict and type(given.get("expires_in")) is int:
+            _check_time(given["expires_in"])  # an integer that no float can hold is too much for some msgspecs
+        terms = msgspec.convert(given, GrantTerms)
         pins = plain(terms.pins) if terms.pins is not None else None
     except (msgspec.ValidationError, BadJSON, TypeError, ValueError) as error:
         raise InvalidDecision(
@@ -51,7 +54,12 @@ def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
         ) from None
     if terms.max_uses is not None and not is_count(terms.max_uses):
         raise InvalidDecision(f"max_uses is a whole number from 1 to 2**63 - 1, got {described(terms.max_uses)}.")
-    if terms.expires_in is not None and not (is_seconds(terms.expires_in) and terms.expires_in):
-        given = described(terms.expires_in)
-        raise InvalidDecision(f"expires_in is a number of seconds above zero, at most 100 years, got {given}.")
+    if terms.expires_in is not None:
+        _check_time(terms.expires_in)
     return GrantTerms(terms.max_uses, terms.expires_in, pins)
+
+
+def _check_time(seconds: float) -> None:
+    if not (is_seconds(seconds) and seconds):
+        given = described(seconds)
+        raise InvalidDecision(f"expires_in is a number of seconds above zero, at most 100 years, got {given}.")

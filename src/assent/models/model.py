@@ -63,7 +63,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
             try:
                 given = convert(value, _kinds()[name])
                 fits = type(given) is not float or math.isfinite(given)
-            except ValidationError:
+            except (ValidationError, SystemError):  # some msgspecs raise it for an integer that no float can hold
                 fits = False
             if not fits:
                 kind = type(self).__annotations__[name].removesuffix(" | None")
