@@ -12,6 +12,7 @@ from assent.core import facts as f
 from assent.core.fold import fold
 from assent.core.rules import is_drivers
 from assent.core.run import Run
+from assent.engines import Worker
 from assent.errors import Conflict, IllegalFact, LeaseLost, StoreFailed, UsageError
 from assent.runtime.lease import HELD, RELEASED, RELEASING
 from assent.store import Change, Lease, MemoryStore, Stored
@@ -341,6 +342,25 @@ async def test_a_look_that_meets_the_release_takes_the_lease_for_released_and_no
     result = await soon(Runner.run(scripted(call("plain"), "done", tools=[plain]), "go", store=store))
     await soon(looking[0])
     assert result.final_output == "done" and writers[0].lease.state is RELEASED
+
+
+async def test_a_drive_that_failed_in_a_worker_renews_no_lease_any_more() -> None:
+    """Its last write leaves the lease to the worker. A heartbeat begun by that write would keep it for nobody."""
+    store, writers = Watched(), list[Any]()
+
+    @function_tool(needs_approval=True, failure_error_function=None)
+    async def fail(ctx: ToolContext[Any]) -> str:
+        writers.append(writer_in(ctx))
+        raise ValueError("no")
+
+    agent = scripted(call("fail"), tools=[fail])
+    await Runner.run(agent, "go", store=store)
+    question = await only(store)
+    await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    await soon(Worker(store, agent).run_until_idle())
+    [writer] = writers
+    assert has(store.changes[-1], f.Finished) and not store.changes[-1].release, "written last, and not released"
+    assert writer.heartbeat is None
 
 
 class Slow(MemoryStore):

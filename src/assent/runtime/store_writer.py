@@ -89,6 +89,8 @@ class StoreWriter:
         self.soon: asyncio.TimerHandle | None = None
         """The timer of the next background write."""
         self.heartbeat: Heartbeat | None = None
+        self.ended = False
+        """True once the writer closes: a last write starts no heartbeat, which nobody would stop."""
         self.closing: asyncio.Task[None] | None = None
         self.news: asyncio.Future[None] | None = None
         """A future for a waiting drive, done when others have written something."""
@@ -158,7 +160,7 @@ class StoreWriter:
 
     def start(self) -> None:
         """Renew the lease from now on, until the writer is closed."""
-        if self.lease.held is not None and self.heartbeat is None:
+        if self.lease.held is not None and self.heartbeat is None and not self.ended:
             self.heartbeat = Heartbeat(self.lease.run, self.lease.hold, self.look, self._stop)
 
     async def _acquire(self) -> bool:
@@ -284,6 +286,7 @@ class StoreWriter:
         self.closing = None
 
     async def _close(self, release: bool) -> None:
+        self.ended = True
         await self.settle()  # a write under way may acquire the lease and start the heartbeat
         if self.soon is not None:
             self.soon.cancel()
