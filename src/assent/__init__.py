@@ -106,10 +106,11 @@ from .runtime.event import (
     StreamEvent,
 )
 from .runtime.registry import AgentRegistry
-from .runtime.result import RunResult, RunResultBase, RunResultStreaming
+from .runtime.result import RunResult, RunResultBase
 from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
+from .runtime.streaming import RunResultStreaming
 from .runtime.tracing import Tracing
 from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session

@@ -14,7 +14,7 @@ WHERE: list[tuple[str, str, Callable[[Text], Iterator[Fault]]]] = [
     ("assent.core.fold", CORE, condition.faults),
     ("assent.core.run", CORE, condition.faults),
     ("assent.approval.gate", RUNTIME, condition.faults),
-    ("assent.runtime.door", RUNTIME, condition.faults),
+    ("assent.runtime.steps.door", RUNTIME, condition.faults),
 ]
 
 

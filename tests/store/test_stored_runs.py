@@ -72,7 +72,7 @@ async def kinds(store: Store, run_id: str) -> list[str]:
 def writer_in(ctx: ToolContext[Any]) -> Any:
     """Who writes the run that a body is in."""
     control: Any = ctx._bound()
-    return control.driver().writer
+    return control.scope().journal.writer
 
 
 def has(change: Change, kind: type[Any]) -> bool:

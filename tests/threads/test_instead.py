@@ -20,7 +20,7 @@ from assent import (
 )
 from assent.core import facts as f
 from assent.errors import Conflict, DefinitionChanged, ToolInputGuardrailTripwireTriggered, TripwireTriggered
-from assent.runtime.door import run_inside
+from assent.runtime.steps.door import run_inside
 from assent.store import Change
 from assent.testing import call
 from assent.threads import AgentMiddleware, InMemorySaver, ThreadAgent, ToolMessage, create_agent

@@ -11,7 +11,7 @@ from msgspec import Raw
 from assent import Agent, Happened, NotHappened, RunConfig, Runner, RunState, ToolContext, function_tool
 from assent.core import facts as f
 from assent.errors import InvalidDefinition
-from assent.runtime import recovery as doubt
+from assent.runtime.steps import recovery as doubt
 from assent.testing import call
 from tests.unit.support import facts, outcomes, reloaded, scripted, stopped, told
 

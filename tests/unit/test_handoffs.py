@@ -1183,6 +1183,6 @@ async def test_an_agent_that_has_the_word_again_is_defined_again_by_another_fact
     b.handoffs.append(a)
     result = await Runner.run(a, "go")
     assert result.final_output == "done"
-    journal = result._driver.journal.facts
+    journal = result._scope.journal.facts
     assert [fact["agent"] for fact in facts(result.to_state(), "defined")] == ["a", "b", "a"]
     assert len({id(fact) for fact in journal}) == len(journal), "whoever writes them tells them apart"

@@ -429,7 +429,7 @@ async def test_a_state_is_not_changed_by_what_is_recorded_in_the_run_that_was_le
     agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
     result = await Runner.run(agent, "go")
     state = result.to_state()
-    journal = result._driver.journal
+    journal = result._scope.journal
     journal.add(f.Said(Raw(b'"too late"')))  # as a body could that was cut off, in its thread
     if look == "save":
         state = await reloaded(agent, state)

@@ -595,7 +595,7 @@ async def test_what_is_looked_at_in_the_middle_is_as_it_is_then() -> None:
     agent = scripted(call("send", {"to": "ann"}), call("send", {"to": "bob"}), "done", tools=[send])
     result = Runner.run_streamed(agent, "go")
     async for _ in result.stream_events():
-        turns = result._driver.journal.run.turns
+        turns = result._scope.journal.run.turns
         assert len(result.raw_responses) == turns
         assert sum(item.type == "tool_call_item" for item in result.new_items) == min(turns, 2)
         assert (result.final_output is None) or result.final_output == "done"

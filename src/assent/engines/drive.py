@@ -116,7 +116,8 @@ class Drive:
         if self.halted:
             raise Halted
         work = self._through(driver)
-        await (work if driver.observer is None else driver.observer.drive(work))
+        observer = driver.scope.hooks.observer
+        await (work if observer is None else observer.drive(work))
 
     async def _through(self, driver: Driver) -> None:
         writer = writer_of(driver)
@@ -145,7 +146,7 @@ class Drive:
         """Begin nothing more: running tool bodies may end, and a pending model call is not waited for."""
         self.halted = True
         if self._driver is not None:
-            self._driver.fail((), Halted())
+            self._driver.tasks.fail((), Halted())
 
     def over(self) -> bool:
         """Return True if, as far as the drive knows, the run has nothing left for a worker to do."""

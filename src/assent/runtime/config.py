@@ -24,7 +24,7 @@ from ..guardrail import InputGuardrail, OutputGuardrail, checked
 from ..handoff import InputFilter
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
-from .tracing import Tracing, room
+from .tracing import Tracing, exporter
 
 T = TypeVar("T", default=Any)
 
@@ -195,7 +195,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
 def _check_tracing(tracing: Any) -> None:
     if not isinstance(tracing, Tracing):
         raise InvalidDefinition(f"RunConfig: tracing must be a Tracing, got a {type(tracing).__name__}.")
-    room()
+    exporter()
 
 
 DEFAULT = RunConfig()

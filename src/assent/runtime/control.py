@@ -1,13 +1,12 @@
 """The access that a context gives user code to its own run: usage, verdicts and decisions.
 
-A `RunControl` holds the journal, and the driver only weakly: the driver holds the context, so that a strong reference
-would keep the driver alive for as long as somebody keeps the context.
+A `RunControl` holds the journal, and the drive's scope only weakly: the scope holds the context, so that a strong
+reference would keep the scope alive for as long as somebody keeps the context.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from weakref import ref
+from collections.abc import Callable
 
 from ..approval.decision import Approve, Decision, Reject
 from ..approval.gate import grant_for
@@ -20,25 +19,22 @@ from .decider import always, record
 from .journal import Journal
 from .sync import Home
 
-if TYPE_CHECKING:
-    from .driver import Driver
-
 Path = tuple[str, ...]
 
 
 class RunControl:
     """A run, as its own tools, rules and hooks can use it."""
 
-    __slots__ = ("driver", "graph", "home", "journal", "taken")
+    __slots__ = ("graph", "home", "journal", "scope", "state")
 
-    def __init__(self, driver: Driver, journal: Journal, graph: AgentGraph, home: Home) -> None:
-        self.driver = ref(driver)
-        """A weak reference to the driver, so that a kept context does not keep the driver alive."""
+    def __init__(self, journal: Journal, graph: AgentGraph, home: Home) -> None:
+        self.scope: Callable[[], object] = _gone
+        """A weak reference to the drive's scope; see `scope_of`."""
         self.journal = journal
         self.graph = graph
         self.home = home
-        self.taken = False
-        """True once somebody has taken the run's state; decisions are then made on the state."""
+        self.state: object = None
+        """The run's state, once somebody has taken it; decisions are then made on the state."""
 
     def usage(self) -> f.Usage:
         """Return the usage of the run so far."""
@@ -50,7 +46,7 @@ class RunControl:
         lasting = always(always_, "approve" if approve else "reject")
 
         def act() -> None:
-            if self.taken:
+            if self.state is not None:
                 raise Conflict("The run has stopped, and its state was taken; decide on the state.")
             record(self.journal, self.graph, item.id, decision, "code", item.digest, lasting)
 
@@ -75,6 +71,10 @@ class RunControl:
         tool = self.graph.seat(here.agent).tools.get(tool_name)
         grant = grant_for(root, here.agent, tool, at=self.journal.now()) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
+
+
+def _gone() -> None:
+    return None
 
 
 def _called_as(run: Run, tool_name: str, call_id: str) -> CallState | None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 from ..agent import Agent
 from ..context import RunContextWrapper
@@ -20,25 +19,65 @@ from ..core.rules import VERDICTS, verdict_of
 from ..core.run import CallState
 from ..core.transcript import Item, provider_id
 from ..hooks import RunHooks
+from ..models.model import Model, ModelRequest, ModelResponse
 from ..tools.delegation import AgentTool
+from ..tools.tool import Tool
+from .agent_graph import AgentGraph
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, settled
-
-if TYPE_CHECKING:
-    from .driver import Driver
+from .journal import Journal
+from .view import Outputs, View
 
 log = logging.getLogger("assent")
 
 Path = tuple[str, ...]
+Work = Coroutine[Any, Any, Any]
+Reply = Coroutine[Any, Any, ModelResponse]
+
+
+class Observer(Protocol):
+    """The maker of a run's spans: it awaits the given work inside a span."""
+
+    @property
+    def trace(self) -> dict[str, str] | None:
+        """The trace's id and first span, for the journal; None if there is none."""
+
+    async def drive(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await a drive."""
+
+    async def reply(
+        self, path: Path, agent: Agent[Any], model: Model, request: ModelRequest, work: Reply
+    ) -> ModelResponse:
+        """Await a model call."""
+
+    async def enter(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Work) -> Any:
+        """Await the body of a call."""
 
 
 class HookDispatch:
-    """The hooks of a run, and the `on_stream` callbacks of its branches.
+    """The hooks of a run, the observer that makes its spans, and the `on_stream` callbacks of its branches."""
 
-    The driver is passed to each method and not kept, because the driver holds this object.
-    """
+    on_delta: Callable[[Item], None] | None = None
+    """The callback for deltas of the run's own model calls."""
+    observer: Observer | None = None
+    """The observer that makes the run's spans; None if the run is not traced."""
+    unseen: Sequence[f.AnyFact] = ()
+    """The facts that were recorded while nobody drove the run."""
+    hears = False
+    """True once the run or an active agent has hooks; they then receive approval events."""
 
-    def __init__(self, hooks: RunHooks[Any] | None) -> None:
+    def __init__(
+        self,
+        hooks: RunHooks[Any] | None,
+        journal: Journal,
+        graph: AgentGraph,
+        ctx: RunContextWrapper[Any],
+        outputs: Outputs,
+    ) -> None:
         self.hooks = hooks
+        self._journal = journal
+        self._graph = graph
+        self._ctx = ctx
+        self._outputs = outputs
         self.mute = False
         """True during a delivery of approval events, and after a hook has raised; the rest is delivered on resume."""
         self.faults: list[Exception] = []
@@ -76,48 +115,68 @@ class HookDispatch:
             name = what.removeprefix("agent_")
             await _called(getattr(agent.hooks, f"on_{name}")(ctx, agent, *args))
 
-    def note(self, fact: f.AnyFact) -> None:
+    def hear(self) -> None:
+        """Send approval events to hooks from now on, and those that came while nobody drove the run."""
+        if not self.hears:
+            self.hears = True
+            for fact in self.unseen:
+                self._note(fact)
+            self._journal.listen(self._note)
+
+    def _note(self, fact: f.AnyFact) -> None:
         kind = type(fact)
         if kind is f.Asked or (kind in VERDICTS and verdict_of(fact) is not None):
             self.noted.append(fact)
 
-    async def deliver(self, driver: Driver) -> None:
+    async def deliver(self) -> None:
         """Deliver branch events to their callbacks, then questions and verdicts to the hooks."""
         await self.flush()
         while self.noted and not self.mute:
             self.mute = True
-            await self._tell_of(driver, self.noted[0])
+            await self._tell_of(self.noted[0])
             self.mute = False
             del self.noted[0]
 
-    async def _tell_of(self, driver: Driver, fact: Any) -> None:
-        state = driver.run_at(fact.path).calls[fact.call]
-        agent = driver.graph.of(state).agent
+    async def _tell_of(self, fact: Any) -> None:
+        state = self._journal.run.at(fact.path).calls[fact.call]
+        agent = self._graph.of(state).agent
         if self.hooks is None and agent.hooks is None:
             return
-        view, decided = driver.view(()), settled(fact)
+        view, decided = self._view(()), settled(fact)
         if decided is None:
-            await self.tell(driver.ctx, "approval_requested", agent, view.question(fact.path, state, fact))
+            await self.tell(self._ctx, "approval_requested", agent, view.question(fact.path, state, fact))
             return
         id, verdict, by = decided
-        asked = next(each for each in reversed(driver.journal.facts) if isinstance(each, f.Asked) and each.id == id)
-        await self.tell(driver.ctx, "approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
+        asked = next(each for each in reversed(self._journal.facts) if isinstance(each, f.Asked) and each.id == id)
+        await self.tell(self._ctx, "approval_decided", agent, view.question(fact.path, state, asked), verdict, by)
 
-    def follow(self, driver: Driver, path: Path, tool: AgentTool, state: CallState) -> None:
+    def follow(self, path: Path, tool: AgentTool, state: CallState) -> None:
         """Deliver this branch's events to the tool's `on_stream` callback from now on, if it has one."""
         if tool.on_stream is None:
             return
         if self.flushing is None:
             self.flushing = asyncio.Lock()
-            driver.journal.listen(partial(self.heard, driver))
+            self._journal.listen(self.heard)
         self.streams[path] = tool, provider_id(state)
-        self._event(path, [AgentUpdatedStreamEvent(driver.graph.seat(driver.run_at(path).agent).agent)])
+        self._event(path, [AgentUpdatedStreamEvent(self._graph.seat(self._journal.run.at(path).agent).agent)])
 
-    def heard(self, driver: Driver, fact: f.AnyFact) -> None:
+    def heard(self, fact: f.AnyFact) -> None:
+        """Keep the events of a branch's fact for the branch's callback."""
         if fact.path in self.streams:
-            self._event(fact.path, events(driver.view(fact.path), fact))
+            self._event(fact.path, events(self._view(fact.path), fact))
+
+    def release(self, graph: AgentGraph) -> None:
+        """Drop the hooks and the agents."""
+        self.hooks, self._graph = None, graph
+        self.streams.clear()
+
+    def _view(self, path: Path) -> View:
+        return View(self._journal.run, self._graph, self._outputs, path)
 
     def delta(self, path: Path) -> Callable[[Item], None] | None:
+        """Return the callback for the deltas of a model call; None if nobody follows them."""
+        if not path:
+            return self.on_delta
         if path not in self.streams:
             return None
         return lambda data: self._event(path, [RawResponsesStreamEvent(data)])

@@ -6,7 +6,7 @@ Storing the facts belongs in `store_writer`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ..core import facts as f
 from ..core.codec import replay
@@ -14,14 +14,54 @@ from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import verdict_of
 from ..core.run import Run
+from ..core.transcript import Item
 from ..errors import IllegalFact
+
+if TYPE_CHECKING:
+    from ..store.projection import Projection
+    from ..store.record import SavedContext
+    from ..store.store import Store
 
 OUTSIDE = (f.Granted, f.Revoked, f.Redefined, f.Said)
 """Facts that are recorded while nobody drives a run, besides verdicts and replaced questions."""
 
 
+class StoredPart(NamedTuple):
+    """The parts of a run that a store has."""
+
+    facts: int = 0
+    """The number of facts that are stored."""
+    worker: str | None = None
+    """The worker that holds the lease, if the lease could not be released."""
+    fence: int | None = None
+    """The fence of the newest lease, if known."""
+    context: SavedContext | None = None
+    """The stored context, if known."""
+    noted: Projection | None = None
+    """The changes of the facts that are not stored yet, if they were collected."""
+
+
+NOT_STORED = StoredPart()
+
+
 class Writer(Protocol):
     """Stores a journal for the one drive that holds the run's lease."""
+
+    store: Store
+    joined: bool
+    """True if another writer changed the run during this drive."""
+    unwritten: list[AnyFact]
+    """The facts of the journal that are not stored yet."""
+
+    def stored_part(self) -> StoredPart:
+        """Return the parts of the run that the store has."""
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of the lease that this drive holds, or acquires with its first write."""
+
+    async def own(self, *, new: bool = False) -> None:
+        """Acquire the lease, unless this drive holds it; with `new`, also for a run that is not stored yet."""
 
     async def flush(self) -> None:
         """Wait until all facts that are in the journal now are stored and the lease is held."""
@@ -36,7 +76,7 @@ class Writer(Protocol):
 class Journal:
     """The facts, and the run that they fold into. `append` adds all of the given facts, or none."""
 
-    __slots__ = ("clock", "facts", "listeners", "run", "writer")
+    __slots__ = ("before", "clock", "facts", "listeners", "past", "run", "writer")
 
     def __init__(self, facts: list[AnyFact], run: Run, clock: Callable[[], float]) -> None:
         self.facts = facts
@@ -45,6 +85,10 @@ class Journal:
         self.listeners: tuple[Callable[[AnyFact], None], ...] = ()
         self.writer: Writer | None = None
         """The writer of the journal, if the run lives in a store."""
+        self.before: Sequence[Run] = ()
+        """The earlier runs of the same thread, oldest first."""
+        self.past: Sequence[Item] = ()
+        """The conversation of those earlier runs, as items."""
 
     def now(self) -> int:
         """Return the time for a fact: milliseconds since the run began, or since 1970 for a run's first fact."""
@@ -53,6 +97,16 @@ class Journal:
         if began is not None:
             now -= began.at
         return now if now > 0 else 0  # noqa: FURB136 - called so often that `max` would cost time
+
+    @property
+    def fence(self) -> int:
+        """The fencing token that the drive's facts carry; 0 without a store."""
+        return self.writer.fence if self.writer is not None else 0
+
+    async def own(self, *, new: bool = False) -> None:
+        """Acquire the lease before running user code; with `new`, also for a run that is not stored yet."""
+        if self.writer is not None:
+            await self.writer.own(new=new)
 
     def listen(self, listener: Callable[[AnyFact], None]) -> None:
         """Call the listener for every fact from now on."""

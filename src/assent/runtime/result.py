@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from ..agent import Agent
 from ..context import RunContextWrapper
-from ..core.facts import AnyFact
 from ..core.run import status
 from ..core.transcript import Item
-from ..errors import RunUnfinished, UsageError
+from ..errors import UsageError
 from ..guardrail import (
     InputGuardrailResult,
     OutputGuardrailResult,
@@ -21,9 +21,8 @@ from ..guardrail import (
 )
 from ..item import RunItem, ToolApprovalItem
 from ..models.model import ModelResponse
-from .driver import Driver
-from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
-from .guardrail_step import PLACES, results
+from .guardrail_results import PLACES, results
+from .scope import Scope
 from .state import RunState, left_by
 from .view import View
 
@@ -38,18 +37,18 @@ class RunResultBase:
     _found: Mapping[str, list[Any]] = {}
     """The results of guardrails, once their agents are released."""
 
-    def __init__(self, driver: Driver, path: tuple[str, ...] = ()) -> None:
-        self._driver = driver
+    def __init__(self, scope: Scope, path: tuple[str, ...] = ()) -> None:
+        self._scope = scope
         self._path = path
 
     @property
     def _view(self) -> View:
-        return self._driver.view(self._path)
+        return self._scope.view(self._path)
 
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return self._driver.journal.run.id
+        return self._scope.journal.run.id
 
     @property
     def input(self) -> str | list[Item]:
@@ -74,7 +73,7 @@ class RunResultBase:
     @property
     def final_output(self) -> Any:
         """The run's output: text, or an instance of the last agent's `output_type`; None while there is no output."""
-        concluded = self._driver.run_at(self._path).concluded
+        concluded = self._scope.run_at(self._path).concluded
         if concluded is not self._final[0]:
             self._final = concluded, self._view.output()
         return self._final[1]
@@ -84,8 +83,8 @@ class RunResultBase:
         """The agent that was active last."""
         if self._released is not None:
             raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
-        driver = self._driver
-        return driver.graph.seat(driver.run_at(self._path).agent or driver.agent.name).agent
+        graph = self._scope.graph
+        return graph.seat(self._scope.run_at(self._path).agent or graph.root.name).agent
 
     @property
     def last_response_id(self) -> str | None:
@@ -95,7 +94,7 @@ class RunResultBase:
     @property
     def context_wrapper(self) -> RunContextWrapper[Any]:
         """The run's context, with usage and decisions."""
-        return self._driver.ctx
+        return self._scope.ctx
 
     @property
     def input_guardrail_results(self) -> list[InputGuardrailResult]:
@@ -120,7 +119,7 @@ class RunResultBase:
     def _results(self, where: str) -> list[Any]:
         if self._released is not None:
             return list(self._found[where])
-        return results(self._driver, self._path, where)
+        return results(self._scope, self._path, where)
 
     def to_input_list(self) -> list[Item]:
         """Return the original input and the generated items, as input for another run."""
@@ -130,9 +129,9 @@ class RunResultBase:
         """Return the run as a state to decide on, save and resume; every call returns the same state."""
         if self._path:
             raise UsageError("A run inside another is part of it: take the state of the outer run's result.")
-        if self._driver.journal.run.began is None:
+        if self._scope.journal.run.began is None:
             raise UsageError("Nothing had begun, so there is no state; run the agent again.")
-        return left_by(self._driver)
+        return left_by(self._scope)
 
     def final_output_as(self, cls: type[R], raise_if_incorrect_type: bool = False) -> R:
         """Return the output, typed as `cls`; with `raise_if_incorrect_type`, raise `TypeError` unless it is one."""
@@ -151,103 +150,17 @@ class RunResultBase:
                 item.release_agent()
         self._released = self.last_agent.name
         _ = self.final_output, self.raw_responses
-        self._found = {where: results(self._driver, self._path, where, released=True) for where in PLACES}
+        self._found = {where: results(self._scope, self._path, where, released=True) for where in PLACES}
         state._release()
-        self._driver.graph = self._driver.control.graph = state._graph
-        self._driver.audience.hooks = None
-        self._driver.audience.streams.clear()
+        self._scope.control.graph = state._graph
+        self._scope.hooks.release(state._graph)
+        self._scope = replace(self._scope, graph=state._graph)
 
     def __repr__(self) -> str:
-        run = self._driver.run_at(self._path)
+        run = self._scope.run_at(self._path)
         what = f"{status(run)}, {run.turns} turns, output {self.final_output!r:.80}"
         return f"<{type(self).__name__} of run {run.id}: {what}>"
 
 
 class RunResult(RunResultBase):
     """The result of `Runner.run` and `run_sync`."""
-
-
-class RunResultStreaming(RunResultBase):
-    """The result of `Runner.run_streamed`: read `stream_events()` to its end, then use the other attributes."""
-
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver)
-        self._queue: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
-        self._error: BaseException | None = None
-        self.is_complete = False
-        """True if the stream has ended."""
-        driver.gentle = True
-        driver.on_delta = self._delta
-        run = driver.journal.run
-        self._queue.put_nowait(AgentUpdatedStreamEvent(driver.graph.seat(run.agent or driver.agent.name).agent))
-        for fact in driver.unseen:
-            self._fact(fact)
-        driver.journal.listen(self._fact)
-
-    @property
-    def current_agent(self) -> Agent[Any]:
-        """The active agent."""
-        return self.last_agent
-
-    def _delta(self, data: Item) -> None:
-        self._queue.put_nowait(RawResponsesStreamEvent(data))
-
-    def _fact(self, fact: AnyFact) -> None:
-        self._forget()
-        for event in events(self._view, fact):
-            self._queue.put_nowait(event)
-
-    def _forget(self) -> None:
-        """Drop the cached views: the run has changed."""
-        for cached in ("new_items", "raw_responses", "interruptions"):
-            self.__dict__.pop(cached, None)
-
-    def _start(self, drive: Coroutine[Any, Any, None]) -> None:
-        self._task = asyncio.create_task(drive)
-        self._task.add_done_callback(self._end)
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            self._error = task.exception()
-        self.is_complete = True
-        self._forget()
-        self._queue.put_nowait(None)
-
-    async def stream_events(self) -> AsyncIterator[StreamEvent]:
-        """Yield the run's events, up to its end or its pause. An error of the run is raised at the end.
-
-        A reader that stops before the end stops the run, as `cancel()` does.
-        """
-        try:
-            while (event := await self._queue.get()) is not None:
-                yield event
-            self._queue.put_nowait(None)
-        finally:
-            await self._left()
-        if self._error is not None:
-            raise self._error
-
-    async def _left(self) -> None:
-        """Stop a run whose events nobody reads any more, and wait for its end."""
-        if self._task is not None and not self._task.done():
-            self.cancel()
-            await asyncio.wait([self._task])
-
-    def cancel(self, mode: Literal["immediate", "after_turn"] = "immediate") -> None:
-        """Stop the run: at once, or at the end of the current turn. The run is not closed.
-
-        At once means that a model call is not waited for, and that running tools have
-        `RunConfig(cancel_grace=...)` seconds to end; the outcome of a tool that did not end is in doubt.
-        After the stream's end, `to_state()` can be resumed.
-        """
-        if mode not in ("immediate", "after_turn"):
-            raise UsageError(f'cancel takes "immediate" or "after_turn", got {mode!r:.80}.')
-        if self._task is not None and not self._task.done():
-            self._driver.halt(mode)
-
-    def to_state(self) -> RunState[Any]:
-        """Return the run as a state, once the stream has ended."""
-        if not self.is_complete:
-            raise RunUnfinished()
-        return super().to_state()

@@ -33,14 +33,18 @@ from ..version import __version__
 from .agent_graph import AgentGraph
 from .config import DEFAULT, DEFAULT_MAX_TURNS, RunConfig
 from .driver import Driver
-from .guardrail_step import input_guardrails
-from .journal import Journal, made_outside
-from .result import RunResult, RunResultStreaming
+from .guardrail_results import input_guardrails
+from .hook_dispatch import Observer
+from .journal import NOT_STORED, Journal, StoredPart, made_outside
+from .result import RunResult
 from .saved_context import MISSING
+from .scope import Scope, make_scope
 from .session_sync import checked_session, heard, unsaved
-from .state import NOT_KEPT, Kept, RunState, begun_by, left_by, state_of
+from .state import RunState, begun_by, left_by, state_of
+from .steps.guardrail import await_guardrails
+from .streaming import RunResultStreaming
 from .sync import block
-from .tracing import observed
+from .tracing import Tracing
 from .value import input_json
 
 if TYPE_CHECKING:
@@ -94,7 +98,7 @@ class Runner:
             await order.store.open()
         driver, begin = prepare(starting_agent, input, context, max_turns, run_config, hooks, order)
         await drive(driver, begin or _beginning(driver))
-        return RunResult(driver)
+        return RunResult(driver.scope)
 
     @classmethod
     def run_sync(
@@ -231,12 +235,13 @@ def prepare(
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
     said = input_json(input)
     journal = Journal([], Run(), config.clock if order.store is None else order.store.clock)
-    driver = Driver(journal, AgentGraph(agent), config, context, {}, hooks=hooks, session=order.session)
+    scope = make_scope(journal, AgentGraph(agent), config, context, {}, hooks, order.session)
+    driver = Driver(scope)
     run_id = new_id("run") if order.part is None else order.part.run
     if order.store is not None:
         _keep(driver, order.store, run_id)
     guarded = agent.input_guardrails or config.input_guardrails
-    guards = input_guardrails(driver.graph.seat(agent.name), config, ()) if guarded else ()
+    guards = input_guardrails(scope.graph.seat(agent.name), config, ()) if guarded else ()
     began = f.Began(
         agent.name,
         max_turns or DEFAULT_MAX_TURNS,
@@ -252,9 +257,9 @@ def prepare(
         max_argument_bytes=config.max_argument_bytes,
         at=journal.now(),
     )
-    driver.observer = observed(driver, began)
-    if driver.observer is not None:
-        began = replace(began, trace=driver.observer.trace)
+    if config.tracing is not None:
+        scope.hooks.observer = observer = _observer(scope, config.tracing, began)
+        began = replace(began, trace=observer.trace)
     if order.session is None:
         journal.append([began, f.Said(said)])
         return driver, None
@@ -262,9 +267,16 @@ def prepare(
 
 
 async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -> None:
-    driver.journal.append([began, *await heard(session, input, driver.config)])
+    driver.journal.append([began, *await heard(session, input, driver.scope.config)])
     if driver.writer is not None:
         await driver.writer.begin()
+
+
+def _observer(scope: Scope, tracing: Tracing, began: f.Began, *, resumed: bool = False) -> Observer:
+    """Return the maker of a drive's spans; a resumed run continues its trace."""
+    from .observe.observer import SpanObserver
+
+    return SpanObserver(scope, tracing, began, resumed)
 
 
 def _beginning(driver: Driver) -> Any:
@@ -272,11 +284,12 @@ def _beginning(driver: Driver) -> Any:
     return driver.writer.begin if driver.writer is not None and driver.writer.waits else None
 
 
-def _keep(driver: Driver, store: Store, run: str, kept: Kept = NOT_KEPT, lease: Lease | None = None) -> None:
+def _keep(driver: Driver, store: Store, run: str, kept: StoredPart = NOT_STORED, lease: Lease | None = None) -> None:
     """Give the driver a writer to the store: for a new run, or for a run that the store has as `kept` says."""
     worker = lease.worker if lease is not None else kept.worker or new_id("w")
     parts = _of_stores()
-    driver.writer = parts.writer(driver, store, parts.lease(run, worker, driver.config.lease, lease, kept.fence), kept)
+    scope = driver.scope
+    driver.writer = parts.writer(scope, store, parts.lease(run, worker, scope.config.lease, lease, kept.fence), kept)
 
 
 class StoreParts(NamedTuple):
@@ -345,18 +358,20 @@ def resume(
         config = replace(config, tracing=state._tracing)
     journal.clock = config.clock if order.store is None else order.store.clock
     graph = state._graph if state._graph.root is agent else AgentGraph(agent)
-    driver = Driver(journal, graph, config, context, state._outputs, hooks=hooks, session=order.session)
+    scope = make_scope(journal, graph, config, context, state._outputs, hooks, order.session)
+    driver = Driver(scope)
     if order.store is not None:
         _keep(driver, order.store, run.id, state._kept, lease)
-    driver.observer = observed(driver, began, resumed=True)
+    if config.tracing is not None:
+        scope.hooks.observer = _observer(scope, config.tracing, began, resumed=True)
     state._spent = True
-    driver.unseen = list(made_outside(journal.facts[state._heard :]))
-    driver.audience.noted += state._untold
+    scope.hooks.unseen = list(made_outside(journal.facts[state._heard :]))
+    scope.hooks.noted += state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
         journal.add(f.Limited(max_turns, at=journal.now()))
-    driver.watch()
+    await_guardrails(scope)
     return driver
 
 
@@ -406,7 +421,8 @@ async def _load(driver: Driver, begin: Any) -> None:
 async def drive(driver: Driver, begin: Any) -> None:
     """Begin the run if necessary, and drive it. An exception has the run's state as its `state` attribute."""
     work = _driven(driver, begin)
-    await (work if driver.observer is None else driver.observer.drive(work))
+    observer = driver.scope.hooks.observer
+    await (work if observer is None else observer.drive(work))
 
 
 async def drive_through(driver: Driver) -> None:
@@ -444,7 +460,7 @@ async def _driven(driver: Driver, begin: Any) -> None:
     except BaseException as error:
         if driver.writer is not None:
             await driver.writer.close()
-        state = left_by(driver) if driver.journal.run.began is not None else None
+        state = left_by(driver.scope) if driver.journal.run.began is not None else None
         try:
             object.__setattr__(error, "state", state)  # works for a frozen exception too
         except AttributeError:

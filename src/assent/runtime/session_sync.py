@@ -9,20 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core import facts as f
 from ..core.digest import canonical, described, holds
 from ..core.run import Run, Turn
 from ..core.transcript import Item, entry_items, is_given, unanswered
-from ..errors import InvalidInput, UsageError
+from ..errors import InvalidInput, SessionFailed, UsageError
 from ..sessions.session import ExactSession, Session
+from .config import RunConfig
+from .journal import Journal
 from .value import input_json
-
-if TYPE_CHECKING:
-    from .config import RunConfig
-    from .driver import Driver
-
 
 PATIENCE = 5.0
 """The minimum timeout of a session in seconds when a run is stopped, even if `cancel_grace` is less."""
@@ -179,33 +176,58 @@ def unsaved(run: Run) -> bool:
     return done_upto(run) > run.saved
 
 
-async def keep(driver: Driver, session: Session) -> None:
-    """Write finished turns that are not in the session yet, and record that they are written.
+class SessionSync:
+    """The writing of one run's finished turns to its session, during one drive."""
 
-    Cancelling the caller does not cancel the write, because the result of an interrupted write would be unknown.
-    """
-    if driver.writing is not None:
-        await asyncio.wait([driver.writing])  # begun by a caller that was cancelled
-    if unsaved(driver.journal.run):
-        await driver.own(new=True)  # or the session would hold items of a run that the store does not have
-        driver.writing = asyncio.create_task(_write(driver, session))
-        await asyncio.shield(driver.writing)
-    driver.writing = None
+    def __init__(self, session: Session, journal: Journal) -> None:
+        self.session = session
+        self._journal = journal
+        self._written: int | None = None
+        """The number of the run's items that are in the session; None before they are counted."""
+        self.writing: asyncio.Task[None] | None = None
+        """The write under way."""
 
+    async def save(self) -> None:
+        """Write finished turns that are not in the session yet, and record that they are written.
 
-async def _write(driver: Driver, session: Session) -> None:
-    run = driver.journal.run
-    upto = done_upto(run)
-    items = _items(run, run.saved, upto)
-    if driver.kept is None:  # counted once a drive, then kept up to date
-        driver.kept = len(_items(run, 0, run.saved))
-    if items:
-        if isinstance(session, ExactSession):
-            await session.write(run.id, driver.kept, items)
-        else:
-            await session.add_items(items)
-    driver.kept += len(items)
-    driver.journal.add(f.Saved(upto))
+        Cancelling the caller does not cancel the write, because the result of an interrupted write would be unknown.
+        """
+        if self.writing is not None:
+            await asyncio.wait([self.writing])  # begun by a caller that was cancelled
+        if unsaved(self._journal.run):
+            await self._journal.own(new=True)  # or the session would hold items of a run that the store does not have
+            self.writing = asyncio.create_task(self._write())
+            await asyncio.shield(self.writing)
+        self.writing = None
+
+    async def _write(self) -> None:
+        run = self._journal.run
+        upto = done_upto(run)
+        items = _items(run, run.saved, upto)
+        if self._written is None:  # counted once a drive, then kept up to date
+            self._written = len(_items(run, 0, run.saved))
+        if items:
+            if isinstance(self.session, ExactSession):
+                await self.session.write(run.id, self._written, items)
+            else:
+                await self.session.add_items(items)
+        self._written += len(items)
+        self._journal.add(f.Saved(upto))
+
+    async def save_within(self, seconds: float) -> None:
+        """Write like `save`; raise `SessionFailed` if the session takes longer than this."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.save()
+        except TimeoutError:
+            raise SessionFailed(
+                f"Session {self.session.session_id!r} did not take what was done before the run was stopped. Resume "
+                "the state to write it."
+            ) from None
+
+    def forget(self) -> None:
+        """Count the written items anew, because the journal has changed."""
+        self._written = None
 
 
 def _items(run: Run, first: int, last: int) -> list[Item]:

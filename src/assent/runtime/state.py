@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -33,19 +33,19 @@ from ..item import ToolApprovalItem
 from ..version import __version__
 from . import saved_context, tracing
 from .agent_graph import AgentGraph
+from .config import RunConfig
 from .decider import Always, always, record
 from .definition_check import UNREADABLE, OnChange, damaged, fit
-from .journal import Journal
+from .journal import NOT_STORED, Journal, StoredPart
+from .scope import Scope
 from .signature import SigningKey, sign, verify
 from .tracing import Tracing
 from .value import input_json
 from .view import Outputs, View
 
 if TYPE_CHECKING:
-    from ..store.projection import Projection, Proposal
-    from ..store.record import SavedContext, Stored
-    from .config import RunConfig
-    from .driver import Driver
+    from ..store.projection import Proposal
+    from ..store.record import Stored
 
 T = TypeVar("T", default=Any)
 A = TypeVar("A", default=Any)
@@ -82,31 +82,13 @@ class Peek(Struct, frozen=True):
     """The open questions; each item's `.agent` is the agent's name."""
 
 
-class Kept(NamedTuple):
-    """The parts of a run that a store has."""
-
-    facts: int = 0
-    """The number of facts that are stored."""
-    worker: str | None = None
-    """The worker that holds the lease, if the lease could not be released."""
-    fence: int | None = None
-    """The fence of the newest lease, if known."""
-    context: SavedContext | None = None
-    """The stored context, if known."""
-    noted: Projection | None = None
-    """The changes of the facts that are not stored yet, if they were collected."""
-
-
-NOT_KEPT = Kept()
-
-
 class RunState(Generic[T, A]):
     """A paused run as your own data. Decide on its questions, then resume it, once."""
 
     _borrows = False
     """True if the run object is still shared with the drive that left it. Saving needs only the facts."""
     _spent = False
-    _kept = NOT_KEPT
+    _kept = NOT_STORED
     """The parts that a store has, if the run lives in a store."""
     _heard = 0
     """The number of facts that an earlier drive in this process passed to its hooks and its stream."""
@@ -372,7 +354,7 @@ class RunState(Generic[T, A]):
         traced = tracing.load(saved.tracing)
         state = cls(Journal(saved.journal, run, time.time), AgentGraph(agent), context, tracing=traced)
         begun_by(agent, run)
-        state._kept = Kept(saved.stored)
+        state._kept = StoredPart(saved.stored)
         state.changes += fit(state._journal, state._graph, on_change)
         if state.changes:
             warnings.warn(f"Agent {agent.name!r} is not what it was: {'; '.join(state.changes)}.", stacklevel=2)
@@ -432,26 +414,27 @@ def state_of(
     state.changes += fit(state._journal, state._graph, config.on_change)
     # A question that `fit` adds is not in the projection.
     noted = more.projection if more is not None and len(facts) == before else None
-    state._kept = Kept(len(stored.facts), None, stored.fence, known, noted)
+    state._kept = StoredPart(len(stored.facts), None, stored.fence, known, noted)
     return state
 
 
-def left_by(driver: Driver) -> RunState[Any]:
+def left_by(scope: Scope) -> RunState[Any]:
     """Return the run's state after a drive: the same state for every caller, or the run could be resumed twice."""
-    if driver.left is None:
-        journal, outputs = driver.journal.copy(), dict(driver.outputs)
-        forget(journal.run)
-        writer = driver.writer
-        if writer is not None and writer.unwritten:  # put the stored facts first, as they are in the store
-            waiting = {id(fact) for fact in writer.unwritten}
-            journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + writer.unwritten
-        driver.left = state = RunState(journal, driver.graph, driver.ctx.context, outputs, driver.config.tracing)
-        state._borrows = driver.control.taken = True
-        state._heard, state._untold = len(journal.facts), tuple(driver.audience.noted)
-        if writer is not None:
-            lease = writer.lease
-            state._kept = Kept(writer.seq, lease.worker if lease.kept else None, lease.fence, writer.saved)
-    return driver.left
+    taken = scope.control.state
+    if isinstance(taken, RunState):
+        return taken
+    journal, outputs = scope.journal.copy(), dict(scope.outputs)
+    forget(journal.run)
+    writer = scope.journal.writer
+    if writer is not None and writer.unwritten:  # put the stored facts first, as they are in the store
+        waiting = {id(fact) for fact in writer.unwritten}
+        journal.facts = [fact for fact in journal.facts if id(fact) not in waiting] + writer.unwritten
+    scope.control.state = state = RunState(journal, scope.graph, scope.ctx.context, outputs, scope.config.tracing)
+    state._borrows = True
+    state._heard, state._untold = len(journal.facts), tuple(scope.hooks.noted)
+    if writer is not None:
+        state._kept = writer.stored_part()
+    return state
 
 
 def agent_name(run: Run) -> str:

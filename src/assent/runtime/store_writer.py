@@ -42,14 +42,14 @@ from ..loop import begun
 from ..store.projection import Projection
 from ..store.record import Change, SavedContext
 from . import saved_context
-from .journal import Journal
+from .journal import Journal, StoredPart
 from .lease import HELD, LOST, REFUSED, RELEASED, RELEASING, Heartbeat, RunLease
+from .scope import Scope
+from .steps.guardrail import await_guardrails
 from .view import View
 
 if TYPE_CHECKING:
     from ..store.store import Store
-    from .driver import Driver
-    from .state import Kept
 
 log = logging.getLogger("assent")
 _encode = Encoder().encode
@@ -61,11 +61,11 @@ TRIES = 20
 class StoreWriter:
     """Writes one run to its store, for one drive."""
 
-    def __init__(self, driver: Driver, store: Store, lease: RunLease, kept: Kept) -> None:
+    def __init__(self, scope: Scope, store: Store, lease: RunLease, kept: StoredPart) -> None:
         self.store = store
-        self.driver = driver
-        self.journal: Journal = driver.journal
-        self.lag = driver.config.write_lag
+        self.scope = scope
+        self.journal: Journal = scope.journal
+        self.lag = scope.config.write_lag
         self.lease = lease
         self.seq = kept.facts
         """The number of facts that the store has."""
@@ -135,7 +135,7 @@ class StoreWriter:
             return self.lag > 0
         known = self.lease.fence is not None
         return known and all(
-            type(effect) is f.Execute and self.driver.state_of(effect).call.kind == "tool"
+            type(effect) is f.Execute and self.scope.state_of(effect).call.kind == "tool"
             for effect in owed(self.journal.run)
         )
 
@@ -151,11 +151,23 @@ class StoreWriter:
             await self._done(self._begin_write())
         began = self.journal.run.began
         if began is not None and began.follows is not None:
-            self.driver.before = await past(self.store, began.follows)
-            self.driver.past = [item for run in self.driver.before for item in View(run, None, {}).input_list()]
+            self.journal.before = await past(self.store, began.follows)
+            self.journal.past = [item for run in self.journal.before for item in View(run, None, {}).input_list()]
 
-    async def own(self) -> None:
-        """Write all unwritten facts and hold the lease."""
+    def stored_part(self) -> StoredPart:
+        """Return the parts of the run that the store has."""
+        lease = self.lease
+        return StoredPart(self.seq, lease.worker if lease.kept else None, lease.fence, self.saved)
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of the lease that this drive holds, or acquires with its first write."""
+        return self.lease.next_fence
+
+    async def own(self, *, new: bool = False) -> None:
+        """Write all unwritten facts and hold the lease; with `new`, also if the run is not stored yet."""
+        if self.lease.acquired or not (new or self.seq):
+            return
         await (self._done(self._begin_write()) if self.writing is None else asyncio.shield(self.writing))
 
     def start(self) -> None:
@@ -221,7 +233,7 @@ class StoreWriter:
         if isinstance(error, LeaseLost):
             self.lease.lose()
         self.failing = True
-        self.driver.fail((), error)
+        self.scope.tasks.fail((), error)
         self._tell()
 
     def hear(self) -> asyncio.Future[None]:
@@ -471,8 +483,8 @@ class StoreWriter:
         """Return the tool definitions, as offered, of the agents that ask; the person who decides needs them."""
         out: dict[str, bytes] = {}
         for question in change.asked:
-            state = self.driver.run_at(question.path).calls[question.call]
-            seat = self.driver.graph.of(state)
+            state = self.scope.run_at(question.path).calls[question.call]
+            seat = self.scope.graph.of(state)
             for tool in (*seat.tools.values(), *((seat.final,) if seat.final is not None else ())):
                 if tool.fingerprint not in self.sent:
                     out[tool.fingerprint] = tool.frozen()
@@ -481,7 +493,7 @@ class StoreWriter:
     def _context(self) -> SavedContext | None:
         if self.saved is not None and self.saved.kind == saved_context.LEFT_OUT:
             return None  # the user was warned
-        json, kind = saved_context.save(self.driver.ctx.context, self.driver.config.context_serializer, False)
+        json, kind = saved_context.save(self.scope.ctx.context, self.scope.config.context_serializer, False)
         now = SavedContext(bytes(json) if json else None, kind)
         return now if now != self.saved else None
 
@@ -558,7 +570,7 @@ class StoreWriter:
             raise Overtaken(f"Others have changed the course of run {self.lease.run!r} meanwhile.")
         self.seq, self.joined = len(stored.facts), True
         self.merges += 1
-        self.driver.watch()
+        await_guardrails(self.scope)
         self._tell()
         return True
 

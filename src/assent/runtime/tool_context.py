@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from ..approval.gate import deadline_of
 from ..context import ToolContext
@@ -13,11 +13,9 @@ from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
 from ..tools.tool import Tool, default_tool_error_function
+from .scope import Scope
 from .tool_pause import Body
 from .value import output_json
-
-if TYPE_CHECKING:
-    from .driver import Driver
 
 
 class Looking(Body):
@@ -55,17 +53,17 @@ class Told(Looking):
 
 
 def context_of(
-    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any], kind: type[Body] = Body
+    scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any], kind: type[Body] = Body
 ) -> tuple[Body, ToolContext[Any]]:
     """Return a body of this kind, and the context that a tool, a guardrail or a hook gets for the call."""
-    body = kind(driver.journal, path, state, args, driver.home)
-    body.deadline = deadline_of(tool, driver.config.question_deadline)
-    agent = driver.graph.of(state).agent
-    return body, ToolContext(driver.ctx.context, driver.control, body, agent, tool.name, provider_id(state))
+    body = kind(scope.journal, path, state, args, scope.home)
+    body.deadline = deadline_of(tool, scope.config.question_deadline)
+    agent = scope.graph.of(state).agent
+    return body, ToolContext(scope.ctx.context, scope.control, body, agent, tool.name, provider_id(state))
 
 
 async def record_failure(
-    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
+    scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool, ctx: ToolContext[Any], error: Exception
 ) -> str:
     """Record an exception as the call's outcome and return the text for the model.
 
@@ -74,7 +72,7 @@ async def record_failure(
     """
     text, raised = await _failure_text(tool, ctx, error)
     output, note = output_json(text)
-    journal, kind = driver.journal, type(error).__name__
+    journal, kind = scope.journal, type(error).__name__
     journal.add(f.Finished(state.call.id, output, error=kind, note=note, at=journal.now(), path=path))
     if raised is not None:
         raise raised

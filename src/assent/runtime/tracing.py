@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from ..core import codec
-from ..core import facts as f
 from ..core.digest import described, holds
 from ..core.number import is_seconds
 from ..errors import InvalidDefinition, UnreadableState, UsageError
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from .driver import Driver
-    from .observe import Observer
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[!-~]([ -~]*[!-~])?"
@@ -95,7 +89,7 @@ class Tracing:
         """
         if not is_seconds(timeout):
             raise UsageError(f"timeout is a number of seconds from 0 to 100 years, got {described(timeout)}.")
-        return bool(room().flush(self, timeout))
+        return bool(exporter().flush(self, timeout))
 
 
 def _text(value: Any) -> bool:
@@ -119,21 +113,15 @@ def _url(endpoint: Any) -> str:
     return parts._replace(path="/v1/traces").geturl() if parts.path in ("", "/") else str(endpoint)
 
 
-def room() -> ModuleType:
-    """Return the module that uses OpenTelemetry; raise `InvalidDefinition` if OpenTelemetry is not installed."""
+def exporter() -> ModuleType:
+    """Return the module that sends spans; raise `InvalidDefinition` if OpenTelemetry is not installed."""
     try:
-        from . import observe
+        from .observe import provider
     except ImportError as error:
         raise InvalidDefinition(
             f"Tracing needs OpenTelemetry, which is not installed ({error.name}): pip install assent[otel]"
         ) from None
-    return observe
-
-
-def observed(driver: Driver, began: f.Began, *, resumed: bool = False) -> Observer | None:
-    """Return the maker of a drive's spans; None if the run is not traced. A resumed run continues its trace."""
-    tracing = driver.config.tracing
-    return None if tracing is None else room().Observer(driver, tracing, began, resumed)
+    return provider
 
 
 # -- saving with a run -------------------------------------------------------------------------------

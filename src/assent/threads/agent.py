@@ -101,7 +101,7 @@ class Opened(NamedTuple):
     driver: Driver | None
     found: Run
     """The run as it was read from the store, or just begun."""
-    found_before: list[Run]
+    found_before: Sequence[Run]
     """The earlier runs of the thread, as read."""
     again: Callable[[], Awaitable[Opened]] | None = None
     """A function that records the answer first and opens the thread again, for when another writer was faster."""
@@ -112,9 +112,9 @@ class Opened(NamedTuple):
         return self.found if self.driver is None else self.driver.journal.run
 
     @property
-    def before(self) -> list[Run]:
+    def before(self) -> Sequence[Run]:
         """The earlier runs of the thread, oldest first."""
-        return self.found_before if self.driver is None else self.driver.before
+        return self.found_before if self.driver is None else self.driver.journal.before
 
 
 class ThreadAgent:
@@ -383,7 +383,7 @@ class ThreadAgent:
         driver, _ = prepare(self.agent, items, context, turns, self._config, None, order)
         with _told_of_others(driver):
             await _taken_up(driver, now)
-        return Opened(driver, driver.journal.run, driver.before)
+        return Opened(driver, driver.journal.run, driver.journal.before)
 
     async def _go_on(self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None) -> Opened:
         for _ in range(TRIES):
@@ -391,7 +391,7 @@ class ThreadAgent:
                 driver, _ = prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
             try:
                 await _taken_up(driver, now=True)
-                return Opened(driver, driver.journal.run, driver.before)
+                return Opened(driver, driver.journal.run, driver.journal.before)
             except Overtaken:
                 stored = await store.read(stored.record.id)
                 if stored.record.status in ("done", "closed"):
@@ -437,7 +437,7 @@ class ThreadAgent:
             raise  # the answer may be recorded already
         except AssentError:
             return await record()  # raises the error again if the cause remains
-        return Opened(driver, driver.journal.run, driver.before, record)
+        return Opened(driver, driver.journal.run, driver.journal.before, record)
 
     async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
         """Add messages to a thread whose last run is not over, and settle open questions as `on_pending` says."""

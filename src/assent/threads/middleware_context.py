@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, TypedDict
+from typing import Any, Generic, TypedDict
 
 from msgspec import Struct
 from typing_extensions import TypeVar
 
 from ..context import RunContextWrapper
-from ..errors import Conflict, UsageError
+from ..errors import UsageError
+from ..runtime.scope import scope_of
 from ..runtime.tool_pause import HERE, Body
 from ..store.store import Store
 from ..tools.tool import Tool
 from .message import Message, messages_of, run_messages
-
-if TYPE_CHECKING:
-    from ..runtime.control import RunControl
-    from ..runtime.driver import Driver
 
 State = dict[str, Any]
 """The state of a thread: `{"messages": [...]}`."""
@@ -93,32 +90,24 @@ class ToolCallRequest:
         return ToolCallRequest(tool=self.tool, **{**parts, **changes})
 
 
-def driver_of(ctx: RunContextWrapper[Any]) -> Driver:
-    """Return the driver of a context's run, or raise `Conflict` if the run is over."""
-    control: RunControl = ctx._bound()  # type: ignore[assignment]
-    driver = control.driver()
-    if driver is None:
-        raise Conflict("The run that this context is of is over.")
-    return driver
-
-
 def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:
     """Return the state of the thread or, with a body, of the agent that made the body's call.
 
     Inside a body the state ends with the reply that made the call, each time the body is entered. Outputs of other
     calls are left out: a question that shows the state must be the same when the body is entered again.
     """
-    driver = driver_of(ctx)
+    scope = scope_of(ctx)
     path, here = body.path if body is not None else (), body or HERE.get()
-    run, last = driver.run_at(path), None
-    if isinstance(here, Body) and here._journal is driver.journal:
+    run, last = scope.run_at(path), None
+    if isinstance(here, Body) and here._journal is scope.journal:
         last = run.calls[(*here.path, here._state.call.id)[len(path)]].turn
-    return {"messages": [*messages_of(() if path else driver.before), *run_messages(run, last=last)]}
+    return {"messages": [*messages_of(() if path else scope.journal.before), *run_messages(run, last=last)]}
 
 
 def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:
     """Return the `Runtime` of a context's run."""
-    driver = driver_of(ctx)
-    began = driver.journal.run.began
-    store = driver.writer.store if driver.writer is not None else None
-    return Runtime(driver.ctx.context, store, WRITER.get(), began.thread if began is not None else None)
+    scope = scope_of(ctx)
+    began = scope.journal.run.began
+    writer = scope.journal.writer
+    store = writer.store if writer is not None else None
+    return Runtime(scope.ctx.context, store, WRITER.get(), began.thread if began is not None else None)

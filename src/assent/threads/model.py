@@ -46,7 +46,7 @@ from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
 from .middleware_context import C, Runtime, State, runtime_in
 
 if TYPE_CHECKING:
-    from ..runtime.driver import Driver
+    from ..runtime.scope import Scope
 
 REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
@@ -109,22 +109,22 @@ class HookedModel:
         """Raise `UsageError`: hooks need a run, so the runtime calls `within`."""
         raise UsageError("A model with middleware around it is asked by a run, and by nobody else.")
 
-    def within(self, driver: Driver, hook: Hook) -> Asking:
+    def within(self, scope: Scope, hook: Hook) -> Asking:
         """Return the model for one reply in this run."""
-        return Asking(self, driver, hook)
+        return Asking(self, scope, hook)
 
 
 class Asking:
     """One reply: the hooks before and after the model, and as many model calls as the hooks ask for."""
 
-    def __init__(self, model: HookedModel, driver: Driver, hook: Hook) -> None:
-        self.model, self.driver, self.hook = model, driver, hook
+    def __init__(self, model: HookedModel, scope: Scope, hook: Hook) -> None:
+        self.model, self.scope, self.hook = model, scope, hook
         self.name = model.name
-        run = driver.run_at(hook.path)
-        self.tools = list(driver.graph.seat(run.agent).tools.values())
+        run = scope.run_at(hook.path)
+        self.tools = list(scope.graph.seat(run.agent).tools.values())
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
-        self.heard = [*messages_of(() if hook.path else driver.before), *run_messages(run, hook.saw)]
+        self.heard = [*messages_of(() if hook.path else scope.journal.before), *run_messages(run, hook.saw)]
         self.made: list[Message] = []
         """The new messages of this reply, from hooks and from the model."""
         self.raw: dict[str, list[Item]] = {}
@@ -187,7 +187,7 @@ class Asking:
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
         hooks = self.model.hooks[name]
-        runtime = runtime_in(self.driver.ctx) if hooks else None
+        runtime = runtime_in(self.scope.ctx) if hooks else None
         looked = self._look() if hooks else []
         for hook in hooks:
             state = self._state()
@@ -244,7 +244,7 @@ class Asking:
             [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
             self.model.inner,
             self._state(),
-            runtime_in(self.driver.ctx),
+            runtime_in(self.scope.ctx),
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]

@@ -14,7 +14,7 @@ from ..core.run import Turn
 from ..core.transcript import MARK, Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
-from ..runtime.result import RunResultStreaming
+from ..runtime.streaming import RunResultStreaming
 from .interrupts import PrefixAt, interrupts
 from .message import AIMessage, AIMessageChunk, entries_of, messages_of, tool_message, turn_messages
 
@@ -62,7 +62,7 @@ class ThreadStream(RunResultStreaming):
             self._queue.put_nowait((mode, chunk))  # type: ignore[arg-type]
 
     def _meta(self, node: str) -> dict[str, Any]:
-        run = self._driver.journal.run
+        run = self._scope.journal.run
         thread = run.began.thread if run.began is not None else None
         return {"langgraph_node": node, "langgraph_step": run.turns, "thread_id": thread, "run_id": run.id}
 
@@ -84,7 +84,7 @@ class ThreadStream(RunResultStreaming):
 
     def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> str:
         """Send a part of a message, and return the message's id."""
-        run = self._driver.journal.run
+        run = self._scope.journal.run
         known = data.get(MARK) or {}
         id: str = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # the id of the finished message
         self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
@@ -99,13 +99,13 @@ class ThreadStream(RunResultStreaming):
         elif isinstance(fact, f.Told | f.Finished | f.HandedOff):
             self._ended(fact.call)
         elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided:
-            turn = self._driver.journal.run.calls[fact.call].turn
+            turn = self._scope.journal.run.calls[fact.call].turn
             made = turn_messages(turn, self._id(turn), outputs=False)
             self._put("updates", {GATE: {"messages": [each for each in made if type(each) is AIMessage][-1:]}})
             self._decided = True
 
     def _replied(self) -> None:
-        turn = self._driver.journal.run.entries[-1]
+        turn = self._scope.journal.run.entries[-1]
         assert type(turn) is Turn
         made = turn_messages(turn, self._id(turn))
         for message in made:
@@ -119,7 +119,7 @@ class ThreadStream(RunResultStreaming):
         self._values()
 
     def _ended(self, call: str) -> None:
-        state = self._driver.journal.run.calls[call]
+        state = self._scope.journal.run.calls[call]
         message = tool_message(state, self._id(state.turn)) if state.call.kind not in ("hook", "output") else None
         if message is None:
             return
@@ -131,7 +131,7 @@ class ThreadStream(RunResultStreaming):
         self._values()
 
     def _id(self, turn: Turn) -> str:
-        run = self._driver.journal.run
+        run = self._scope.journal.run
         number = next(n for n, entry in enumerate(entries_of(run)) if entry is turn)
         return f"{run.id}.{number}"
 
@@ -141,7 +141,7 @@ class ThreadStream(RunResultStreaming):
 
     def state(self) -> dict[str, Any]:
         """Return the current state of the thread."""
-        return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
+        return {"messages": messages_of([*self._scope.journal.before, self._scope.journal.run])}
 
 
 def last_chunks(

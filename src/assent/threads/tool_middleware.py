@@ -21,8 +21,9 @@ from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
-from ..runtime.door import Answered, Failure, NotRun, run_inside, run_instead
-from ..runtime.model_call import enabled
+from ..runtime.scope import scope_of
+from ..runtime.steps.door import Answered, Failure, NotRun, run_inside, run_instead
+from ..runtime.steps.model_call import enabled
 from ..runtime.tool_context import is_fault
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
@@ -30,7 +31,7 @@ from ..tools.tool import Tool
 from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
 from .message import ToolMessage
 from .middleware import nested
-from .middleware_context import ToolCallRequest, driver_of, runtime_in, state_in
+from .middleware_context import ToolCallRequest, runtime_in, state_in
 
 RAN = "assent:ran:"
 """Prefix of the steps that record the result of a body before its middleware asked a person."""
@@ -216,10 +217,10 @@ class Entry:
         """Return the tool of this name without its middleware; None if the call's agent has none, or it is disabled."""
         if name == self.tool.name:
             return self.tool.inner
-        driver = driver_of(self.ctx)
-        seat = driver.graph.of(self.body._state)
+        scope = scope_of(self.ctx)
+        seat = scope.graph.of(self.body._state)
         tool = seat.tools.get(name)
-        if tool is not None and not await enabled(driver, tool, seat.agent):
+        if tool is not None and not await enabled(scope, tool, seat.agent):
             return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
 

@@ -1,9 +1,4 @@
 """The spans of a run, made with OpenTelemetry.
 
-Only this package imports OpenTelemetry, and it is loaded only when a run is traced.
+Only this package imports OpenTelemetry, and its modules are loaded only when a run is traced.
 """
-
-from .observer import Observer
-from .provider import flush
-
-__all__ = ["Observer", "flush"]

@@ -35,9 +35,9 @@ from ...core.run import CallState, status
 from ...models.model import Model, ModelRequest, ModelResponse
 from ...tools.tool import Tool
 from ...version import __version__
-from ..approval_step import refusal
-from ..driver import Driver
 from ..event import settled
+from ..scope import Scope
+from ..steps.approval import refusal
 from ..tracing import Tracing
 from .attribute import Attributes, answer, asked, called, executed, provider_name, said, text, usage
 from .provider import provider_of
@@ -61,11 +61,11 @@ class Stretch:
         self.used = f.Usage()
 
 
-class Observer:
+class SpanObserver:
     """The spans of one drive."""
 
-    def __init__(self, driver: Driver, tracing: Tracing, began: f.Began, resumed: bool) -> None:
-        self.driver = driver
+    def __init__(self, scope: Scope, tracing: Tracing, began: f.Began, resumed: bool) -> None:
+        self.scope = scope
         self.tracing = tracing
         self.tracer: Tracer = provider_of(tracing).get_tracer("assent", __version__)
         group = tracing.group_id or began.session or (began.conversation or {}).get("id")
@@ -92,7 +92,7 @@ class Observer:
 
     def _workflow(self, began: f.Began, resumed: bool) -> Span:
         tracing = self.tracing
-        name = tracing.workflow_name or self.driver.agent.name
+        name = tracing.workflow_name or self.scope.graph.root.name
         attributes = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": name,
@@ -123,14 +123,14 @@ class Observer:
             self._safely(self._close)
 
     def _listen(self) -> None:
-        for fact in self.driver.unseen:
+        for fact in self.scope.hooks.unseen:
             self._waited(fact)
-        self.driver.journal.listen(self._fact)
+        self.scope.journal.listen(self._fact)
 
     def _close(self) -> None:
         for path in sorted(self.stretches, key=len, reverse=True):
             self._leave(path)
-        self.root.set_attribute("assent.run.status", status(self.driver.journal.run))
+        self.root.set_attribute("assent.run.status", status(self.scope.journal.run))
         self.root.end()
 
     # -- model calls and tool bodies ---------------------------------------------------------------
@@ -256,7 +256,7 @@ class Observer:
         if decided is None:
             return
         id, decision, by = decided
-        state, began = self._state(fact), self.driver.journal.run.began
+        state, began = self._state(fact), self.scope.journal.run.began
         questions = [state.question, *(question for question, _ in state.answers)]
         question = next((each for each in questions if each is not None and each.id == id), None)
         zero = began.at if began is not None else 0
@@ -274,22 +274,22 @@ class Observer:
         span.end(end * MILLISECOND)
 
     def _state(self, fact: Any) -> CallState:
-        return self.driver.run_at(fact.path).calls[fact.call]
+        return self.scope.run_at(fact.path).calls[fact.call]
 
     # -- stretches ---------------------------------------------------------------------------------
 
     def _stretch(self, path: Path) -> Stretch:
         """Return the stretch of the active agent of a run or a branch; begin it if there is none yet."""
-        run, found = self.driver.run_at(path), self.stretches.get(path)
+        run, found = self.scope.run_at(path), self.stretches.get(path)
         if found is not None and found.place == run.agent:
             return found
         if found is not None:
             self._leave(path)
-        agent = self.driver.graph.seat(run.agent).agent
+        agent = self.scope.graph.seat(run.agent).agent
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
         if path:
-            attributes |= called(self.driver.run_at(path[:-1]).calls[path[-1]])
-        model = self.driver.config.own_model or model_of(agent)
+            attributes |= called(self.scope.run_at(path[:-1]).calls[path[-1]])
+        model = self.scope.config.own_model or model_of(agent)
         if model is not None:
             attributes |= {"gen_ai.request.model": model.name, "gen_ai.provider.name": provider_name(model)}
         parent = self._stretch(path[:-1]).span if path else self.root
@@ -354,14 +354,14 @@ class Observer:
             log.warning("Tracing failed; the run goes on", exc_info=True)
 
 
-_LOOK: dict[type[f.Fact], Callable[[Observer, Any], None]] = {
-    f.Asked: Observer._asked,
-    f.Guarded: Observer._guarded,
-    f.Told: Observer._told,
-    f.Approved: Observer._waited,
-    f.Refused: Observer._waited,
-    f.Answered: Observer._waited,
-    f.Finished: Observer._finished,
+_LOOK: dict[type[f.Fact], Callable[[SpanObserver, Any], None]] = {
+    f.Asked: SpanObserver._asked,
+    f.Guarded: SpanObserver._guarded,
+    f.Told: SpanObserver._told,
+    f.Approved: SpanObserver._waited,
+    f.Refused: SpanObserver._waited,
+    f.Answered: SpanObserver._waited,
+    f.Finished: SpanObserver._finished,
 }
 
 

@@ -7,13 +7,11 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from opentelemetry import trace
-
-from ..tracing import Tracing
 
 log = logging.getLogger("assent")
 
@@ -27,7 +25,20 @@ _providers: dict[tuple[Any, ...], Any] = {}
 _making = threading.Lock()
 
 
-def provider_of(tracing: Tracing) -> Any:
+class Destination(Protocol):
+    """The part of `Tracing` that says where spans go."""
+
+    @property
+    def endpoint(self) -> str | None: ...
+    @property
+    def api_key(self) -> str | None: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def tracer_provider(self) -> Any: ...
+
+
+def provider_of(tracing: Destination) -> Any:
     """Return the span provider: the user's, the global one, or the process's own for this endpoint."""
     if tracing.tracer_provider is not None:
         return tracing.tracer_provider
@@ -41,7 +52,7 @@ def provider_of(tracing: Tracing) -> Any:
         return _providers[key]
 
 
-def _provider(tracing: Tracing) -> Any:
+def _provider(tracing: Destination) -> Any:
     from opentelemetry.exporter.otlp.proto.http import trace_exporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -120,7 +131,7 @@ def courier() -> Courier:
         return _courier
 
 
-def flush(tracing: Tracing, timeout: float) -> bool:
+def flush(tracing: Destination, timeout: float) -> bool:
     """Send the spans that are not sent yet; return True if that was done within the timeout."""
     provider = provider_of(tracing)
     if not hasattr(provider, "force_flush"):  # such a provider keeps no spans back

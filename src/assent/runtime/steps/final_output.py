@@ -7,81 +7,76 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
-from ..agent import ToolsToFinalOutputResult, schema_of
-from ..approval.question import effective
-from ..core import facts as f
-from ..core.digest import canonical, described
-from ..core.facts import decode
-from ..core.run import Run, Turn
-from ..core.transcript import reply_refusal, reply_text, value_text
-from ..errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
-from ..item import ToolCallOutputItem
-from .agent_graph import Seat
+from ...agent import ToolsToFinalOutputResult, schema_of
+from ...approval.question import effective
+from ...core import facts as f
+from ...core.digest import canonical, described
+from ...core.facts import decode
+from ...core.run import Run, Turn
+from ...core.transcript import reply_refusal, reply_text, value_text
+from ...errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
+from ...item import ToolCallOutputItem
+from ..agent_graph import Seat
+from ..scope import Scope
+from ..value import output_json
+from ..view import FINAL
 from .door import check_digest
-from .guardrail_step import guard_output
+from .guardrail import guard_output
 from .model_call import see_that_nothing_is_asked
-from .value import output_json
-from .view import FINAL
-
-if TYPE_CHECKING:
-    from .driver import Driver
 
 Path = tuple[str, ...]
 ENDS = ("finished", "edited", "responded")
 """The outcomes of a call that can end a run: the call ran, or a person answered in its place."""
 
 
-async def conclude(driver: Driver, effect: f.Conclude) -> None:
+async def conclude(scope: Scope, effect: f.Conclude) -> None:
     """Conclude the run with the last turn or with an approved output, or record that it continues."""
     path = effect.path
-    run = driver.run_at(path)
-    seat = driver.graph.seat(run.agent)
+    run = scope.run_at(path)
+    seat = scope.graph.seat(run.agent)
     if effect.call is not None:
-        await _approved(driver, path, run, seat, effect.call)
+        await _approved(scope, path, run, seat, effect.call)
         return
     see_that_nothing_is_asked(run)
     turn = run.entries[-1]
-    if type(turn) is Turn and not turn.calls and not _looked_at(driver, path, seat):
-        driver.journal.add(f.Concluded(at=driver.journal.now(), path=path))
+    if type(turn) is Turn and not turn.calls and not _looked_at(scope, path, seat):
+        scope.journal.add(f.Concluded(at=scope.journal.now(), path=path))
         return
     end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
         output = _text(seat, turn)
     else:
-        found = await _by_tools(driver, path, run, seat)
+        found = await _by_tools(scope, path, run, seat)
         if found is None:
-            driver.journal.add(f.Continued(path=path))
+            scope.journal.add(f.Continued(path=path))
             return
         end, output = _fitted(seat, *found)
-    await guard_output(driver, path, seat, output)
+    await guard_output(scope, path, seat, output)
     if seat.final is None:
-        await _end(driver, path, seat, end, output)
+        await _end(scope, path, seat, end, output)
         return
     args = Raw(canonical({"output": _plain(seat, output)}))
     call = f.Call(f"c{len(run.calls) + 1}", seat.final.name, 0, "output", seat.final.fingerprint)
-    driver.journal.add(f.Proposed(call, args, at=driver.journal.now(), path=path))
+    scope.journal.add(f.Proposed(call, args, at=scope.journal.now(), path=path))
 
 
-def _looked_at(driver: Driver, path: Path, seat: Seat) -> bool:
+def _looked_at(scope: Scope, path: Path, seat: Seat) -> bool:
     """Return True if guardrails, hooks, an approval or an output type must see the output before the run ends."""
-    agent, config = seat.agent, driver.config
+    agent, config = seat.agent, scope.config
     guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
     return (
-        guarded
-        or driver.audience.wants(agent)
-        or agent.output_needs_approval is not False
-        or schema_of(agent) is not None
+        guarded or scope.hooks.wants(agent) or agent.output_needs_approval is not False or schema_of(agent) is not None
     )
 
 
-async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str) -> None:
+async def _approved(scope: Scope, path: Path, run: Run, seat: Seat, call: str) -> None:
     """Conclude with an approved output; an edited output passes the output guardrails first."""
     state = run.calls[call]
-    tool = driver.tool_for(state)
+    tool = scope.tool_for(state)
     if tool is None:
         raise UsageError("A final output was approved that was never proposed.")
     args = effective(state)
@@ -89,18 +84,18 @@ async def _approved(driver: Driver, path: Path, run: Run, seat: Seat, call: str)
         output = tool.bind(args)
     except InvalidArguments as error:  # a person edited it with only the type's schema at hand
         why = f"the output does not fit: {error}"
-        driver.journal.add(f.Refused(call, "runtime", why=why, at=driver.journal.now(), path=path))
+        scope.journal.add(f.Refused(call, "runtime", why=why, at=scope.journal.now(), path=path))
         return
-    check_digest(driver, path, state, tool, args, args)
+    check_digest(scope, path, state, tool, args, args)
     if state.edited:
-        await guard_output(driver, path, seat, output)
-    await _end(driver, path, seat, f.Concluded(call=call, path=path), output)
+        await guard_output(scope, path, seat, output)
+    await _end(scope, path, seat, f.Concluded(call=call, path=path), output)
 
 
-async def _end(driver: Driver, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
-    if driver.audience.wants(seat.agent):
-        await driver.audience.tell(driver.ctx, "agent_end", seat.agent, output)
-    driver.journal.add(f.Concluded(end.output, end.source, end.call, at=driver.journal.now(), path=path))
+async def _end(scope: Scope, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
+    if scope.hooks.wants(seat.agent):
+        await scope.hooks.tell(scope.ctx, "agent_end", seat.agent, output)
+    scope.journal.add(f.Concluded(end.output, end.source, end.call, at=scope.journal.now(), path=path))
 
 
 def _text(seat: Seat, turn: Turn) -> Any:
@@ -147,25 +142,25 @@ def _ends(item: ToolCallOutputItem) -> bool:
     return item.outcome.status in ENDS and not item.outcome.by.startswith("guardrail:")
 
 
-async def _by_tools(driver: Driver, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:
+async def _by_tools(scope: Scope, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:
     """Return the end of the run that the turn's outputs lead to; None if the model gets them first."""
     turn = next(entry for entry in reversed(run.entries) if type(entry) is Turn)
     if turn.handed:
         return None
-    view = driver.view(path)
+    view = scope.view(path)
     made = [(state.call.id, view.output_of(state)) for state in turn.calls]
     outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and _ends(item)}
     use = seat.agent.tool_use_behavior
     if not outputs:
         return None
     if callable(use):
-        said: Any = use(driver.ctx, list(outputs.values()))
+        said: Any = use(scope.ctx, list(outputs.values()))
         said = await said if inspect.isawaitable(said) else said
         if not isinstance(said, ToolsToFinalOutputResult) or type(said.is_final_output) is not bool:
             raise UsageError(f"tool_use_behavior must return a ToolsToFinalOutputResult, and gave {described(said)}.")
         if not said.is_final_output:
             return None
-        driver.outputs[path, FINAL] = said.final_output
+        scope.outputs[path, FINAL] = said.final_output
         return f.Concluded(output_json(said.final_output)[0], path=path), said.final_output
     names = use["stop_at_tool_names"] if isinstance(use, Mapping) else None
     if use == "run_llm_again":

@@ -3,51 +3,49 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
-from ..agent import Agent
-from ..core import facts as f
-from ..core.digest import described
-from ..core.run import CallState, Entry, Run, Turn
-from ..core.transcript import Item, entry_items, handed_text, output_item, ran_text
-from ..errors import InvalidInput, UsageError
-from ..handoff import Handoff, HandoffInputData, InputFilter
-from ..item import HandoffOutputItem, RunItem
-from .session_sync import accepted
-from .value import input_json
-from .view import View
-
-if TYPE_CHECKING:
-    from .driver import Driver
+from ...agent import Agent
+from ...core import facts as f
+from ...core.digest import described
+from ...core.run import CallState, Entry, Run, Turn
+from ...core.transcript import Item, entry_items, handed_text, output_item, ran_text
+from ...errors import InvalidInput, UsageError
+from ...handoff import Handoff, HandoffInputData, InputFilter
+from ...item import HandoffOutputItem, RunItem
+from ..scope import Scope
+from ..session_sync import accepted
+from ..value import input_json
+from ..view import View
 
 Path = tuple[str, ...]
 Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 
 
-def hand_over(driver: Driver, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
+def hand_over(scope: Scope, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
     """Record that the other agent is the active agent, and return its name."""
-    journal, target = driver.journal, tool.agent
-    to = driver.graph.place(target)
+    journal, target = scope.journal, tool.agent
+    to = scope.graph.place(target)
     journal.add(f.HandedOff(state.call.id, to, history, target.name, at=journal.now(), path=path))
     return target.name
 
 
-def check_filter(driver: Driver, path: Path, tool: Handoff) -> None:
+def check_filter(scope: Scope, path: Path, tool: Handoff) -> None:
     """Raise `UsageError` if a filter is set and the provider keeps the conversation, which no filter can change."""
-    began = driver.run_at(path).began
-    if _filter(driver, tool) is not None and began is not None and began.conversation:
+    began = scope.run_at(path).began
+    if _filter(scope, tool) is not None and began is not None and began.conversation:
         raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
 
 
-async def filtered(driver: Driver, path: Path, state: CallState, tool: Handoff) -> Raw:
+async def filtered(scope: Scope, path: Path, state: CallState, tool: Handoff) -> Raw:
     """Return the conversation that the input filter chose for the next agent; empty without a filter."""
-    choose = _filter(driver, tool)
+    choose = _filter(scope, tool)
     if choose is None:
         return f.NOTHING
-    run = driver.run_at(path)
-    chosen = choose(HandoffInputData(*_heard(driver.view(path), run, state, tool.agent), driver.ctx))
+    run = scope.run_at(path)
+    chosen = choose(HandoffInputData(*_heard(scope.view(path), run, state, tool.agent), scope.ctx))
     items = accepted(_items(await chosen if inspect.isawaitable(chosen) else chosen))
     if not items and not run.unheard:
         raise UsageError("The input_filter left nothing that the next agent could hear.")
@@ -57,8 +55,8 @@ async def filtered(driver: Driver, path: Path, state: CallState, tool: Handoff) 
         raise InvalidInput(f"What the input_filter gave cannot be heard: {error}") from None
 
 
-def _filter(driver: Driver, tool: Handoff) -> InputFilter | None:
-    return tool.input_filter or driver.config.handoff_input_filter
+def _filter(scope: Scope, tool: Handoff) -> InputFilter | None:
+    return tool.input_filter or scope.config.handoff_input_filter
 
 
 def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:

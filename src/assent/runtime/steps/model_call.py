@@ -7,73 +7,70 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from ..agent import Agent, Toolbox, model_of, schema_of, toolbox_of
-from ..core import facts as f
-from ..core.digest import described
-from ..core.digest import text as clean_text
-from ..core.number import is_count
-from ..core.run import Entry, Run, Turn
-from ..core.transcript import Item, news, pending, transcript
-from ..errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
-from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
-from ..output import TRY_AGAIN
-from ..tools.tool import Tool
-from .definition import definition, same_definition
-from .session_sync import keep
-from .tool_pause import HERE, Hook
-from .value import output_json
-
-if TYPE_CHECKING:
-    from .driver import Driver
+from ...agent import Agent, Toolbox, model_of, schema_of, toolbox_of
+from ...core import facts as f
+from ...core.digest import described
+from ...core.digest import text as clean_text
+from ...core.number import is_count
+from ...core.run import Entry, Run, Turn
+from ...core.transcript import Item, news, pending, transcript
+from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
+from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
+from ...output import TRY_AGAIN
+from ...tools.tool import Tool
+from ..definition import definition, same_definition
+from ..scope import Scope
+from ..tool_pause import HERE, Hook
+from ..value import output_json
 
 Path = tuple[str, ...]
 
 
-async def ask_model(driver: Driver, effect: f.AskModel) -> None:
+async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     """Ask the active agent's model, and record its reply."""
     path = effect.path
-    run = driver.run_at(path)
-    agent = driver.graph.seat(run.agent).agent
+    run = scope.run_at(path)
+    agent = scope.graph.seat(run.agent).agent
     see_that_nothing_is_asked(run)
-    await driver.own()
-    if driver.session is not None and not path:
-        await keep(driver, driver.session)
-    hooked = driver.audience.wants(agent)
+    await scope.journal.own()
+    if scope.session is not None and not path:
+        await scope.session.save()
+    hooked = scope.hooks.wants(agent)
     if hooked:
-        driver.hear()
+        scope.hooks.hear()
         if run.definition is None:
-            await driver.audience.tell(driver.ctx, "agent_start", agent)
-    model, hook = _model(driver, agent), None
+            await scope.hooks.tell(scope.ctx, "agent_start", agent)
+    model, hook = _model(scope, agent), None
     within = getattr(model, "within", None)
     if within is not None:  # a model wrapped in hooks, which need to know their run
-        hook = Hook(driver.journal, path, effect.saw)
+        hook = Hook(scope.journal, path, effect.saw)
         effect = f.AskModel(None, path, hook.saw)
-        model = within(driver, hook)
+        model = within(scope, hook)
     box = toolbox_of(agent)
-    _define(driver, run, agent, box.tools, path)
-    offer = await _enabled(driver, box, agent) if box.choosy else box
+    _define(scope, run, agent, box.tools, path)
+    offer = await _enabled(scope, box, agent) if box.choosy else box
     told = agent.instructions
     if callable(told):
-        made = told(driver.ctx, agent)
+        made = told(scope.ctx, agent)
         told = await made if inspect.isawaitable(made) else made
-    request = _request(driver, run, agent, told, offer, effect.saw)
+    request = _request(scope, run, agent, told, offer, effect.saw)
     if hooked:
-        await driver.audience.tell(
-            driver.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
+        await scope.hooks.tell(
+            scope.ctx, "llm_start", agent, told, msgspec.json.decode(msgspec.json.encode(request.input))
         )
-    work = _reply(driver, model, request, path)
-    work = work if driver.observer is None else driver.observer.reply(path, agent, model, request, work)
-    reply = await (work if hook is None else _unless_asked(driver, hook, work))
+    work = _reply(scope, model, request, path)
+    work = work if scope.hooks.observer is None else scope.hooks.observer.reply(path, agent, model, request, work)
+    reply = await (work if hook is None else _unless_asked(scope, hook, work))
     if reply is None:
         return  # a person must answer before the model is asked
-    driver.journal.add(_replied(driver, run, reply, effect, offer))
+    scope.journal.add(_replied(scope, run, reply, effect, offer))
     if hooked:
-        await driver.audience.tell(driver.ctx, "llm_end", agent, reply)
+        await scope.hooks.tell(scope.ctx, "llm_end", agent, reply)
 
 
 def see_that_nothing_is_asked(run: Run) -> None:
@@ -90,25 +87,25 @@ def see_that_nothing_is_asked(run: Run) -> None:
     )
 
 
-async def _unless_asked(driver: Driver, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
+async def _unless_asked(scope: Scope, hook: Hook, work: Awaitable[ModelResponse]) -> ModelResponse | None:
     """Return the reply; if the code around the model asks a person, record the question and return None."""
     reply: ModelResponse | None = None
     before = HERE.set(hook)
     try:
         reply = await work
     except BaseException:
-        if hook.pending is None or driver.stopping():
+        if hook.pending is None or scope.tasks.stopping():
             raise
     finally:
         HERE.reset(before)
     if hook.pending is not None:  # the hook asked and has no answer, even if it caught `Paused`
-        driver.journal.append(hook.pending)
+        scope.journal.append(hook.pending)
         return None
     return reply
 
 
-def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox, saw: int) -> ModelRequest:
-    settings, given = agent.model_settings, driver.config.model_settings
+def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer: Toolbox, saw: int) -> ModelRequest:
+    settings, given = agent.model_settings, scope.config.model_settings
     if given is not None:
         settings = settings.resolve(given)
     if settings.tool_choice is not None and agent.reset_tool_choice and run.turns:
@@ -118,8 +115,8 @@ def _request(driver: Driver, run: Run, agent: Agent[Any], told: str | None, offe
     kept = run.began.conversation if run.began is not None else None
     if not kept:
         heard = _heard(run, transcript, saw)
-        if driver.past and run is driver.journal.run and not any(_filtered(entry) for entry in run.entries):
-            heard = [*driver.past, *heard]
+        if scope.journal.past and run is scope.journal.run and not any(_filtered(entry) for entry in run.entries):
+            heard = [*scope.journal.past, *heard]
         return ModelRequest(told, heard, offer.specs, _output(agent), settings)
     replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
     reply, conversation = next(replies, None), kept.get("id")
@@ -147,27 +144,27 @@ def _read(read: Callable[[], list[Item]]) -> list[Item]:
         raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 
 
-def _model(driver: Driver, agent: Agent[Any]) -> Model:
-    model = driver.config.own_model or model_of(agent)
+def _model(scope: Scope, agent: Agent[Any]) -> Model:
+    model = scope.config.own_model or model_of(agent)
     if model is None:
         raise UsageError(f"Agent {agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
     return model
 
 
-def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
+def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
     """Record the agent's definition if it has changed."""
     fact, last = definition(agent, tools), run.definition
     if last is fact or (last is not None and same_definition(last, fact)):
         return
-    known = fact.digest in driver.journal.run.marks
+    known = fact.digest in scope.journal.run.marks
     if known or path or run.turns:  # facts are told apart by identity: add the cached one only once
         fact = replace(fact, tools={} if known else fact.tools, path=path)
-    driver.journal.add(fact)
+    scope.journal.add(fact)
 
 
-async def _enabled(driver: Driver, box: Toolbox, agent: Agent[Any]) -> Toolbox:
+async def _enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
-    tools = {name: tool for name, tool in box.tools.items() if await enabled(driver, tool, agent)}
+    tools = {name: tool for name, tool in box.tools.items() if await enabled(scope, tool, agent)}
     return replace(box, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
@@ -179,18 +176,18 @@ def _output(agent: Agent[Any]) -> OutputSpec | None:
     return OutputSpec(shape.name, shape.json_schema, shape.strict)
 
 
-async def enabled(driver: Driver, tool: Tool, agent: Agent[Any]) -> bool:
+async def enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:
     """Return True if the agent's model is offered the tool now."""
     if type(tool.is_enabled) is bool:
         return tool.is_enabled
-    answer = tool.is_enabled(driver.ctx, agent)
+    answer = tool.is_enabled(scope.ctx, agent)
     answer = await answer if inspect.isawaitable(answer) else answer
     return answer is True
 
 
-async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path) -> ModelResponse:
+async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path) -> ModelResponse:
     reply: ModelResponse | None = None
-    show = driver.on_delta if not path else driver.audience.delta(path)
+    show = scope.hooks.delta(path)
     events = model.stream(request)
     try:
         async for event in events:
@@ -198,8 +195,8 @@ async def _reply(driver: Driver, model: Model, request: ModelRequest, path: Path
                 reply = event
             elif show is not None:
                 show(event)
-                if driver.audience.waiting:
-                    await driver.audience.flush()
+                if scope.hooks.waiting:
+                    await scope.hooks.flush()
     finally:
         close = getattr(events, "aclose", None)
         if close is not None:
@@ -219,18 +216,18 @@ def _check(reply: Any) -> None:
         raise ModelFailed(f"The id of the model's response is text, got {described(reply.response_id)}.")
 
 
-def _replied(driver: Driver, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
+def _replied(scope: Scope, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
     _check(reply)
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
         items,
-        None if effect.saw == run.said and driver.writer is None else effect.saw,
+        None if effect.saw == run.said and scope.journal.writer is None else effect.saw,
         calls,
         reply.usage.numbers(),
         clean_text(reply.response_id)[0] if reply.response_id else None,
         note,
-        at=driver.journal.now(),
+        at=scope.journal.now(),
         path=effect.path,
     )
 

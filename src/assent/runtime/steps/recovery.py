@@ -10,22 +10,20 @@ import asyncio
 import inspect
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..approval.question import effective, new_id
-from ..core import facts as f
-from ..core.digest import described, digest, worded
-from ..core.rules import RUNNING
-from ..core.run import CallState
-from ..errors import DefinitionChanged
-from ..tools.function import in_thread, is_async
-from ..tools.probe import Found, Happened, NotHappened
-from ..tools.tool import Tool, qualified
-from .tool_context import Looking, context_of
-from .value import output_json
-
-if TYPE_CHECKING:
-    from .driver import Driver
+from ...approval.question import effective, new_id
+from ...core import facts as f
+from ...core.digest import described, digest, worded
+from ...core.rules import RUNNING
+from ...core.run import CallState
+from ...errors import DefinitionChanged
+from ...tools.function import in_thread, is_async
+from ...tools.probe import Found, Happened, NotHappened
+from ...tools.tool import Tool, qualified
+from ..scope import Scope
+from ..tool_context import Looking, context_of
+from ..value import output_json
 
 log = logging.getLogger("assent")
 
@@ -35,42 +33,42 @@ PATIENCE = 30.0
 """The timeout of a probe in seconds, if the tool has no `timeout` of its own."""
 
 
-async def settle(driver: Driver, effect: f.Settle) -> None:
+async def settle(scope: Scope, effect: f.Settle) -> None:
     """Record the outcome of a call in doubt, or that the call may run again, or a question."""
-    state = driver.state_of(effect)
-    tool, note = _tool(driver, state)
+    state = scope.state_of(effect)
+    tool, note = _tool(scope, state)
     found: Found = None
     if tool is not None and tool.probe is not None:
         attempt = state.attempt
-        found, note = await _probed(driver, effect.path, state, tool)
-        state = driver.state_of(effect)
-        if state.phase is not RUNNING or state.attempt != attempt or driver.stopped(effect.path):
+        found, note = await _probed(scope, effect.path, state, tool)
+        state = scope.state_of(effect)
+        if state.phase is not RUNNING or state.attempt != attempt or scope.tasks.stopped(effect.path):
             return  # during the probe the call was settled, or the run was stopped
-    driver.journal.add(_outcome(driver, effect.path, state, tool, found, note))
+    scope.journal.add(_outcome(scope, effect.path, state, tool, found, note))
 
 
-def _tool(driver: Driver, state: CallState) -> tuple[Tool | None, str]:
+def _tool(scope: Scope, state: CallState) -> tuple[Tool | None, str]:
     """Return the tool that was entered; None, with a note for the person, if it has changed or is gone."""
     try:
-        return driver.tool_for(state), ""
+        return scope.tool_for(state), ""
     except DefinitionChanged:
         return None, f"{state.tool} has changed since, or is gone."
 
 
 def _outcome(
-    driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool | None, found: Found, note: str
+    scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool | None, found: Found, note: str
 ) -> f.AnyFact:
-    call, attempt, now = state.call.id, state.attempt, driver.journal.now()
+    call, attempt, now = state.call.id, state.attempt, scope.journal.now()
     if isinstance(found, Happened):
         output, replaced = output_json(found.output)
-        driver.outputs[path, call] = found.output
+        scope.outputs[path, call] = found.output
         return f.Finished(call, output, "probe", note=replaced, at=now, path=path)
     again = "probe" if found is not None else "idempotent" if tool is not None and tool.idempotent else None
     if again is not None and state.retries < ATTEMPTS - 1:
         return f.Left(call, attempt, again, state.fence, at=now, path=path)
     if again is not None:
         note = f"{note} It was tried {state.retries + 1} times, and none came to an end.".strip()
-    shown = {"run": driver.journal.run.id, "path": list(path), "call": call, "doubt": attempt}
+    shown = {"run": scope.journal.run.id, "path": list(path), "call": call, "doubt": attempt}
     return f.Asked(call, new_id("q"), _why(state, note), digest(shown), "doubt", at=now, path=path)
 
 
@@ -85,7 +83,7 @@ def _why(state: CallState, note: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-async def _probed(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
+async def _probed(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
     """Return the probe's finding, and a note on it for a person.
 
     A probe that fails or times out has found nothing.
@@ -94,9 +92,9 @@ async def _probed(driver: Driver, path: tuple[str, ...], state: CallState, tool:
     limit = asyncio.timeout(patience)
     try:
         async with limit:
-            found = await _probe(driver, path, state, tool)
+            found = await _probe(scope, path, state, tool)
     except (Exception, asyncio.CancelledError) as error:
-        if driver.stopping():  # the run was cancelled, not the probe alone
+        if scope.tasks.stopping():  # the run was cancelled, not the probe alone
             raise
         what = f"took longer than {patience:g} seconds" if limit.expired() else f"failed with {worded(error)}"
         log.warning("The probe %s of tool %r %s", name, tool.name, what)
@@ -117,10 +115,10 @@ class Probing(Looking):
     who = "A probe finds out"
 
 
-async def _probe(driver: Driver, path: tuple[str, ...], state: CallState, tool: Tool) -> Any:
+async def _probe(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool) -> Any:
     assert tool.probe is not None
     args = tool.canonical(effective(state))
-    _, ctx = context_of(driver, path, state, tool, args, Probing)
+    _, ctx = context_of(scope, path, state, tool, args, Probing)
     probe = partial(tool.probe, ctx, args)
     found = probe() if is_async(probe) else await in_thread(probe)
     return await found if inspect.isawaitable(found) else found

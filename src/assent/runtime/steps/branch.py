@@ -7,42 +7,41 @@ done here.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
-from ..approval.question import effective
-from ..core import facts as f
-from ..core.digest import canonical, worded
-from ..core.run import CallState, Run
-from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
-from ..tools.delegation import AgentTool, Extractor, InputBuilder
-from .config import DEFAULT_MAX_TURNS
-from .guardrail_step import input_guardrails
-from .tool_context import Told, context_of, record_failure
-from .value import input_json, output_json
-
-if TYPE_CHECKING:
-    from .driver import Driver
+from ...approval.question import effective
+from ...core import facts as f
+from ...core.digest import canonical, worded
+from ...core.run import CallState, Run
+from ...errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
+from ...tools.delegation import AgentTool, Extractor, InputBuilder
+from ..config import DEFAULT_MAX_TURNS
+from ..guardrail_results import input_guardrails
+from ..result import RunResult
+from ..scope import Scope
+from ..tool_context import Told, context_of, record_failure
+from ..value import input_json, output_json
 
 Path = tuple[str, ...]
 
 
-async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentTool, args: dict[str, Any]) -> None:
+async def open_branch(scope: Scope, path: Path, state: CallState, tool: AgentTool, args: dict[str, Any]) -> None:
     """Begin a branch for the agent that an approved call asks for.
 
     If the input cannot be built or no turn is left, the branch is closed at once and the call fails.
     """
-    journal, inside = driver.journal, (*path, state.call.id)
-    place = driver.graph.place(tool.agent)
-    turns = _turns(driver, path, tool, place)
+    journal, inside = scope.journal, (*path, state.call.id)
+    place = scope.graph.place(tool.agent)
+    turns = _turns(scope, path, tool, place)
     first: f.Said | f.Closed
     try:
         if turns < 1:
             raise AgentFailed(f"The agent {tool.agent.name!r} has asked itself until no turn was left.")
         built = await _built(tool.input_builder, args) if tool.input_builder is not None else _input(tool, args)
     except Exception as error:
-        driver.errors[inside] = error
+        scope.tasks.errors[inside] = error
         first = f.Closed(worded(error), type(error).__name__, path=inside)
     else:
         first = f.Said(_said(tool, built), path=inside)
@@ -51,22 +50,22 @@ async def open_branch(driver: Driver, path: Path, state: CallState, tool: AgentT
         place,
         max(1, turns),
         release=root.release if root is not None else "each",
-        guards=tuple(input_guardrails(driver.graph.seat(place), driver.config, inside)) if guarded else (),
+        guards=tuple(input_guardrails(scope.graph.seat(place), scope.config, inside)) if guarded else (),
         at=journal.now(),
         path=inside,
     )
     journal.append([began, first])
-    driver.audience.follow(driver, inside, tool, state)
+    scope.hooks.follow(inside, tool, state)
 
 
-def _turns(driver: Driver, path: Path, tool: AgentTool, place: str) -> int:
+def _turns(scope: Scope, path: Path, tool: AgentTool, place: str) -> int:
     """Return the maximum number of turns of a branch.
 
     An agent that calls itself gets at most the turns that its outer run has left, so that the recursion ends.
     """
     turns = tool.max_turns or DEFAULT_MAX_TURNS
     for depth in range(len(path), -1, -1):  # the innermost first
-        run = driver.run_at(path[:depth])
+        run = scope.run_at(path[:depth])
         if run.began is not None and run.began.agent == place:
             return min(turns, run.max_turns - run.turns)
     return turns
@@ -91,42 +90,40 @@ def _said(tool: AgentTool, said: Any) -> Raw:
         raise InvalidInput(f"The input_builder of {tool.name!r} gave what cannot be said: {error}") from None
 
 
-async def close_branch(driver: Driver, effect: f.Return) -> None:
+async def close_branch(scope: Scope, effect: f.Return) -> None:
     """Record the branch's output as the call's outcome, or a failure if the branch failed."""
     path, call = effect.path, effect.call or ""
-    state, journal, inside = driver.run_at(path).calls[call], driver.journal, (*path, call)
-    tool = driver.graph.of(state).tools.get(state.tool)  # today's definition: the approved one began the branch
+    state, journal, inside = scope.run_at(path).calls[call], scope.journal, (*path, call)
+    tool = scope.graph.of(state).tools.get(state.tool)  # today's definition: the approved one began the branch
     if state.child is None or not isinstance(tool, AgentTool):
         raise DefinitionChanged(f"The agent that call {call} asked has ended, and tool {state.tool!r} is gone.")
     error: Exception | None = None
     value: Any = None
     if state.child.concluded is None:
-        error = driver.errors.pop(inside, None) or why_failed(tool, state.child)
+        error = scope.tasks.errors.pop(inside, None) or why_failed(tool, state.child)
     else:
         try:
             extract = tool.custom_output_extractor
-            value = driver.view(inside).output() if extract is None else await _extracted(driver, inside, extract)
+            value = scope.view(inside).output() if extract is None else await _extracted(scope, inside, extract)
         except Exception as failure:
             error = failure
-    if driver.audience.streams:
-        await driver.audience.flush()
+    if scope.hooks.streams:
+        await scope.hooks.flush()
     if error is None:
         output, note = output_json(value)
-        driver.outputs[path, call] = value
+        scope.outputs[path, call] = value
         journal.add(f.Finished(call, output, note=note, at=journal.now(), path=path))
     else:
-        _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)))
-        value = await record_failure(driver, path, state, tool, ctx, error)
-    agent = driver.graph.of(state).agent
-    if driver.audience.wants(agent):
-        _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)), Told)
-        await driver.audience.tell(ctx, "tool_end", agent, tool, value)
+        _, ctx = context_of(scope, path, state, tool, tool.canonical(effective(state)))
+        value = await record_failure(scope, path, state, tool, ctx, error)
+    agent = scope.graph.of(state).agent
+    if scope.hooks.wants(agent):
+        _, ctx = context_of(scope, path, state, tool, tool.canonical(effective(state)), Told)
+        await scope.hooks.tell(ctx, "tool_end", agent, tool, value)
 
 
-async def _extracted(driver: Driver, inside: Path, extract: Extractor) -> Any:
-    from .result import RunResult
-
-    value = extract(RunResult(driver, inside))
+async def _extracted(scope: Scope, inside: Path, extract: Extractor) -> Any:
+    value = extract(RunResult(scope, inside))
     return await value if inspect.isawaitable(value) else value
 
 

@@ -6,117 +6,115 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
-from ..approval.gate import Case, Judgement, judge, read_arguments
-from ..approval.question import deeds, limit_of
-from ..core import facts as f
-from ..core.digest import text as clean_text
-from ..core.run import CallState
-from ..core.transcript import provider_id
-from ..errors import ToolNotFound
-from .config import RunConfig, ToolErrorFormatterArgs
-from .definition import resolve
-from .guardrail_step import guard_call
+from ...approval.gate import Case, Judgement, judge, read_arguments
+from ...approval.question import deeds, limit_of
+from ...core import facts as f
+from ...core.digest import text as clean_text
+from ...core.run import CallState
+from ...core.transcript import provider_id
+from ...errors import ToolNotFound
+from ..config import RunConfig, ToolErrorFormatterArgs
+from ..definition import resolve
+from ..scope import Scope
+from .guardrail import guard_call
 from .recovery import settle as settle
-
-if TYPE_CHECKING:
-    from .driver import Driver
 
 NOT_APPROVED = "The call was not approved and did not run."
 
 log = logging.getLogger("assent")
 
 
-async def judge_one(driver: Driver, effect: f.Judge) -> None:
+async def judge_one(scope: Scope, effect: f.Judge) -> None:
     """Let the gate judge this call, and record its verdict."""
-    case = _case(driver, effect)
-    fact = await _verdict(driver, case)
+    case = _case(scope, effect)
+    fact = await _verdict(scope, case)
     if fact is not None:
-        driver.journal.add(fact)
-        _recorded(driver, case, fact)
+        scope.journal.add(fact)
+        _recorded(scope, case, fact)
 
 
-async def judge_all(driver: Driver, effects: list[f.Judge]) -> None:
+async def judge_all(scope: Scope, effects: list[f.Judge]) -> None:
     """Let the gate judge these calls concurrently, and record the verdicts together."""
     try:
-        if len(effects) > 1 and any(grant.max_uses is not None for grant in driver.journal.run.grants.values()):
+        if len(effects) > 1 and any(grant.max_uses is not None for grant in scope.journal.run.grants.values()):
             for effect in effects:  # a call may use up a grant that the next call needs
-                await judge_one(driver, effect)
+                await judge_one(scope, effect)
             return
-        cases = [_case(driver, effect) for effect in effects]
-        if len(cases) > 1 and any(takes_time(case, driver.config) for case in cases):
-            verdicts = await all_of(_verdict(driver, case) for case in cases)  # run slow rules concurrently
+        cases = [_case(scope, effect) for effect in effects]
+        if len(cases) > 1 and any(takes_time(case, scope.config) for case in cases):
+            verdicts = await all_of(_verdict(scope, case) for case in cases)  # run slow rules concurrently
         else:
-            verdicts = [await _verdict(driver, case) for case in cases]
+            verdicts = [await _verdict(scope, case) for case in cases]
         judged = [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None]
-        driver.journal.append([fact for _, fact in judged])
+        scope.journal.append([fact for _, fact in judged])
         for case, fact in judged:
-            _recorded(driver, case, fact)
+            _recorded(scope, case, fact)
     except Exception as error:
-        driver.fail(effects[0].path, error)
+        scope.tasks.fail(effects[0].path, error)
 
 
-def _verdict(driver: Driver, case: Case) -> Coroutine[Any, Any, Judgement | None]:
+def _verdict(scope: Scope, case: Case) -> Coroutine[Any, Any, Judgement | None]:
     """Return the verdict on a case; None if a guardrail that runs before the gate has failed."""
-    return _guarded(driver, case) if early(case, driver.config) else judge(case)
+    return _guarded(scope, case) if early(case, scope.config) else judge(case)
 
 
-async def _guarded(driver: Driver, case: Case) -> Judgement | None:
+async def _guarded(scope: Scope, case: Case) -> Judgement | None:
     """Run the tool's input guardrails, then return the verdict on the case; None if a guardrail failed."""
     tool, args = case.tool, case.args
     if tool is not None and args is not None and args.value is not None:
         try:
-            refused = await guard_call(driver, case.path, case.state, tool, args.value)
+            refused = await guard_call(scope, case.path, case.state, tool, args.value)
         except Exception as error:
-            driver.fail(case.path, error)
+            scope.tasks.fail(case.path, error)
             return None
         if refused is not None:
             return refused
-        case = replace(case, at=driver.journal.now())  # a grant may have ended while the guardrails ran
+        case = replace(case, at=scope.journal.now())  # a grant may have ended while the guardrails ran
     return await judge(case)
 
 
-def _case(driver: Driver, effect: f.Judge) -> Case:
-    root = driver.journal.run
-    state = driver.state_of(effect)
-    seat = driver.graph.of(state)
+def _case(scope: Scope, effect: f.Judge) -> Case:
+    root = scope.journal.run
+    state = scope.state_of(effect)
+    seat = scope.graph.of(state)
     tool = resolve(state, seat.tool(state.call.kind, state.tool))
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
-    now, limit = driver.journal.now(), driver.config.question_deadline
-    return Case(root, effect.path, state, tool, args, seat.agent, driver.ctx, now, limit)
+    now, limit = scope.journal.now(), scope.config.question_deadline
+    return Case(root, effect.path, state, tool, args, seat.agent, scope.ctx, now, limit)
 
 
-def _recorded(driver: Driver, case: Case, fact: Judgement) -> None:
+def _recorded(scope: Scope, case: Case, fact: Judgement) -> None:
     """Keep the arguments of an approved call for the door, and raise `ToolNotFound` if the settings say so."""
     if type(fact) is f.Approved and fact.digest is None and case.args is not None:
-        driver.read[fact.path, fact.call] = case.args
-    elif type(fact) is f.Refused and fact.why == "tool_not_found" and driver.config.tool_not_found == "raise":
+        scope.arguments[fact.path, fact.call] = case.args
+    elif type(fact) is f.Refused and fact.why == "tool_not_found" and scope.config.tool_not_found == "raise":
         name = case.state.tool
         raise ToolNotFound(f"The model called the tool {name!r}, which agent {case.agent.name!r} does not have.")
 
 
-async def tell(driver: Driver, effect: f.Tell) -> None:
+async def tell(scope: Scope, effect: f.Tell) -> None:
     """Settle the text that tells the model of a refusal."""
-    state = driver.state_of(effect)
+    state = scope.state_of(effect)
     refused = state.outcome
     text = None
     silent = state.words is None or (state.call.kind == "output" and not state.words)  # the model would hear nothing
     if silent and isinstance(refused, f.Refused):
-        text = await _wording(driver, state, refused)
-    driver.journal.add(f.Told(state.call.id, text, path=effect.path))
+        text = await _wording(scope, state, refused)
+    scope.journal.add(f.Told(state.call.id, text, path=effect.path))
 
 
-async def _wording(driver: Driver, state: CallState, refused: f.Refused) -> str:
+async def _wording(scope: Scope, state: CallState, refused: f.Refused) -> str:
     kind, default = refusal(state, refused)
-    formatter = driver.config.tool_error_formatter
+    formatter = scope.config.tool_error_formatter
     if formatter is None:
         return default
     call_id = provider_id(state)
     try:
-        text = formatter(ToolErrorFormatterArgs(kind, state.tool, call_id, default, refused.by, driver.ctx))
+        text = formatter(ToolErrorFormatterArgs(kind, state.tool, call_id, default, refused.by, scope.ctx))
         text = await text if inspect.isawaitable(text) else text
         if text is None:
             return default

@@ -12,97 +12,104 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from ..approval.decide import edited
-from ..approval.decision import Approve, Decision, Edit, Reject, Respond
-from ..approval.gate import Case, judge, read_arguments
-from ..approval.question import action_digest, added_to, effective, limit_of
-from ..context import RunContextWrapper, ToolContext
-from ..core import facts as f
-from ..core.digest import BadJSON, canonical, plain, worded
-from ..core.run import CallState
-from ..core.transcript import INSTEAD
-from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
-from ..handoff import Handoff
-from ..tools.delegation import AgentTool
-from ..tools.tool import Tool
+from ...agent import Agent
+from ...approval.decide import edited
+from ...approval.decision import Approve, Decision, Edit, Reject, Respond
+from ...approval.gate import Case, judge, read_arguments
+from ...approval.question import action_digest, added_to, effective, limit_of
+from ...context import RunContextWrapper, ToolContext
+from ...core import facts as f
+from ...core.digest import BadJSON, canonical, plain, worded
+from ...core.run import CallState
+from ...core.transcript import INSTEAD
+from ...errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
+from ...handoff import Handoff
+from ...tools.delegation import AgentTool
+from ...tools.tool import Tool
+from ..definition import resolve
+from ..journal import Writer
+from ..scope import Scope, scope_of
+from ..tool_context import Told, context_of, record_failure
+from ..tool_pause import HERE, Body
+from ..value import output_json
 from .branch import open_branch
-from .definition import resolve
-from .guardrail_step import guard_call, guard_result, tripwire
-from .handoff_step import check_filter, filtered, hand_over
-from .journal import Writer
+from .guardrail import guard_call, guard_result, tripwire
+from .handoff import check_filter, filtered, hand_over
 from .model_call import enabled
-from .tool_context import Told, context_of, record_failure
-from .tool_pause import HERE, Body
-from .value import output_json
-
-if TYPE_CHECKING:
-    from ..agent import Agent
-    from .control import RunControl
-    from .driver import Driver
 
 Path = tuple[str, ...]
 
 
-async def enter(driver: Driver, path: Path, state: CallState) -> None:
+async def execute(scope: Scope, effect: f.Execute) -> None:
+    """Run a call through the door, once `max_parallel_tools` allows it."""
+    slots = scope.tasks.slots
+    if slots is None:
+        await enter(scope, effect.path, scope.state_of(effect))
+    else:
+        async with slots:
+            await enter(scope, effect.path, scope.state_of(effect))
+
+
+async def enter(scope: Scope, path: Path, state: CallState) -> None:
     """Run an approved call and record its outcome."""
-    journal, call = driver.journal, state.call.id
-    seat = driver.graph.of(state)
+    journal, call = scope.journal, state.call.id
+    seat = scope.graph.of(state)
     agent, tool = seat.agent, resolve(state, seat.tool(state.call.kind, state.tool))
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:
-        shown, args, bound = _arguments(driver, path, state, tool)
-        if state.chosen is not None and not await enabled(driver, tool, agent):
+        shown, args, bound = _arguments(scope, path, state, tool)
+        if state.chosen is not None and not await enabled(scope, tool, agent):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
             f.Refused(call, "runtime", why=f"the arguments do not fit the tool: {error}", at=journal.now(), path=path)
         )
         return
-    check_digest(driver, path, state, tool, shown, args)
+    check_digest(scope, path, state, tool, shown, args)
     if tool.tool_input_guardrails:
-        await driver.own()
-        refused = await guard_call(driver, path, state, tool, args)
+        await scope.journal.own()
+        refused = await guard_call(scope, path, state, tool, args)
         if refused is not None:
             journal.add(refused)
             return
     hooked: RunContextWrapper[Any] | None = None
     if isinstance(tool, Handoff):
-        check_filter(driver, path, tool)
-        hooked = driver.ctx
-    elif driver.audience.wants(agent):
-        _, hooked = context_of(driver, path, state, tool, args, Told)
-        await driver.audience.tell(hooked, "tool_start", agent, tool)
-    if driver.stopped(path):  # while guardrails and hooks ran
+        check_filter(scope, path, tool)
+        hooked = scope.ctx
+    elif scope.hooks.wants(agent):
+        _, hooked = context_of(scope, path, state, tool, args, Told)
+        await scope.hooks.tell(hooked, "tool_start", agent, tool)
+    if scope.tasks.stopped(path):  # while guardrails and hooks ran
         return
     if isinstance(tool, AgentTool):
-        await open_branch(driver, path, state, tool, args)
+        await open_branch(scope, path, state, tool, args)
         return
-    body, ctx = context_of(driver, path, state, tool, args)
-    journal.add(f.Started(call, state.attempt + 1, driver.fence, at=journal.now(), path=path))
-    if journal.writer is not None and not await _written(driver, path, state, journal.writer):
+    body, ctx = context_of(scope, path, state, tool, args)
+    journal.add(f.Started(call, state.attempt + 1, scope.journal.fence, at=journal.now(), path=path))
+    if journal.writer is not None and not await _written(scope, path, state, journal.writer):
         return
-    work = _entered(driver, path, state, tool, body, ctx, bound)
-    observer = driver.observer
+    work = _entered(scope, path, state, tool, body, ctx, bound)
+    observer = scope.hooks.observer
     given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    _raise_tripwire(driver, path)
+    _raise_tripwire(scope, path)
     if hooked is not None:
-        await _tell_end(driver, hooked, state, tool, agent, given)
+        await _tell_end(scope, hooked, state, tool, agent, given)
 
 
-def _raise_tripwire(driver: Driver, path: Path) -> None:
+def _raise_tripwire(scope: Scope, path: Path) -> None:
     """Raise the tripwire of a call that ran in the body's place, whatever the code around that call made of it."""
-    stop = tripwire(driver, path) if path in driver.tripped else None
+    stop = tripwire(scope, path) if path in scope.tasks.tripped else None
     if stop is not None:
         raise stop
 
 
 async def _tell_end(
-    driver: Driver,
+    scope: Scope,
     ctx: RunContextWrapper[Any],
     state: CallState,
     tool: Tool,
@@ -111,20 +118,20 @@ async def _tell_end(
 ) -> None:
     if isinstance(tool, Handoff):
         if type(state.outcome) is f.HandedOff:
-            await driver.audience.tell(ctx, "handoff", agent, tool.agent)
+            await scope.hooks.tell(ctx, "handoff", agent, tool.agent)
     elif given is not None:
-        await driver.audience.tell(ctx, "tool_end", agent, tool, given[0])
+        await scope.hooks.tell(ctx, "tool_end", agent, tool, given[0])
 
 
-async def _written(driver: Driver, path: Path, state: CallState, writer: Writer) -> bool:
+async def _written(scope: Scope, path: Path, state: CallState, writer: Writer) -> bool:
     """Write `Started` to the store and return True if the body may still be entered.
 
     If it may not, record that the attempt came to nothing.
     """
-    journal, attempt, fence, enters = driver.journal, state.attempt, state.fence, False
+    journal, attempt, fence, enters = scope.journal, state.attempt, state.fence, False
     try:
         await writer.flush()
-        enters = not driver.stopped(path)  # during the write
+        enters = not scope.tasks.stopped(path)  # during the write
         return enters
     finally:
         if not enters:
@@ -132,12 +139,12 @@ async def _written(driver: Driver, path: Path, state: CallState, writer: Writer)
                 journal.add(f.Left(state.call.id, attempt, fence=fence, at=journal.now(), path=path))
 
 
-def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], dict[str, Any], Any]:
+def _arguments(scope: Scope, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], dict[str, Any], Any]:
     """Return the approved arguments, the arguments that run, and those as the body takes them.
 
     Raise `InvalidArguments` if they do not fit the tool, or if the changed tool would add to them.
     """
-    read = driver.read.pop((path, state.call.id), None)
+    read = scope.arguments.pop((path, state.call.id), None)
     if read is not None and read.value is not None:
         return read.value, read.value, read.bound
     shown = effective(state)
@@ -149,19 +156,19 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
 
 
 async def _entered(
-    driver: Driver, path: Path, state: CallState, tool: Tool, body: Body, ctx: ToolContext[Any], bound: Any
+    scope: Scope, path: Path, state: CallState, tool: Tool, body: Body, ctx: ToolContext[Any], bound: Any
 ) -> tuple[Any] | None:
     """Enter the body, record its outcome, and return its value in a tuple; None if the body asks."""
-    journal, call = driver.journal, state.call.id
+    journal, call = scope.journal, state.call.id
     HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
         value = await tool.invoke(ctx, bound)
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
-            return (hand_over(driver, path, state, tool, await filtered(driver, path, state, tool)),)
+            return (hand_over(scope, path, state, tool, await filtered(scope, path, state, tool)),)
     except BaseException as error:
         if body.mismatch is None and body.pending is None:
-            return (await _failed(driver, path, state, tool, ctx, error),)
+            return (await _failed(scope, path, state, tool, ctx, error),)
         value = None  # the body was left by `Paused`, or by an exception that it made of `Paused`
     finally:
         body.entered = False
@@ -175,28 +182,28 @@ async def _entered(
     if type(value) is Failure:
         value, failed = value.text, "Failure"
     if tool.tool_output_guardrails:
-        value, by = await _guarded(driver, path, state, tool, body.args, value)
+        value, by = await _guarded(scope, path, state, tool, body.args, value)
     output, note = output_json(value)
-    driver.outputs[path, call] = value
+    scope.outputs[path, call] = value
     journal.add(f.Finished(call, output, by, error=failed, note=note, at=journal.now(), path=path))
     return (value,)
 
 
 async def _guarded(
-    driver: Driver, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
+    scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
 ) -> tuple[Any, str]:
     """Return the value that the output guardrails let through, and its author.
 
     If a guardrail raises, record the call's outcome first, because the body has run.
     """
     try:
-        return await guard_result(driver, path, state, tool, args, value)
+        return await guard_result(scope, path, state, tool, args, value)
     except Exception as error:
         what = "was held back by a guardrail" if isinstance(error, TripwireTriggered) else "could not be checked"
         output = output_json(f"The tool ran, and its output {what}.")[0]
         kind = type(error).__name__
-        now = driver.journal.now()
-        driver.journal.add(f.Finished(state.call.id, output, error=kind, at=now, path=path))
+        now = scope.journal.now()
+        scope.journal.add(f.Finished(state.call.id, output, error=kind, at=now, path=path))
         raise
 
 
@@ -206,12 +213,12 @@ def is_accepted(state: CallState, tool: Tool) -> bool:
 
 
 def check_digest(
-    driver: Driver, path: Path, state: CallState, tool: Tool, shown: dict[str, Any], args: dict[str, Any]
+    scope: Scope, path: Path, state: CallState, tool: Tool, shown: dict[str, Any], args: dict[str, Any]
 ) -> None:
     """Raise `DigestMismatch` unless the call that is about to run is the one that a person was shown and approved."""
     if state.digest is None:
         return
-    run = driver.journal.run
+    run = scope.journal.run
     same = state.digest == action_digest(run, path, state, tool.name, tool.fingerprint, shown)
     if is_accepted(state, tool):
         was = state.call.definition or ""
@@ -221,14 +228,14 @@ def check_digest(
 
 
 async def _failed(
-    driver: Driver, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
+    scope: Scope, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
 ) -> str:
     """Record a body's exception as the call's outcome and return the text for the model; see `record_failure`."""
     if not isinstance(error, Exception):
-        if driver.stopping() or not isinstance(error, asyncio.CancelledError | BaseExceptionGroup):
+        if scope.tasks.stopping() or not isinstance(error, asyncio.CancelledError | BaseExceptionGroup):
             raise error  # the run is being stopped, so the outcome of the body is not known
         error = RuntimeError(f"the tool was cancelled from within ({worded(error)})")
-    return await record_failure(driver, path, state, tool, ctx, error)
+    return await record_failure(scope, path, state, tool, ctx, error)
 
 
 # -- code around a body ----------------------------------------------------------------------------
@@ -249,20 +256,18 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
 
     Raise `DefinitionChanged` if the tool is not the one that the door has checked.
     """
-    driver, body = _under_way(ctx)
-    if getattr(driver.tool_for(body._state), "inner", None) is not tool:
+    scope, body = _under_way(ctx)
+    if getattr(scope.tool_for(body._state), "inner", None) is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
     return await tool.invoke(ctx, bound)
 
 
-def _under_way(ctx: ToolContext[Any]) -> tuple[Driver, Body]:
-    """Return the driver and the body of a context; raise `Conflict` unless the body is running."""
+def _under_way(ctx: ToolContext[Any]) -> tuple[Scope, Body]:
+    """Return the scope and the body of a context; raise `Conflict` unless the body is running."""
     body: Body = ctx._asking  # type: ignore[assignment]
-    control: RunControl = ctx._bound()  # type: ignore[assignment]
-    driver = control.driver()
-    if driver is None or not body.entered:
+    if not body.entered:
         raise Conflict(f"Nothing can run in this call of {ctx.tool_name!r}: it has not begun, or is over.")
-    return driver, body
+    return scope_of(ctx), body
 
 
 async def run_instead(
@@ -274,34 +279,34 @@ async def run_instead(
     be asked, `decide` asks through the body. The replacement passes its own guardrails, and is recorded in the journal
     before it is entered.
     """
-    driver, body = _under_way(ctx)
+    scope, body = _under_way(ctx)
     path, state = body.path, body._state
     if tool.kind != "tool":
         raise NotRun(f"{tool.name!r} cannot run in the place of another call.")
-    args, by_person = await _judged(driver, ctx, body, tool, given, decide)
+    args, by_person = await _judged(scope, ctx, body, tool, given, decide)
     bound = tool.bind(args)
     if tool.tool_input_guardrails:
-        refused = await guard_call(driver, path, state, tool, args)
+        refused = await guard_call(scope, path, state, tool, args)
         if refused is not None:
             raise NotRun(refused.message or "A guardrail stopped this call.")
-    if driver.stopped(path):
+    if scope.tasks.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
     what = {"tool": tool.name, "arguments": args, **({"edited": True} if by_person else {})}
-    journal, ran = driver.journal, Raw(canonical(what))
+    journal, ran = scope.journal, Raw(canonical(what))
     journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
     if journal.writer is not None:
         await journal.writer.flush()
-        if driver.stopped(path):
+        if scope.tasks.stopped(path):
             raise Conflict("The run was stopped before the tool could be entered.")
-    inside = ToolContext(ctx.context, driver.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
+    inside = ToolContext(ctx.context, scope.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
     value = await tool.invoke(inside, bound)
     if tool.tool_output_guardrails:
-        value, _ = await guard_result(driver, path, state, tool, args, value)
+        value, _ = await guard_result(scope, path, state, tool, args, value)
     return value
 
 
 async def _judged(
-    driver: Driver,
+    scope: Scope,
     ctx: ToolContext[Any],
     body: Body,
     tool: Tool,
@@ -312,10 +317,10 @@ async def _judged(
 
     Raise `NotRun` if the call is refused, and `Answered` if a person answered in its place.
     """
-    limit = limit_of(driver.journal.run)
+    limit = limit_of(scope.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
-    now = driver.journal.now()
-    verdict = await judge(Case(driver.journal.run, body.path, body._state, tool, read, ctx.agent, driver.ctx, now))
+    now = scope.journal.now()
+    verdict = await judge(Case(scope.journal.run, body.path, body._state, tool, read, ctx.agent, scope.ctx, now))
     if type(verdict) is f.Refused:
         raise NotRun(verdict.message or f"The call did not run: {verdict.why}.")
     if type(verdict) is not f.Asked:
