@@ -77,7 +77,7 @@ EQUIVALENT: dict[str, str] = {
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
     "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
-    "door.enter: 'driver.audience.wants(agent)' always": SHORT_CUT,
+    "door.enter: 'scope.hooks.wants(agent)' always": SHORT_CUT,
     "door.enter: 'hooked is not None' always": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
@@ -86,7 +86,6 @@ EQUIVALENT: dict[str, str] = {
     "door._entered: 'tool.tool_output_guardrails' always": SHORT_CUT,
     "door.run_instead: 'tool.tool_input_guardrails' always": SHORT_CUT,
     "door.run_instead: 'tool.tool_output_guardrails' always": SHORT_CUT,
-    "door._under_way: 'driver is None or not body.entered' without 'driver is None'": NARROWING,
     "door._judged: 'read.value or {}' without '{}'": NARROWING,
     "door._judged: 'read.value or {}' without '{}' (2)": NARROWING,
     "door._judged: 'read.value or {}' without '{}' (3)": NARROWING,
