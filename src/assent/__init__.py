@@ -111,7 +111,6 @@ from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
 from .runtime.streaming import RunResultStreaming
-from .runtime.tracing import Tracing
 from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
@@ -119,6 +118,7 @@ from .tools.delegation import AgentTool
 from .tools.function import FunctionTool, function_tool, tool
 from .tools.probe import Happened, NotHappened
 from .tools.tool import Tool, default_tool_error_function
+from .tracing.settings import Tracing
 from .version import __version__
 
 if typing.TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from assent.runtime.observe import provider
+from assent.tracing import provider
 
 
 @dataclass

@@ -36,7 +36,7 @@ from assent import (
     function_tool,
     input_guardrail,
 )
-from assent.runtime.observe.provider import provider_of
+from assent.tracing.provider import provider_of
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.otlp import Receiver, Span, tree
 from tests.unit.support import facts, python, reloaded, scripted, sending, soon, stopped
@@ -788,7 +788,7 @@ def test_a_receiver_that_is_not_there_breaks_nothing(tmp_path: Path) -> None:
         url = gone.url
     code = f"""
         from assent import Agent, RunConfig, Runner, Tracing
-        from assent.runtime.observe import provider
+        from assent.tracing import provider
         from assent.testing import ScriptedModel
         provider.EXIT = 0.01
         config = RunConfig(tracing=Tracing(endpoint={url!r}, api_key={KEY!r}))

@@ -24,7 +24,7 @@ from ..guardrail import InputGuardrail, OutputGuardrail, checked
 from ..handoff import InputFilter
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
-from .tracing import Tracing, exporter
+from ..tracing.settings import Tracing, exporter
 
 T = TypeVar("T", default=Any)
 

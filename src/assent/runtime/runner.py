@@ -29,6 +29,7 @@ from ..errors import (
 )
 from ..hooks import RunHooks
 from ..sessions.session import Session
+from ..tracing.settings import Tracing
 from ..version import __version__
 from .agent_graph import AgentGraph
 from .config import DEFAULT, DEFAULT_MAX_TURNS, RunConfig
@@ -44,7 +45,6 @@ from .state import RunState, begun_by, left_by, state_of
 from .steps.guardrail import await_guardrails
 from .streaming import RunResultStreaming
 from .sync import block
-from .tracing import Tracing
 from .value import input_json
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -
 
 def _observer(scope: Scope, tracing: Tracing, began: f.Began, *, resumed: bool = False) -> Observer:
     """Return the maker of a drive's spans; a resumed run continues its trace."""
-    from .observe.observer import SpanObserver
+    from .span_observer import SpanObserver
 
     return SpanObserver(scope, tracing, began, resumed)
 

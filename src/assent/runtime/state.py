@@ -30,8 +30,10 @@ from ..errors import (
     UsageError,
 )
 from ..item import ToolApprovalItem
+from ..tracing import settings as tracing
+from ..tracing.settings import Tracing
 from ..version import __version__
-from . import saved_context, tracing
+from . import saved_context
 from .agent_graph import AgentGraph
 from .config import RunConfig
 from .decider import Always, always, record
@@ -39,7 +41,6 @@ from .definition_check import UNREADABLE, OnChange, damaged, fit
 from .journal import NOT_STORED, Journal, StoredPart
 from .scope import Scope
 from .signature import SigningKey, sign, verify
-from .tracing import Tracing
 from .value import input_json
 from .view import Outputs, View
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.json import encode
 
-from ...core.facts import Usage
-from ...core.run import CallState
-from ...core.transcript import Item, provider_id
-from ...models.model import Model, ModelRequest
+from ..core.facts import Usage
+from ..core.run import CallState
+from ..core.transcript import Item, provider_id
+from ..models.model import Model, ModelRequest
 
 Attributes = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The user's tracing settings. The code that needs OpenTelemetry is in `observe`, which is imported when it is used."""
+"""The user's tracing settings. The code that needs OpenTelemetry is imported when it is used."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _url(endpoint: Any) -> str:
 def exporter() -> ModuleType:
     """Return the module that sends spans; raise `InvalidDefinition` if OpenTelemetry is not installed."""
     try:
-        from .observe import provider
+        from . import provider
     except ImportError as error:
         raise InvalidDefinition(
             f"Tracing needs OpenTelemetry, which is not installed ({error.name}): pip install assent[otel]"
