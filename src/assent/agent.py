@@ -20,7 +20,7 @@ from .item import ToolCallOutputItem
 from .models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from .models.named import model_from
 from .output import AgentOutputSchema
-from .tools.delegation import TEXT, AgentTool, Extractor, InputBuilder, OnStream
+from .tools.delegation import TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
 from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
 from .tools.typed import parameters as parameters_of
 
@@ -58,7 +58,7 @@ ToolUse = (
 
 
 @dataclass(eq=False, repr=False)
-class Agent(Generic[T]):
+class Agent(AgentBase, Generic[T]):
     """A model with instructions, tools, and other agents to hand over to."""
 
     name: str

@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,14 +21,12 @@ from .core.facts import CallKind
 from .core.transcript import Item
 from .errors import InvalidDefinition
 from .item import RunItem
+from .tools.delegation import AgentBase
 from .tools.tool import Approver, Enabled, Rule, Tool
 from .tools.typed import NONE, Parameters, parameters
 
-if TYPE_CHECKING:
-    from .agent import Agent
-
 T = TypeVar("T", default=Any)
-A = TypeVar("A", default=Any)
+A = TypeVar("A", bound=AgentBase, default=Any)
 """The types of the context and of the agent, for annotations."""
 
 
@@ -56,7 +54,7 @@ OnHandoff = Callable[..., Any]
 class Handoff(Tool, Generic[T, A]):
     """A handoff to another agent, as a tool that the model can call. Make one with `handoff`."""
 
-    agent: Agent[Any]
+    agent: A
     on_handoff: OnHandoff | None = None
     input_filter: InputFilter | None = None
     input: Parameters | None = None
@@ -99,7 +97,7 @@ class Handoff(Tool, Generic[T, A]):
 
 
 def handoff(
-    agent: Agent[Any],
+    agent: AgentBase,
     *,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
@@ -124,9 +122,7 @@ def handoff(
         needs_approval: True if a person must approve the handoff, or a function as for tools.
         on_approval: Code that decides in the person's place.
     """
-    from .agent import Agent
-
-    if not isinstance(agent, Agent):
+    if not isinstance(agent, AgentBase):
         raise InvalidDefinition(f"A handoff is to an Agent, got {agent!r:.80}.")
     name = tool_name_override or f"transfer_to_{re.sub(r'[^a-z0-9_]', '_', agent.name.lower())}"
     for option, value in (("on_handoff", on_handoff), ("input_filter", input_filter)):

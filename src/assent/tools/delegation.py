@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from ..core.digest import described, digest
 from ..core.facts import CallKind
@@ -14,20 +16,27 @@ from ..errors import InvalidArguments, InvalidDefinition
 from .tool import Tool
 from .typed import Parameters
 
-if TYPE_CHECKING:
-    from ..agent import Agent
-
 Extractor = Callable[[Any], Any | Awaitable[Any]]
 """Makes the tool's output from the nested run's `RunResult`."""
 OnStream = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 InputBuilder = Callable[[dict[str, Any]], str | list[Item] | Awaitable[str | list[Item]]]
 
 
+class AgentBase:
+    """The base of agents, for the tools that lead to an agent."""
+
+    name: str
+    handoff_description: str | None
+
+
+A = TypeVar("A", bound=AgentBase, default=Any)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AgentTool(Tool):
+class AgentTool(Tool, Generic[A]):
     """A tool that is another agent; make it with `Agent.as_tool`. It has no body: the door opens a branch."""
 
-    agent: Agent[Any]
+    agent: A
     custom_output_extractor: Extractor | None = None
     on_stream: OnStream | None = None
     max_turns: int | None = None

@@ -26,7 +26,8 @@ Heard = tuple[tuple[Item, ...], tuple[RunItem, ...], tuple[RunItem, ...]]
 
 def hand_over(scope: Scope, path: Path, state: CallState, tool: Handoff, history: Raw) -> str:
     """Record that the other agent is the active agent, and return its name."""
-    journal, target = scope.journal, tool.agent
+    journal = scope.journal
+    target: Agent[Any] = tool.agent
     to = scope.graph.place(target)
     journal.add(f.HandedOff(state.call.id, to, history, target.name, at=journal.now(), path=path))
     return target.name
