@@ -116,6 +116,13 @@ from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
 from .tools.delegation import AgentTool
 from .tools.function import FunctionTool, function_tool, tool
+from .tools.hosted import (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    MCPToolApprovalRequest,
+    WebSearchTool,
+)
 from .tools.probe import Happened, NotHappened
 from .tools.tool import Tool, default_tool_error_function
 from .tracing.settings import Tracing
@@ -149,6 +156,7 @@ __all__ = [
     "Approve",
     "AssentError",
     "BadSignature",
+    "CodeInterpreterTool",
     "Conflict",
     "ContextMissing",
     "Deadline",
@@ -158,6 +166,7 @@ __all__ = [
     "Edit",
     "Evidence",
     "ExactSession",
+    "FileSearchTool",
     "Forbidden",
     "FunctionTool",
     "Grant",
@@ -169,6 +178,7 @@ __all__ = [
     "HandoffInputData",
     "HandoffOutputItem",
     "Happened",
+    "HostedMCPTool",
     "IllegalFact",
     "InputGuardrail",
     "InputGuardrailResult",
@@ -182,6 +192,7 @@ __all__ = [
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
     "MCPListToolsItem",
+    "MCPToolApprovalRequest",
     "MaxTurnsExceeded",
     "MessageOutputItem",
     "Model",
@@ -259,6 +270,7 @@ __all__ = [
     "Upstream",
     "Usage",
     "UsageError",
+    "WebSearchTool",
     "__version__",
     "default_tool_error_function",
     "function_tool",

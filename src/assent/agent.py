@@ -21,6 +21,7 @@ from .models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from .models.named import model_from
 from .output import AgentOutputSchema
 from .tools.delegation import TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
+from .tools.hosted import HostedTool
 from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
 from .tools.typed import parameters as parameters_of
 
@@ -38,6 +39,8 @@ class Toolbox(Struct, frozen=True, eq=False):
     """True if some of the tools are not always enabled."""
     leading: bool
     """True if some of the tools lead to other agents."""
+    hosted: tuple[dict[str, Any], ...] = ()
+    """The settings of the tools that the provider runs."""
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
@@ -253,11 +256,17 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
                 "tool_name for an agent, tool_name_override for a handoff)."
             )
         out[tool.name] = tool
-    specs = tuple(tool.spec for tool in out.values())
+    specs, hosted = offered(out)
     choosy = any(tool.is_enabled is not True for tool in out.values())
     leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
-    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading)
+    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading, hosted)
     return box
+
+
+def offered(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:
+    """Return the tools that the model is offered, and the settings of those that the provider runs."""
+    specs = tuple(tool.spec for tool in tools.values() if not isinstance(tool, HostedTool))
+    return specs, tuple(tool.config for tool in tools.values() if isinstance(tool, HostedTool))
 
 
 def handoffs_of(agent: Agent[Any]) -> list[Handoff]:

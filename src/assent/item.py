@@ -13,13 +13,34 @@ from .core.facts import QuestionKind, Verdict
 from .core.transcript import content_text
 
 
+class RawItem(dict[str, Any]):
+    """A provider's item: a dict whose keys can be read as attributes too, `item["name"]` or `item.name`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return _readable(self[name])
+        except KeyError:
+            raise AttributeError(f"This item has no {name!r}; it has {', '.join(map(repr, self))}.") from None
+
+
+def _readable(value: Any) -> Any:
+    """Return a value of an item with the dicts in it as `RawItem`s."""
+    if type(value) is dict:
+        return RawItem(value)
+    return [_readable(each) for each in value] if type(value) is list else value
+
+
 class RunItem(Struct):
     """An item that a run generated."""
 
     agent: Any
     """The agent, or its name after `release_agents()`."""
-    raw_item: dict[str, Any]
-    """The provider's item, as a plain dict of your own."""
+    raw_item: Any
+    """The provider's item, a `RawItem`: a dict of your own whose keys can be read as attributes too."""
+
+    def __post_init__(self) -> None:
+        if type(self.raw_item) is not RawItem:
+            self.raw_item = RawItem(self.raw_item)
 
     @property
     def agent_name(self) -> str:
@@ -28,7 +49,7 @@ class RunItem(Struct):
 
     def to_input_item(self) -> dict[str, Any]:
         """Return the item as input for another run."""
-        return self.raw_item
+        return dict(self.raw_item)
 
     def release_agent(self) -> None:
         """Replace the agent by its name, so that the agent can be freed."""
@@ -71,7 +92,8 @@ class ToolCallItem(RunItem):
     @property
     def call_id(self) -> str | None:
         """The provider's id of the call."""
-        return self.raw_item.get("call_id")
+        given: str | None = self.raw_item.get("call_id")
+        return given
 
 
 class HandoffCallItem(RunItem):
@@ -87,7 +109,8 @@ class HandoffCallItem(RunItem):
     @property
     def call_id(self) -> str | None:
         """The provider's id of the call."""
-        return self.raw_item.get("call_id")
+        given: str | None = self.raw_item.get("call_id")
+        return given
 
 
 class HandoffOutputItem(RunItem):
@@ -148,7 +171,8 @@ class ToolCallOutputItem(RunItem):
     @property
     def call_id(self) -> str | None:
         """The provider's id of the call."""
-        return self.raw_item.get("call_id")
+        given: str | None = self.raw_item.get("call_id")
+        return given
 
 
 class Evidence(Struct, frozen=True):

@@ -63,7 +63,7 @@ async def test_a_finished_run_has_all_its_attributes() -> None:
         MessageOutputItem,
     ]
     assert all(isinstance(item, RunItem) and item.agent is agent for item in result.new_items)
-    assert all(type(item.raw_item) is dict for item in result.new_items)
+    assert all(isinstance(item.raw_item, dict) for item in result.new_items)
     message, called, output, _ = result.new_items
     assert isinstance(message, MessageOutputItem)
     assert message.text == "thinking"

@@ -36,8 +36,8 @@ from assent import (
     function_tool,
     input_guardrail,
 )
-from assent.tracing.provider import provider_of
 from assent.testing import FakeClock, ScriptedModel, call
+from assent.tracing.provider import provider_of
 from tests.unit.otlp import Receiver, Span, tree
 from tests.unit.support import facts, python, reloaded, scripted, sending, soon, stopped
 

@@ -61,7 +61,7 @@ async def test_a_request_that_nothing_answers_is_an_error_and_the_reply_is_kept(
 
 
 async def test_the_error_names_what_is_asked_for() -> None:
-    with pytest.raises(UnansweredRequest, match=r"'mcp_approval_request'.* Hosted MCP .*not supported yet"):
+    with pytest.raises(UnansweredRequest, match=r"'mcp_approval_request'.* no HostedMCPTool for 'files'"):
         await Runner.run(scripted(reply(MCP)), "go")
     with pytest.raises(UnansweredRequest, match="no tool here answers: 'shell_call'"):
         await Runner.run(scripted(reply(REQUESTS[3])), "go")

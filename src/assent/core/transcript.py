@@ -201,17 +201,30 @@ def without(items: list[Item], out: set[int]) -> list[Item]:
 
 def is_given(item: Item) -> bool:
     """Return True if the item was given to the model, rather than made by the model."""
-    return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
+    return item.get("type") in ("function_call_output", "mcp_approval_response") or item.get("role") in (
+        "user",
+        "system",
+        "developer",
+    )
 
 
 def output_item(state: CallState, text: str) -> Item:
     """Return the item that gives a call's output to the model."""
+    if state.call.kind == "hosted":
+        return response_item(state)
     return {"type": "function_call_output", "call_id": provider_id(state), "output": text}
+
+
+def response_item(state: CallState) -> Item:
+    """Return the answer to a provider's request to call a tool of an MCP server; a person's reason goes with a no."""
+    approve = type(state.outcome) is f.Finished
+    answer = {"type": "mcp_approval_response", "approval_request_id": state.proposal.id, "approve": approve}
+    return answer if approve or not state.words else {**answer, "reason": state.words}
 
 
 def provider_id(state: CallState) -> str:
     """Return the provider's id of a call; our own id if the provider gave none."""
-    given = state.proposal.call_id
+    given = state.proposal.id if state.call.kind == "hosted" else state.proposal.call_id
     return state.call.id if given is None else given
 
 

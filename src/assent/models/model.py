@@ -100,6 +100,8 @@ class ModelRequest(Struct, frozen=True):
     """The id of the last response in a conversation that the provider keeps; `input` then holds only the new items."""
     conversation_id: str | None = None
     """The id of a conversation that the provider keeps; `input` then holds only the new items."""
+    hosted: Sequence[dict[str, Any]] = ()
+    """The settings of tools that the provider runs itself. A model whose provider has none must raise `UsageError`."""
 
 
 class ModelResponse(Struct):

@@ -125,7 +125,7 @@ def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "previous_response_id": request.previous_response_id,
         "conversation": request.conversation_id,
         "text": _text(request.output, settings),
-        "tools": [_tool(spec) for spec in request.tools] or None,
+        "tools": [*map(_tool, request.tools), *request.hosted] or None,
         "tool_choice": _choice(settings.tool_choice),
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "max_output_tokens": settings.max_tokens,

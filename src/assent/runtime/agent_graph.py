@@ -19,6 +19,7 @@ from ..errors import DefinitionChanged, InvalidArguments, InvalidOutput
 from ..handoff import Handoff
 from ..output import WRAPPER, AgentOutputSchema
 from ..tools.delegation import AgentTool
+from ..tools.hosted import HostedMCPTool
 from ..tools.tool import Tool
 from .definition import definition
 
@@ -52,9 +53,16 @@ class Seat:
             self._final = output_tool(self.agent)
         return self._final
 
-    def tool(self, kind: f.CallKind, name: str) -> Tool | None:
-        """Return the current tool of this name, or the output tool for an output call; None if there is none."""
-        return self.final if kind == "output" else toolbox_of(self.agent).tools.get(name)
+    def tool_of(self, state: CallState, name: str | None = None) -> Tool | None:
+        """Return the current tool of a call, or the one of this name for it; None if there is none."""
+        kind, name = state.call.kind, name or state.tool
+        tools = toolbox_of(self.agent).tools
+        if kind == "output":
+            return self.final
+        if kind == "hosted":
+            server = tools.get(f"mcp:{state.proposal.server_label}")
+            return server.called(name) if isinstance(server, HostedMCPTool) else None
+        return tools.get(name)
 
     def defined(self) -> f.Defined:
         """Return the fact that describes the agent's current definition."""

@@ -42,7 +42,7 @@ def record(
     """
 
     def tool_of(state: CallState, name: str) -> Tool:
-        tool = graph.of(state).tool(state.call.kind, name)
+        tool = graph.of(state).tool_of(state, name)
         if tool is None and name == state.call.tool:
             raise DefinitionChanged(f"Tool {name!r} is gone; nothing was recorded.")
         if tool is None or tool.is_enabled is False:

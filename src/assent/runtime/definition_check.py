@@ -57,7 +57,7 @@ def _fit_calls(journal: Journal, graph: AgentGraph, run: Run, path: Path, on_cha
 
 def _fit_call(journal: Journal, graph: AgentGraph, path: Path, state: CallState, on_change: OnChange) -> None:
     accepted = state.fingerprint or state.call.definition
-    tool = graph.of(state).tool(state.call.kind, state.tool)
+    tool = graph.of(state).tool_of(state)
     if accepted is None or (tool is not None and tool.fingerprint == accepted):
         return
     if tool is None and asked_as_gone(state):

@@ -190,7 +190,7 @@ def _misfit(run: Run, graph: AgentGraph) -> CallState | None:
             continue
         needed = state.fingerprint or state.call.definition
         try:
-            tool = graph.of(state).tool(state.call.kind, state.tool)
+            tool = graph.of(state).tool_of(state)
         except DefinitionChanged:  # no agent or handoff leads to that agent now
             return state
         if needed is not None and (tool is None or tool.fingerprint != needed):

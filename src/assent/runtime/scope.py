@@ -61,7 +61,7 @@ class Scope(Struct, frozen=True, weakref=True, eq=False):
 
     def tool_for(self, state: CallState) -> Tool | None:
         """Return the tool that a call was offered; None if it was offered none. See `resolve`."""
-        return resolve(state, self.graph.of(state).tool(state.call.kind, state.tool))
+        return resolve(state, self.graph.of(state).tool_of(state))
 
 
 def make_scope(

@@ -485,8 +485,8 @@ class StoreWriter:
         for question in change.asked:
             state = self.scope.run_at(question.path).calls[question.call]
             seat = self.scope.graph.of(state)
-            for tool in (*seat.tools.values(), *((seat.final,) if seat.final is not None else ())):
-                if tool.fingerprint not in self.sent:
+            for tool in (*seat.tools.values(), seat.final, seat.tool_of(state)):
+                if tool is not None and tool.fingerprint not in self.sent:
                     out[tool.fingerprint] = tool.frozen()
         return out
 

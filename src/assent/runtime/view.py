@@ -93,13 +93,15 @@ class View:
             kind = HandoffCallItem if number in handoffs else _KINDS.get(raw.get("type", "message"), OtherItem)
             yield kind(agent, raw)
 
-    def output_of(self, state: CallState) -> ToolCallOutputItem | HandoffOutputItem | None:
+    def output_of(self, state: CallState) -> ToolCallOutputItem | HandoffOutputItem | MCPApprovalResponseItem | None:
         """Return the output of a call; None while the call has no outcome."""
         text = output_text(state)
         end = state.outcome
         if text is None or end is None or state.call.kind in ("output", "hook"):
             return None
         agent, raw = self.agent(state.turn), output_item(state, text)
+        if state.call.kind == "hosted":
+            return MCPApprovalResponseItem(agent, raw)
         if type(end) is f.HandedOff:
             to = self.graph.seat(end.to).agent if self.graph is not None else end.name or end.to
             return HandoffOutputItem(agent, raw, agent, to)

@@ -81,7 +81,7 @@ def _case(scope: Scope, effect: f.Judge) -> Case:
     root = scope.journal.run
     state = scope.state_of(effect)
     seat = scope.graph.of(state)
-    tool = resolve(state, seat.tool(state.call.kind, state.tool))
+    tool = resolve(state, seat.tool_of(state))
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = scope.journal.now(), scope.config.question_deadline
     return Case(root, effect.path, state, tool, args, seat.agent, scope.ctx, now, limit)

@@ -58,7 +58,7 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     """Run an approved call and record its outcome."""
     journal, call = scope.journal, state.call.id
     seat = scope.graph.of(state)
-    agent, tool = seat.agent, resolve(state, seat.tool(state.call.kind, state.tool))
+    agent, tool = seat.agent, resolve(state, seat.tool_of(state))
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ...agent import Agent, Toolbox, model_of, schema_of, toolbox_of
+from ...agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
 from ...core import facts as f
 from ...core.digest import described
 from ...core.digest import text as clean_text
@@ -22,6 +22,7 @@ from ...core.transcript import Item, news, pending, transcript
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ...output import TRY_AGAIN
+from ...tools.hosted import HostedMCPTool, HostedTool, is_request
 from ...tools.tool import Tool
 from ..definition import definition, same_definition
 from ..scope import Scope
@@ -29,6 +30,8 @@ from ..tool_pause import HERE, Hook
 from ..value import output_json
 
 Path = tuple[str, ...]
+CALLS = ("function_call", "mcp_approval_request")
+"""The types of items that are calls."""
 
 
 async def ask_model(scope: Scope, effect: f.AskModel) -> None:
@@ -79,11 +82,12 @@ def see_that_nothing_is_asked(run: Run) -> None:
     if not asked:
         return
     what = ", ".join(sorted({described(item["type"]) for item in asked}))
-    mcp = any(item["type"] == "mcp_approval_request" for item in asked)
-    hosted = " Hosted MCP tools that need approval are not supported yet." if mcp else ""
+    servers = sorted({described(item.get("server_label")) for item in asked if is_request(item)})
+    hosted = f" The agent has no HostedMCPTool for {', '.join(servers)}." if servers else ""
     raise UnansweredRequest(
-        f"The model's reply asks for something that no tool here answers: {what}.{hosted} Leave the hosted tool out. "
-        f"The reply is part of the run; {TRY_AGAIN}, or give the answer there as an item."
+        f"The model's reply asks for something that no tool here answers: {what}.{hosted} Give the agent a tool that "
+        f"answers, or leave out the one that asks. The reply is part of the run; {TRY_AGAIN}, or give the answer "
+        "there as an item."
     )
 
 
@@ -117,7 +121,7 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
         heard = _heard(run, transcript, saw)
         if scope.journal.past and run is scope.journal.run and not any(_filtered(entry) for entry in run.entries):
             heard = [*scope.journal.past, *heard]
-        return ModelRequest(told, heard, offer.specs, _output(agent), settings)
+        return ModelRequest(told, heard, offer.specs, _output(agent), settings, hosted=offer.hosted)
     replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
     reply, conversation = next(replies, None), kept.get("id")
     chain = reply.id if reply is not None and conversation is None else None
@@ -125,7 +129,7 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
     if not known:  # the provider has nothing of this run, and at most an earlier response
         chain = kept.get("previous")
     heard = _heard(run, news if known else transcript, saw)
-    return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation)
+    return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation, offer.hosted)
 
 
 def _filtered(entry: Entry) -> bool:
@@ -165,7 +169,8 @@ def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], p
 async def _enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(scope, tool, agent)}
-    return replace(box, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+    specs, hosted = offered(tools)
+    return replace(box, tools=tools, specs=specs, hosted=hosted)
 
 
 def _output(agent: Agent[Any]) -> OutputSpec | None:
@@ -240,8 +245,15 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
         name = called(item)
         if name is None or item.get("call_id") in answered:
             continue
-        number += 1
         tool = offer.tools.get(name)
+        if is_request(item):
+            server = offer.tools.get(f"mcp:{item.get('server_label')}")
+            if not isinstance(server, HostedMCPTool):
+                continue  # nobody here can answer for this server: see `see_that_nothing_is_asked`
+            tool = server.called(name)
+        elif isinstance(tool, HostedTool):
+            tool = None
+        number += 1
         if tool is None:
             calls.append(f.Call(f"c{number}", clean_text(name)[0], index))
         else:
@@ -260,10 +272,12 @@ def called(item: Any) -> str | None:
     kind = item.get("type", "") if isinstance(item, dict) else None
     if type(kind) is not str:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
-    if kind != "function_call":
+    if kind not in CALLS:
         return None
     name: str | None = item.get("name")
     told = (name, item.get("arguments"), item.get("call_id") or "", item.get("id") or "")
     if {*map(type, told)} != {str}:
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
+    if is_request(item) and not (item.get("id") and type(item.get("server_label")) is str):
+        raise ModelFailed(f"The provider asks for an approval without an id or a server_label: {described(item)}")
     return name

@@ -1,0 +1,227 @@
+"""Tools that the provider runs: their settings are passed on, and its requests for approval pass the one gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assent import (
+    Agent,
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    InvalidDecision,
+    InvalidDefinition,
+    MCPToolApprovalRequest,
+    Runner,
+    RunState,
+    UnansweredRequest,
+    WebSearchTool,
+)
+from assent.errors import ModelFailed
+from assent.store import SQLiteStore
+from assent.testing import ScriptedModel, call
+
+SECRET = "Bearer sk-planted-key"
+
+
+def server(label: str = "git", **more: Any) -> HostedMCPTool:
+    config = {
+        "type": "mcp",
+        "server_label": label,
+        "server_url": "https://mcp.example/sse",
+        "require_approval": "always",
+    }
+    return HostedMCPTool({**config, **more.pop("config", {})}, **more)
+
+
+def request(
+    name: str = "search", id: str = "mcpr_1", label: str = "git", arguments: str = '{"q": "x"}'
+) -> dict[str, Any]:
+    return {"type": "mcp_approval_request", "id": id, "server_label": label, "name": name, "arguments": arguments}
+
+
+def agent(*steps: Any, tools: list[Any] | None = None) -> Agent[Any]:
+    return Agent(name="Clerk", tools=tools or [server()], model=ScriptedModel(list(steps)))
+
+
+def answers(model: Any, number: int = -1) -> list[dict[str, Any]]:
+    return [item for item in model.requests[number].input if item.get("type") == "mcp_approval_response"]
+
+
+async def test_a_providers_request_is_a_question_like_any_other() -> None:
+    clerk = agent([request()], "Found.")
+    result = await Runner.run(clerk, "Find it.")
+    [item] = result.interruptions
+    assert (item.tool_name, item.call_id, item.arguments, item.allowed) == (
+        "search",
+        "mcpr_1",
+        '{"q":"x"}',
+        ("approve", "reject"),
+    )
+    assert item.raw_item.server_label == item.raw_item["server_label"] == "git"
+    state = result.to_state()
+    state.approve(item)
+    result = await Runner.run(clerk, state)
+    assert result.final_output == "Found."
+    assert answers(clerk.model) == [{"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}]
+    assert [type(each).__name__ for each in result.new_items] == [
+        "MCPApprovalRequestItem",
+        "MCPApprovalResponseItem",
+        "MessageOutputItem",
+    ]
+
+
+async def test_a_rejection_goes_to_the_provider_with_the_persons_words_only() -> None:
+    clerk = agent([request(), request("drop", "mcpr_2")], "Well.")
+    state = (await Runner.run(clerk, "Do both.")).to_state()
+    first, second = state.get_interruptions()
+    state.reject(first, rejection_message="Not that.")
+    state.reject(second)
+    await Runner.run(clerk, state)
+    assert answers(clerk.model) == [
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False, "reason": "Not that."},
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_2", "approve": False},
+    ]
+
+
+async def test_a_lasting_decision_is_for_one_tool_of_one_server() -> None:
+    clerk = agent(
+        [request()],
+        [request(id="mcpr_2"), request("drop", "mcpr_3"), request(id="mcpr_4", label="wiki")],
+        "Done.",
+        tools=[server(), server("wiki")],
+    )
+    state = (await Runner.run(clerk, "Find it.")).to_state()
+    state.approve(state.get_interruptions()[0], always_approve=True)
+    result = await Runner.run(clerk, await RunState.from_string(clerk, state.to_string()))
+    assert [item.call_id for item in result.interruptions] == ["mcpr_3", "mcpr_4"]
+
+
+async def test_code_may_answer_in_a_persons_place_and_its_failure_is_a_question() -> None:
+    seen: list[MCPToolApprovalRequest] = []
+
+    async def decide(request: MCPToolApprovalRequest) -> dict[str, Any]:
+        seen.append(request)
+        if request.data.name == "odd":
+            raise RuntimeError("no idea")
+        return {"approve": request.data.name == "search", "reason": "only searches"}
+
+    clerk = agent(
+        [request(), request("drop", "mcpr_2"), request("odd", "mcpr_3")],
+        tools=[server(on_approval_request=decide)],
+    )
+    result = await Runner.run(clerk, "Find it.")
+    assert [each.data["id"] for each in seen] == ["mcpr_1", "mcpr_2", "mcpr_3"]
+    [left] = result.interruptions
+    assert left.call_id == "mcpr_3" and "no idea" in left.reason
+
+
+async def test_what_the_provider_runs_cannot_be_edited_or_answered_here() -> None:
+    state = (await Runner.run(agent([request()]), "Find it.")).to_state()
+    [item] = state.get_interruptions()
+    with pytest.raises(InvalidDecision, match="approve, reject"):
+        state.decide(item.id, {"type": "edit", "arguments": {"q": "y"}}, digest=item.digest)
+    with pytest.raises(InvalidDecision, match="approve, reject"):
+        state.decide(item.id, {"type": "respond", "output": "y"}, digest=item.digest)
+    assert state.get_interruptions() == [item]
+
+
+async def test_a_request_for_a_server_that_the_agent_does_not_have_stops_the_run() -> None:
+    with pytest.raises(UnansweredRequest, match="no HostedMCPTool for 'wiki'") as caught:
+        await Runner.run(agent([request(label="wiki")]), "Find it.")
+    assert caught.value.state is not None
+
+
+@pytest.mark.parametrize("damage", [{"id": None}, {"id": ""}, {"server_label": 3}, {"name": None}, {"arguments": 7}])
+async def test_a_request_that_cannot_be_answered_is_refused(damage: dict[str, Any]) -> None:
+    with pytest.raises(ModelFailed):
+        await Runner.run(agent([{**request(), **damage}]), "Find it.")
+
+
+async def test_arguments_that_are_no_json_can_only_be_rejected() -> None:
+    clerk = agent([request(arguments="{oops")], "Well.")
+    result = await Runner.run(clerk, "Find it.")
+    [item] = result.interruptions
+    assert item.allowed == ("reject",)
+
+
+async def test_a_function_call_by_the_servers_own_name_runs_nothing() -> None:
+    clerk = agent(call("mcp:git", {}), "Well.")
+    result = await Runner.run(clerk, "Find it.")
+    [output] = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    assert output.outcome.status == "refused"
+
+
+async def test_a_changed_server_is_not_what_was_approved() -> None:
+    state = (await Runner.run(agent([request()]), "Find it.")).to_state()
+    state.approve(state.get_interruptions()[0])
+    other = agent("Never.", tools=[server(config={"server_url": "https://evil.example/sse"})])
+    with pytest.raises(Exception, match="search"):
+        await Runner.run(other, await RunState.from_string(other, state.to_string()))
+    assert not other.model.requests  # type: ignore[union-attr]
+
+
+async def test_a_stores_people_decide_on_it_without_any_agent(tmp_path: Path) -> None:
+    clerk = agent([request()], "Found.")
+    async with SQLiteStore(tmp_path / "runs.db") as store:
+        result = await Runner.run(clerk, "Find it.", store=store)
+    async with SQLiteStore(tmp_path / "runs.db") as store:
+        [question] = (await store.questions()).items
+        await store.decide(question.id, {"type": "approve"}, by="ann", digest=question.digest)
+        result = await Runner.run(clerk, await store.load(result.run_id), store=store)
+    assert result.final_output == "Found." and answers(clerk.model)[0]["approve"] is True
+
+
+async def test_in_a_conversation_that_the_provider_keeps_only_the_answer_is_sent() -> None:
+    clerk = agent([request()], "Found.")
+    state = (await Runner.run(clerk, "Find it.", conversation_id="conv_1")).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(clerk, await RunState.from_string(clerk, state.to_string()))
+    last = clerk.model.requests[-1]  # type: ignore[union-attr]
+    assert last.conversation_id == "conv_1" and [item["type"] for item in last.input] == ["mcp_approval_response"]
+
+
+async def test_secrets_of_a_server_go_to_the_provider_alone() -> None:
+    tool = server(config={"authorization": SECRET, "headers": {"x-key": SECRET}})
+    clerk = agent([request()], tools=[tool])
+    result = await Runner.run(clerk, "Find it.")
+    [sent] = clerk.model.requests[0].hosted  # type: ignore[union-attr]
+    assert sent["authorization"] == SECRET and sent["headers"] == {"x-key": SECRET}
+    kept = result.to_state().to_string() + repr(result.interruptions) + repr(tool) + tool.frozen().decode()
+    assert SECRET not in kept and "planted" not in kept
+    assert tool.fingerprint == server(config={"authorization": "other"}).fingerprint
+
+
+async def test_settings_of_hosted_tools_are_passed_on() -> None:
+    tools = [WebSearchTool(), FileSearchTool(["vs_1"], max_num_results=3), CodeInterpreterTool()]
+    clerk = agent("Hello.", tools=tools)
+    await Runner.run(clerk, "Hello?")
+    request = clerk.model.requests[0]  # type: ignore[union-attr]
+    assert not request.tools
+    assert [each["type"] for each in request.hosted] == ["web_search", "file_search", "code_interpreter"]
+    assert request.hosted[1] == {"type": "file_search", "vector_store_ids": ["vs_1"], "max_num_results": 3}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("no", "dict of JSON values"),
+        ({"type": "mcp"}, "server_label"),
+        ({"type": "function", "server_label": "git"}, '"type": "mcp"'),
+        ({"server_label": "git", "require_approval": "sometimes"}, "require_approval"),
+        ({"server_label": "git", "require_approval": {}}, "require_approval"),
+        ({"server_label": "git", "require_approval": {"maybe": {}}}, "require_approval"),
+        ({"server_label": "git", "headers": {"x": object()}}, "JSON"),
+    ],
+)
+def test_bad_settings_fail_when_the_tool_is_defined(config: Any, words: str) -> None:
+    with pytest.raises(InvalidDefinition, match=words):
+        HostedMCPTool(config)
+
+
+def test_two_servers_with_one_label_are_refused() -> None:
+    with pytest.raises(InvalidDefinition, match="mcp:git"):
+        Agent(name="Clerk", tools=[server(), server()])
