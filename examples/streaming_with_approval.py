@@ -54,8 +54,8 @@ async def stream(start: str | RunState[Any]) -> RunResultStreaming:
     result = Runner.run_streamed(agent, start)
     async for event in result.stream_events():
         match event:
-            case RawResponsesStreamEvent(data={"type": "response.output_text.delta", "delta": words}):
-                print(words, end="", flush=True)
+            case RawResponsesStreamEvent(data=data) if data.type == "response.output_text.delta":
+                print(data.delta, end="", flush=True)
             case RunItemStreamEvent(name="message_output_created"):
                 print()
             case RunItemStreamEvent(item=ToolCallOutputItem(output=output)):

@@ -11,23 +11,7 @@ from msgspec import Struct
 
 from .core.facts import QuestionKind, Verdict
 from .core.transcript import content_text
-
-
-class RawItem(dict[str, Any]):
-    """A provider's item: a dict whose keys can be read as attributes too, `item["name"]` or `item.name`."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return _readable(self[name])
-        except KeyError:
-            raise AttributeError(f"This item has no {name!r}; it has {', '.join(map(repr, self))}.") from None
-
-
-def _readable(value: Any) -> Any:
-    """Return a value of an item with the dicts in it as `RawItem`s."""
-    if type(value) is dict:
-        return RawItem(value)
-    return [_readable(each) for each in value] if type(value) is list else value
+from .models.delta import RawItem
 
 
 class RunItem(Struct):

@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import pytest
 from openai import AsyncOpenAI
+from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel
 
 import assent.models.openai_client
@@ -32,6 +33,8 @@ from assent import (
     Usage,
     UsageError,
 )
+from assent.models.delta import as_dict
+from assent.testing import ScriptedModel
 from tests.unit.openai_server import (
     Answer,
     Exchange,
@@ -78,8 +81,8 @@ async def heard(model: OpenAIResponsesModel, request: ModelRequest = HELLO) -> t
     """The deltas and the reply."""
     *deltas, reply = [each async for each in model.stream(request)]
     assert isinstance(reply, ModelResponse)
-    assert all(type(each) is dict for each in deltas)
-    return deltas, reply  # type: ignore[return-value]
+    assert not any(isinstance(each, dict) for each in deltas)
+    return [as_dict(each) for each in deltas], reply
 
 
 async def failure(server: OpenAIServer, *answers: Answer, request: ModelRequest = HELLO) -> ModelFailed:
@@ -139,8 +142,8 @@ async def test_a_reply_is_not_what_somebody_made_of_its_delta(server: OpenAIServ
         async for each in model.stream(HELLO):
             if isinstance(each, ModelResponse):
                 assert each.output == [calling("send", {"to": "ann"})]
-            elif each["type"] == "response.completed":
-                each["response"]["output"][0]["arguments"] = '{"to": "eve"}'
+            elif each.type == "response.completed":
+                each.response.output[0].arguments = '{"to": "eve"}'  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -451,7 +454,9 @@ def test_a_model_needs_a_name(name: Any) -> None:
 
 @pytest.mark.parametrize("make", [lambda: "sk-test", lambda: openai.OpenAI(api_key="sk-test")])
 def test_a_client_that_is_none_is_refused(make: Callable[[], Any]) -> None:
-    with pytest.raises(InvalidDefinition, match=r"OpenAIResponsesModel: client.*AsyncOpenAI, got a (str|OpenAI)\."):
+    with pytest.raises(
+        InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI, got a (str|OpenAI)\."
+    ):
         OpenAIResponsesModel("gpt-5.2", make())
 
 
@@ -468,7 +473,7 @@ async def test_who_stops_reading_closes_the_http_response(server: OpenAIServer) 
     server.script(endless)
     async with model_at(server) as model:
         events = model.stream(HELLO)
-        assert (await anext(events))["type"] == "response.created"  # type: ignore[call-overload]
+        assert (await anext(events)).type == "response.created"  # type: ignore[union-attr]
         await events.aclose()  # type: ignore[attr-defined]
         assert await asyncio.to_thread(server.gone.wait, HANGS)
 
@@ -478,7 +483,7 @@ async def test_a_run_that_is_cancelled_closes_the_http_response(server: OpenAISe
     async with model_at(server) as model:
         result = Runner.run_streamed(Agent("agent", model=model), "Go on.")
         async for event in result.stream_events():
-            if event.type == "raw_response_event" and event.data["type"] == "response.output_text.delta":
+            if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
                 result.cancel()
         assert await asyncio.to_thread(server.gone.wait, HANGS)
 
@@ -679,7 +684,7 @@ async def test_a_stream_shows_the_events_as_they_came(server: OpenAIServer) -> N
         result = Runner.run_streamed(Agent("agent", model=model), "Hello?")
         events = [event async for event in result.stream_events()]
     raw = [event.data for event in events if event.type == "raw_response_event"]
-    assert "".join(each["delta"] for each in raw if each["type"] == "response.output_text.delta") == "Hello to you. "
+    assert "".join(each.delta for each in raw if each.type == "response.output_text.delta") == "Hello to you. "
     assert result.final_output == "Hello to you."
 
 
@@ -692,3 +697,20 @@ async def test_a_failure_leaves_a_run_that_goes_on(server: OpenAIServer) -> None
         result = await Runner.run(agent, caught.value.state)
     assert result.final_output == "Now."
     assert server.bodies[0] == server.bodies[1], "the same request"
+
+
+async def test_the_data_of_a_stream_is_the_clients_own_event(server: OpenAIServer) -> None:
+    server.script(replying(message("Hello there.")))
+    async with model_at(server) as model:
+        result = Runner.run_streamed(Agent(name="Clerk", model=model), "Hello?")
+        data = [event.data async for event in result.stream_events() if event.type == "raw_response_event"]
+    words = [each.delta for each in data if isinstance(each, ResponseTextDeltaEvent)]
+    assert "".join(words).strip() == "Hello there."
+    [first] = result.new_items
+    assert first.raw_item.content[0].text == first.raw_item["content"][0]["text"] == "Hello there."
+
+
+async def test_any_models_deltas_are_the_clients_own_events_once_it_is_imported() -> None:
+    result = Runner.run_streamed(Agent(name="Clerk", model=ScriptedModel(["Hello there."])), "Hello?")
+    data = [event.data async for event in result.stream_events() if event.type == "raw_response_event"]
+    assert [each.delta for each in data if isinstance(each, ResponseTextDeltaEvent)] == ["Hello ", "there."]

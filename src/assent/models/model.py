@@ -120,10 +120,11 @@ class Model(Protocol):
         """The model's name, which is part of an agent's definition."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
-        """Yield any number of deltas, as plain dicts, and then one `ModelResponse`.
+    def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
+        """Yield any number of deltas, and then one `ModelResponse`.
 
-        Deltas are passed on to streams and are never kept. A stream that ends without a response, or
-        raises, leaves no trace in the run: the same request is made again on resume.
+        A delta is a dict in the form of an event of OpenAI's Responses API, or that event of OpenAI's client. Deltas
+        are passed on to streams and are never kept. A stream that ends without a response, or raises, leaves no trace
+        in the run: the same request is made again on resume.
         """
         ...

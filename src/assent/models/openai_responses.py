@@ -6,7 +6,6 @@ Items are in its format everywhere in Assent, so nothing is translated. The clie
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from ..core.digest import described, holds
@@ -35,7 +34,7 @@ INCOMPLETE = {
 class OpenAIResponsesModel:
     """A model of OpenAI's Responses API, or of a server that speaks it. Needs `pip install "assent[openai]"`.
 
-    Without a `client` one is made for each event loop when the model is first asked, from `OPENAI_API_KEY`,
+    Without an `openai_client` one is made for each event loop when the model is first asked, from `OPENAI_API_KEY`,
     `OPENAI_BASE_URL` and the other `OPENAI_...` environment variables. Your own client, an `openai.AsyncOpenAI`, is
     used as it is; its connections belong to the event loop that it is first used in. Retries and timeouts are the
     client's. A failure raises `ModelFailed`, whose cause is the client's own exception.
@@ -44,28 +43,31 @@ class OpenAIResponsesModel:
     provider = "openai"
     """The provider's name in traces."""
 
-    def __init__(self, name: str, client: AsyncOpenAI | None = None) -> None:
-        if type(name) is not str or not name.strip() or not holds(name):
-            raise InvalidDefinition(f"OpenAIResponsesModel: a model's name is text, got {described(name)}.")
+    def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
+        if type(model) is not str or not model.strip() or not holds(model):
+            raise InvalidDefinition(f"OpenAIResponsesModel: a model's name is text, got {described(model)}.")
+        client: Any = openai_client
         if client is not None and (not hasattr(client, "responses") or hasattr(client, "__enter__")):
             raise InvalidDefinition(
-                f"OpenAIResponsesModel: client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
+                f"OpenAIResponsesModel: openai_client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
             )
-        self.name = name
+        self.name = model
         """The model's name."""
-        self._client = client
+        self._client = openai_client
 
     def __repr__(self) -> str:
         return f"OpenAIResponsesModel({self.name!r})"
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ResponseStreamEvent | ModelResponse]:
         """Yield the API's events as they come, and then the reply. Closing the generator closes the HTTP response."""
         events = await self._asked(request)
         reply: ModelResponse | None = None
         try:
             # Read to the end, not only to the reply: a connection that was not read to its end is not used again.
             while (event := await self._next(events, reply)) is not None:
-                end = deepcopy(event) if event.get("type") in ENDS else None  # the consumer may change the event
+                end = (
+                    _end(event) if getattr(event, "type", None) in ENDS else None
+                )  # before the consumer can change the event
                 yield event
                 reply = self._reply(end) if end is not None else reply
         finally:
@@ -87,14 +89,12 @@ class OpenAIResponsesModel:
             raise failed(self.name, error) from error
         return events
 
-    async def _next(self, events: AsyncStream[ResponseStreamEvent], reply: ModelResponse | None) -> Item | None:
-        """Return the next event; None at the end, or if the connection breaks after the reply.
-
-        Items of a reply are sent back later, so fields that the server did not set are left out.
-        """
+    async def _next(
+        self, events: AsyncStream[ResponseStreamEvent], reply: ModelResponse | None
+    ) -> ResponseStreamEvent | None:
+        """Return the next event; None at the end, or if the connection breaks after the reply."""
         try:
-            event = await anext(events, None)
-            return event if event is None else event.to_dict(mode="json", exclude_unset=True, warnings=False)
+            return await anext(events, None)
         except Exception as error:
             if reply is not None:
                 return None
@@ -113,6 +113,11 @@ class OpenAIResponsesModel:
             )
         error = response.get("error") or event
         raise gave_up(self.name, error.get("code"), error.get("message"))
+
+
+def _end(event: ResponseStreamEvent) -> Item:
+    """Return a final event as a dict. Items are sent back later, so fields that the server did not set are left out."""
+    return event.to_dict(mode="json", exclude_unset=True, warnings=False)
 
 
 def parameters(name: str, request: ModelRequest) -> dict[str, Any]:

@@ -47,7 +47,8 @@ ItemName = Literal[
 class RawResponsesStreamEvent(Struct):
     """A delta of the model's reply, as the provider sent it. Deltas are not recorded."""
 
-    data: dict[str, Any]
+    data: Any
+    """The event of OpenAI's client, or a `RawItem` in the same form: `event.data.type`, `event.data.delta`."""
     type: Literal["raw_response_event"] = "raw_response_event"
 
 

@@ -17,8 +17,9 @@ from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.rules import VERDICTS, verdict_of
 from ..core.run import CallState
-from ..core.transcript import Item, provider_id
+from ..core.transcript import provider_id
 from ..hooks import RunHooks
+from ..models.delta import readable
 from ..models.model import Model, ModelRequest, ModelResponse
 from ..tools.delegation import AgentTool
 from ..tools.tool import Tool
@@ -56,7 +57,7 @@ class Observer(Protocol):
 class HookDispatch:
     """The hooks of a run, the observer that makes its spans, and the `on_stream` callbacks of its branches."""
 
-    on_delta: Callable[[Item], None] | None = None
+    on_delta: Callable[[Any], None] | None = None
     """The callback for deltas of the run's own model calls."""
     observer: Observer | None = None
     """The observer that makes the run's spans; None if the run is not traced."""
@@ -173,13 +174,13 @@ class HookDispatch:
     def _view(self, path: Path) -> View:
         return View(self._journal.run, self._graph, self._outputs, path)
 
-    def delta(self, path: Path) -> Callable[[Item], None] | None:
+    def delta(self, path: Path) -> Callable[[Any], None] | None:
         """Return the callback for the deltas of a model call; None if nobody follows them."""
         if not path:
             return self.on_delta
         if path not in self.streams:
             return None
-        return lambda data: self._event(path, [RawResponsesStreamEvent(data)])
+        return lambda data: self._event(path, [RawResponsesStreamEvent(readable(data))])
 
     def _event(self, path: Path, found: Any) -> None:
         tool, call_id = self.streams[path]

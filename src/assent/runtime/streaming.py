@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from ..agent import Agent
 from ..core.facts import AnyFact
-from ..core.transcript import Item
 from ..errors import RunUnfinished, UsageError
+from ..models.delta import readable
 from .driver import Driver
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
 from .result import RunResultBase
@@ -41,8 +41,8 @@ class RunResultStreaming(RunResultBase):
         """The active agent."""
         return self.last_agent
 
-    def _delta(self, data: Item) -> None:
-        self._queue.put_nowait(RawResponsesStreamEvent(data))
+    def _delta(self, data: Any) -> None:
+        self._queue.put_nowait(RawResponsesStreamEvent(readable(data)))
 
     def _fact(self, fact: AnyFact) -> None:
         self._forget()

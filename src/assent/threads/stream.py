@@ -13,6 +13,7 @@ from ..core.facts import AnyFact
 from ..core.run import Turn
 from ..core.transcript import MARK, Item
 from ..errors import UsageError
+from ..models.delta import as_dict
 from ..runtime.driver import Driver
 from ..runtime.streaming import RunResultStreaming
 from .interrupts import PrefixAt, interrupts
@@ -66,7 +67,8 @@ class ThreadStream(RunResultStreaming):
         thread = run.began.thread if run.began is not None else None
         return {"langgraph_node": node, "langgraph_step": run.turns, "thread_id": thread, "run_id": run.id}
 
-    def _delta(self, data: Item) -> None:
+    def _delta(self, data: Any) -> None:
+        data = as_dict(data)
         kind = data.get("type")
         if kind == "response.output_text.delta":
             self._spoken.add(self._chunk(data, data.get("delta") or ""))

@@ -17,7 +17,8 @@ from ..context import RunContextWrapper, ToolContext
 from ..core.digest import BadJSON, described, digest, holds, plain
 from ..core.facts import CallKind, Verdict
 from ..errors import InvalidDefinition
-from ..item import RawItem, ToolApprovalItem
+from ..item import ToolApprovalItem
+from ..models.delta import RawItem
 from .tool import Approver, Tool
 
 SECRETS = ("authorization", "headers")
