@@ -111,6 +111,7 @@ from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Grant, Peek, RunState
 from .runtime.streaming import RunResultStreaming
+from .sessions.openai_conversations import OpenAIConversationsSession
 from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
@@ -204,6 +205,7 @@ __all__ = [
     "NotFound",
     "NotHappened",
     "NotPending",
+    "OpenAIConversationsSession",
     "OpenAIResponsesModel",
     "OtherItem",
     "Outcome",

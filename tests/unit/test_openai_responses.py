@@ -454,9 +454,7 @@ def test_a_model_needs_a_name(name: Any) -> None:
 
 @pytest.mark.parametrize("make", [lambda: "sk-test", lambda: openai.OpenAI(api_key="sk-test")])
 def test_a_client_that_is_none_is_refused(make: Callable[[], Any]) -> None:
-    with pytest.raises(
-        InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI, got a (str|OpenAI)\."
-    ):
+    with pytest.raises(InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI, got a (str|OpenAI)\."):
         OpenAIResponsesModel("gpt-5.2", make())
 
 

@@ -28,7 +28,7 @@ from ..errors import (
     UsageError,
 )
 from ..hooks import RunHooks
-from ..sessions.session import Session
+from ..sessions.session import OpeningSession, Session
 from ..tracing.settings import Tracing
 from ..version import __version__
 from .agent_graph import AgentGraph
@@ -267,6 +267,9 @@ def prepare(
 
 
 async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -> None:
+    if isinstance(session, OpeningSession):
+        await session.open()
+        began = replace(began, session=session.session_id)
     driver.journal.append([began, *await heard(session, input, driver.scope.config)])
     if driver.writer is not None:
         await driver.writer.begin()

@@ -16,7 +16,7 @@ from ..core.digest import canonical, described, holds
 from ..core.run import Run, Turn
 from ..core.transcript import Item, entry_items, is_given, unanswered
 from ..errors import InvalidInput, SessionFailed, UsageError
-from ..sessions.session import ExactSession, Session
+from ..sessions.session import ExactSession, OpeningSession, Session
 from .config import RunConfig
 from .journal import Journal
 from .value import input_json
@@ -143,6 +143,8 @@ def checked_session(session: Any) -> Session | None:
             f"session must be a Session, with get_items, add_items, pop_item and clear_session, got {session!r:.80}."
         )
     name: Any = session.session_id
+    if name == "" and isinstance(session, OpeningSession):
+        return session  # its id is known when the run begins
     if type(name) is not str or not name or not holds(name):
         raise UsageError(f"A session's session_id is a text that is not empty, got {name!r:.80}.")
     return session

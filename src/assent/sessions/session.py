@@ -41,6 +41,15 @@ class Session(Protocol):
 
 
 @runtime_checkable
+class OpeningSession(Session, Protocol):
+    """A session whose id is known only once it is opened. The runtime opens it before a run begins."""
+
+    async def open(self) -> None:
+        """Find out or make the session's id."""
+        ...
+
+
+@runtime_checkable
 class ExactSession(Session, Protocol):
     """A session that stores no item twice, even if the process dies before it learns that a write succeeded.
 
