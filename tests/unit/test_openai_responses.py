@@ -16,6 +16,7 @@ from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel
 
 import assent.models.openai_client
+import assent.models.openai_responses
 from assent import (
     Agent,
     InvalidDefinition,
@@ -712,3 +713,31 @@ async def test_any_models_deltas_are_the_clients_own_events_once_it_is_imported(
     result = Runner.run_streamed(Agent(name="Clerk", model=ScriptedModel(["Hello there."])), "Hello?")
     data = [event.data async for event in result.stream_events() if event.type == "raw_response_event"]
     assert [each.delta for each in data if isinstance(each, ResponseTextDeltaEvent)] == ["Hello ", "there."]
+
+
+async def test_a_request_that_may_have_changed_a_conversation_is_not_repeated(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.script(refusing(503, "Lost."), saying("Twice?"))
+    async with AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=2) as client:
+        model = OpenAIResponsesModel("gpt-5.2", client)
+        with pytest.raises(ModelFailed, match="Lost"):
+            await heard(model, ModelRequest(None, HELLO.input, conversation_id="conv_1"))
+    assert len(server.asked) == 1
+
+
+async def test_a_request_in_a_conversation_that_was_refused_for_its_rate_is_made_again(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assent.models.openai_responses, "PAUSE", 0.0)
+    server.script(refusing(429, "Slowly."), saying("Now."))
+    async with AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=2) as client:
+        model = OpenAIResponsesModel("gpt-5.2", client)
+        _, reply = await heard(model, ModelRequest(None, HELLO.input, conversation_id="conv_1"))
+    assert reply.output and len(server.asked) == 2
+
+
+async def test_more_parts_of_a_response_can_be_asked_for(server: OpenAIServer) -> None:
+    settings = ModelSettings(store=False, response_include=["reasoning.encrypted_content"])
+    sent = await body(server, ModelRequest(None, HELLO.input, settings=settings))
+    assert sent["include"] == ["reasoning.encrypted_content"] and sent["store"] is False

@@ -49,6 +49,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     verbosity: Literal["low", "medium", "high"] | None = None
     metadata: dict[str, str] | None = None
     store: bool | None = None
+    response_include: list[str] | None = None
+    """More parts of a response, such as "reasoning.encrypted_content"."""
     extra_headers: dict[str, str] | None = None
     extra_query: dict[str, Any] | None = None
     extra_body: dict[str, Any] | None = None

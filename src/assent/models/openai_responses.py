@@ -5,6 +5,7 @@ Items are in its format everywhere in Assent, so nothing is translated. The clie
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ SAME = ("temperature", "top_p", "truncation", "reasoning", "metadata", "store", 
 """Settings that the client has under the same name."""
 BODY = ("frequency_penalty", "presence_penalty")
 """Settings that the client has no parameter for; they are sent in the body. A server may reject an unknown one."""
+PAUSE = 0.5
+"""The seconds before a request that was refused for its rate is made again; doubled each time."""
 INCOMPLETE = {
     "max_output_tokens": "Allow more with ModelSettings(max_tokens=...).",
     "content_filter": "A filter of the provider stopped it; ask otherwise.",
@@ -80,6 +83,8 @@ class OpenAIResponsesModel:
         client = self._client or await shared_client()
         wanted = parameters(self.name, request)
         try:
+            if request.conversation_id is not None:
+                return await _asked_once(client, wanted)
             events: AsyncStream[ResponseStreamEvent] = await client.responses.create(**wanted, stream=True)
         except TypeError as error:
             raise UsageError(
@@ -115,6 +120,25 @@ class OpenAIResponsesModel:
         raise gave_up(self.name, error.get("code"), error.get("message"))
 
 
+async def _asked_once(client: AsyncOpenAI, wanted: dict[str, Any]) -> AsyncStream[ResponseStreamEvent]:
+    """Ask in a conversation that the API keeps, and ask again only if the API has refused the request.
+
+    The client's own retries would repeat a request whose answer was lost, and the conversation would have it twice.
+    """
+    from openai import RateLimitError
+
+    once: Any = client.with_options(max_retries=0).responses
+    for tries in range(client.max_retries + 1):
+        try:
+            events: AsyncStream[ResponseStreamEvent] = await once.create(**wanted, stream=True)
+            return events
+        except RateLimitError:
+            if tries == client.max_retries:
+                raise
+            await asyncio.sleep(PAUSE * 2**tries)
+    raise AssertionError
+
+
 def _end(event: ResponseStreamEvent) -> Item:
     """Return a final event as a dict. Items are sent back later, so fields that the server did not set are left out."""
     return event.to_dict(mode="json", exclude_unset=True, warnings=False)
@@ -134,6 +158,7 @@ def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "tool_choice": _choice(settings.tool_choice),
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "max_output_tokens": settings.max_tokens,
+        "include": settings.response_include,
         "extra_body": {**_given(settings, BODY), **(settings.extra_body or {})} or None,
         **_given(settings, SAME),
     }
