@@ -12,6 +12,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import pytest
+
 from assent import SQLiteSession
 
 Run = Callable[..., CompletedProcess[str]]
@@ -65,6 +67,23 @@ def test_rejections_are_told_in_the_callers_the_houses_and_the_default_words(run
         f"{told}The call was not approved and did not run.",
         "I leave the lamps alone.",
     ]
+
+
+# -- hosted MCP ----------------------------------------------------------------------------------
+
+WISH = 'Let the provider call ask_question at deepwiki with {"repoName":"openai/openai-python"}? [y/N] '
+
+
+def test_a_hosted_server_is_called_by_leave_of_a_person_a_callback_or_nobody(
+    run_example: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert lines(run_example("hosted_mcp", "y\n")) == [f"{WISH}It is Python."]
+    assert lines(run_example("hosted_mcp", "", "callback")) == [
+        '  [the callback sees] ask_question {"repoName": "openai/openai-python"}',
+        "It is Python.",
+    ]
+    assert lines(run_example("hosted_mcp", "", "never")) == ["It is Python."]
 
 
 # -- streaming with approval ---------------------------------------------------------------------

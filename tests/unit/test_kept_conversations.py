@@ -110,10 +110,7 @@ async def test_without_a_kept_conversation_everything_is_sent_each_time(server: 
 
 
 async def test_encrypted_reasoning_goes_back_as_it_came(server: OpenAIServer) -> None:
-    replies = [
-        [thought("rs_1", encrypted_content="gAAAA"), calling("send", {"to": "ann"})],
-        [message("Done.", "msg_2")],
-    ]
+    first = [thought("rs_1", encrypted_content="gAAAA"), calling("send", {"to": "ann"})]
     settings = ModelSettings(store=False, response_include=["reasoning.encrypted_content"])
     api = ResponsesAPI([first, [message("Done.", "msg_2")]])
     async with clerk(server, api, model_settings=settings) as agent:
