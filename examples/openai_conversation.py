@@ -2,8 +2,8 @@
 
     OPENAI_API_KEY=... python examples/openai_conversation.py
 
-Order something ("order 3 lamps"), or ask what you have ordered. OpenAI keeps what was said; only an order that waits for
-you is in none of its conversations yet. The conversation's id is printed: give it as an argument to go on another day.
+Order something ("order 3 lamps"), or ask what you have ordered. OpenAI keeps what was said; an order that waits for you
+is not in it yet. The conversation's id is printed: give it as an argument to go on another day.
 """
 
 import os
@@ -38,9 +38,7 @@ def answered(line: str, session: OpenAIConversationsSession) -> str:
 
 def main() -> None:
     if "OPENAI_API_KEY" not in os.environ:
-        print(
-            "This example talks to OpenAI: set OPENAI_API_KEY. examples/sqlite_session.py does the same without a key."
-        )
+        print("This example talks to OpenAI: set OPENAI_API_KEY. Without a key, see examples/sqlite_session.py.")
         return
     session = OpenAIConversationsSession(sys.argv[1] if sys.argv[1:] else None)
     while line := input("you: ").strip():
