@@ -66,7 +66,7 @@ class Driver:
     writer: StoreWriter | None = None
     """The writer to the run's store; None without a store."""
     past: Sequence[Item] = ()
-    """The conversation of the earlier runs of the same thread, as items."""
+    """The conversation of the runs before, as items."""
     kept: int | None = None
     """The number of the run's items that are in the session; None before they are counted."""
     writing: asyncio.Task[None] | None = None
@@ -111,7 +111,7 @@ class Driver:
         self.control = RunControl(self, journal, graph, self.home)
         self.ctx: RunContextWrapper[Any] = RunContextWrapper(context, self.control)
         self.before: list[Run] = []
-        """The earlier runs of the same thread, oldest first."""
+        """The runs before, whose conversation this run continues, oldest first."""
         self.busy: dict[Key, asyncio.Task[None]] = {}
         self.dropped: set[asyncio.Task[None]] = set()
         """Tasks that were cancelled on purpose, because their run or branch has failed."""

@@ -24,6 +24,7 @@ from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ..output import TRY_AGAIN
 from ..tools.tool import Tool
 from .definition import definition, same_definition
+from .layer import ModelLayer
 from .session_sync import keep
 from .tool_pause import HERE, Hook
 from .value import output_json
@@ -49,11 +50,10 @@ async def ask_model(driver: Driver, effect: f.AskModel) -> None:
         if run.definition is None:
             await driver.audience.tell(driver.ctx, "agent_start", agent)
     model, hook = _model(driver, agent), None
-    within = getattr(model, "within", None)
-    if within is not None:  # a model wrapped in hooks, which need to know their run
+    if isinstance(model, ModelLayer):
         hook = Hook(driver.journal, path, effect.saw)
         effect = f.AskModel(None, path, hook.saw)
-        model = within(driver, hook)
+        model = model.within(driver.ctx, hook)
     box = toolbox_of(agent)
     _define(driver, run, agent, box.tools, path)
     offer = await _enabled(driver, box, agent) if box.choosy else box

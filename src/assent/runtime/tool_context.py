@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from .driver import Driver
 
 
+LOST = (
+    "The call ran, and its result is lost: the program around the tool is at fault. Do not take it for failed: what "
+    "it does, it has done."
+)
+"""The text for the model if the code around a body fails after the body has run."""
+
+
 class Looking(Body):
     """A call as guardrails see it: its arguments can be read, and asks and steps are refused."""
 
@@ -93,12 +100,19 @@ def is_fault(error: BaseException) -> bool:
 
 
 async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> tuple[str, Exception | None]:
-    """Return the text for the model, and the exception to raise to the user, if any."""
+    """Return the text for the model, and the exception to raise to the user, if any.
+
+    If the code around a body is at fault, the model is told what became of the body.
+    """
+    body: Body = ctx._asking  # type: ignore[assignment]
+    fault = is_fault(error)
+    if fault and body.ran:
+        return LOST, None
     text = default_tool_error_function(ctx, error)
     if tool.failure_error_function is None:
         return text, error
     try:
-        told = tool.failure_error_function(ctx, error)
+        told = tool.failure_error_function(ctx, (body.raised or error) if fault else error)
         return str(await told if inspect.isawaitable(told) else told), None
     except Exception as failure:
         return text, failure

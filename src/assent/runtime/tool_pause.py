@@ -97,9 +97,9 @@ class Body:
         self.entered = False
         """True while the body runs; before and after, its asks and steps are refused."""
         self.ran = False
-        """True once the middleware around the body has the body's value."""
+        """True once the code around the body has the value of a body."""
         self.raised: Exception | None = None
-        """The exception that the body raised to the middleware around it."""
+        """The exception that a body raised to the code around it."""
 
     def _identity(self) -> dict[str, Any]:
         return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
@@ -184,7 +184,8 @@ class Body:
         """Do the same as `holds_lease`, for a body that runs in a thread."""
         return self.entered and self._home.wait_for(self.holds_lease)
 
-    def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
+    def replayed(self, name: str) -> tuple[int, f.Stepped | None]:
+        """Return the number of the next step of this name, and the recorded step if there is one."""
         if type(name) is not str or not name or not holds(name):
             raise UsageError(f"A step needs a name, got {name!r:.80}.")
         self._still_goes()
@@ -195,7 +196,7 @@ class Body:
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """Return the step's recorded value; if there is none, run the step and record its value."""
-        number, done = self._replayed(_own(name))
+        number, done = self.replayed(_own(name))
         if done is None:
             ended: asyncio.Future[None] = self._home.loop.create_future()
             self._begun.add(ended)
@@ -203,8 +204,7 @@ class Body:
                 value = (await fn()) if is_async(fn) else await in_thread(fn)
                 if inspect.isawaitable(value):
                     value = await value
-                done = self._stepped(name, number, value)
-                self._journal.add(done)  # still legal: a body that asks is left only after its steps have ended
+                done = self.record(name, number, value)  # still legal: a body that asks is left after its steps
                 if self._journal.writer is not None:
                     await self._journal.writer.flush()
             finally:
@@ -219,7 +219,7 @@ class Body:
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """Do the same as `step`, for a body that runs in a thread; the fact is recorded on the event loop."""
-        number, done = self._replayed(_own(name))
+        number, done = self.replayed(_own(name))
         if done is None:
             made = done = self._stepped(name, number, fn())
             self._home.do(lambda: self._add_late(made))
@@ -231,6 +231,12 @@ class Body:
         """Record a thread's step; raise `Conflict` if the run has stopped waiting for the thread meanwhile."""
         self._see_that_it_is_entered()
         self._journal.add(step)
+
+    def record(self, name: str, number: int, value: Any) -> f.Stepped:
+        """Record a step."""
+        step = self._stepped(name, number, value)
+        self._journal.add(step)
+        return step
 
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
         now, output = self._journal.now(), output_json(value)[0]

@@ -7,7 +7,7 @@ runner drives an ordinary agent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
@@ -24,16 +24,13 @@ from ..core.digest import described, holds
 from ..core.number import LARGEST, is_count
 from ..core.run import ENDED, CallState, Run, owed
 from ..errors import (
-    AssentError,
     DefinitionChanged,
-    InvalidDecision,
     InvalidOutput,
     LeaseLost,
     MaxTurnsExceeded,
     Overtaken,
     RunBusy,
     RunNotFound,
-    StoreFailed,
     ThreadWaiting,
     UnansweredRequest,
     UsageError,
@@ -43,7 +40,7 @@ from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
 from ..runtime.lease import REFUSED
-from ..runtime.runner import Order, Part, drive, prepare
+from ..runtime.runner import Order, drive, prepare
 from ..runtime.store_writer import past
 from ..runtime.sync import block, iterate
 from ..runtime.value import input_json
@@ -52,30 +49,15 @@ from ..store.memory import MemoryStore
 from ..store.record import RunRecord, Stored
 from ..store.store import Store
 from ..tools.delegation import AgentTool
-from ..tools.tool import Tool
-from .interrupts import (
-    PREFIX,
-    Chosen,
-    Command,
-    Interrupt,
-    Pending,
-    answered,
-    answers,
-    interrupts,
-    pending,
-    placed,
-    waits_for,
-)
+from .interrupts import Answer, Chosen, Command, Interrupt, interrupts, pending, waits_for
 from .message import Message, fresh, given_messages, messages_of, said
 from .middleware_context import WRITER
-from .policy import prefix_of
+from .policy import ThreadedAgent
 from .schema import ContextSchema, kept
 from .stream import GATE, Mode, ThreadStream, last_chunks, modes_of
 
 OnPending = Literal["reject", "keep"] | None
 MAX_TURNS = 25
-MAPPING = (dict, Mapping)
-"""The types of a config. `dict` comes first because most configs are dicts and this check is fast."""
 TRIES = 5
 """The number of attempts to acquire a run that other writers keep changing."""
 SET_ASIDE = "The user said something else instead of answering; the call did not run."
@@ -96,25 +78,15 @@ class StateSnapshot(Struct, frozen=True):
 
 
 class Opened(NamedTuple):
-    """An opened thread: a driver of its newest run, or only the run if there is nothing to drive."""
+    """An opened thread: a driver of its newest run, or only the runs as read if there is nothing to drive."""
 
     driver: Driver | None
-    found: Run
-    """The run as it was read from the store, or just begun."""
-    found_before: list[Run]
-    """The earlier runs of the thread, as read."""
-    again: Callable[[], Awaitable[Opened]] | None = None
-    """A function that records the answer first and opens the thread again, for when another writer was faster."""
+    read: Sequence[Run] = ()
 
     @property
-    def run(self) -> Run:
-        """The current run."""
-        return self.found if self.driver is None else self.driver.journal.run
-
-    @property
-    def before(self) -> list[Run]:
-        """The earlier runs of the thread, oldest first."""
-        return self.found_before if self.driver is None else self.driver.before
+    def runs(self) -> list[Run]:
+        """The runs of the thread, oldest first."""
+        return list(self.read) if self.driver is None else [*self.driver.before, self.driver.journal.run]
 
 
 class ThreadAgent:
@@ -122,22 +94,22 @@ class ThreadAgent:
 
     def __init__(
         self,
-        agent: Agent[Any],
+        agent: ThreadedAgent,
         store: Store | None,
         *,
         inner: bool = False,
-        prefix: str = PREFIX,
         gated: bool = False,
-        config: RunConfig,
         schema: ContextSchema | None = None,
         max_turns: int = MAX_TURNS,
     ) -> None:
-        self.agent = agent
+        self.agent: Agent[Any] = agent
         """The ordinary agent, for a worker or as a tool of another agent."""
         self.store = store
         """The store of the agent's threads."""
-        self._inner, self._prefix, self._gated, self._config, self._max_turns = inner, prefix, gated, config, max_turns
-        self._schema = schema
+        self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
+        self._schema, self._max_turns = schema, max_turns
+        saved = schema.saved if schema is not None else None
+        self._config = RunConfig(release="batch", context_serializer=saved)
 
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
@@ -183,14 +155,27 @@ class ThreadAgent:
             "structured_response", if there is a `response_format` and the run is done.
         """
         opened = await self._open(input, config, context, on_pending)
-        if opened.driver is not None and not await _driven(opened.driver) and opened.again is not None:
-            opened = await opened.again()
+        if opened.driver is not None and not await self._driven(opened.driver):
+            opened = await self._open(None, config, context, None, now=True)
             if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
-                await _driven(opened.driver)
+                await self._driven(opened.driver)
         state = self._state(opened)
         if opened.driver is not None:
             opened.driver.let_go()
         return state
+
+    async def _driven(self, driver: Driver) -> bool:
+        """Drive the run; return False if others changed it or drive it, so that this drive has not begun."""
+        writer = driver.writer
+        assert writer is not None
+        with self._reworded(driver):
+            try:
+                await drive(driver, None)
+            except (Overtaken, RunBusy):
+                if writer.lease.state is not REFUSED or not writer.seq:
+                    raise
+                return False
+        return True
 
     def stream(
         self,
@@ -241,7 +226,7 @@ class ThreadAgent:
             before = WRITER.set(stream.write)
             stream._start(drive(opened.driver, None))
             WRITER.reset(before)
-            with _told_on_a_thread():
+            with self._reworded(opened.driver):
                 try:
                     if "values" in modes:
                         shown = stream.state()
@@ -254,7 +239,7 @@ class ThreadAgent:
                 finally:  # a reader that stops at the first chunk has not begun to read events
                     await stream._left()
         state = self._state(opened)
-        for last in last_chunks(modes, opened.run, state if state != shown else None, self._prefix_at):
+        for last in last_chunks(modes, opened.runs[-1], state if state != shown else None, self._prefix_at):
             yield last
 
     # -- state -------------------------------------------------------------------------------------
@@ -270,16 +255,16 @@ class ThreadAgent:
         if last is None:
             return StateSnapshot({}, (), (), dict(config))
         opened = await self._look(store, last)
+        run = opened.runs[-1]
         at = datetime.fromtimestamp(last.record.changed / 1000, UTC).isoformat()
-        waiting = tuple(interrupts(opened.run, self._prefix_at))
         state = self._state(opened)
         state.pop("__interrupt__", None)
-        return StateSnapshot(state, _next(opened.run), waiting, dict(config), at)
+        return StateSnapshot(state, _next(run), tuple(interrupts(run, self._prefix_at)), dict(config), at)
 
     def _state(self, opened: Opened) -> dict[str, Any]:
         """Return the state of a thread in the public form."""
-        run = opened.run
-        state: dict[str, Any] = {"messages": messages_of([*opened.before, run])}
+        run = opened.runs[-1]
+        state: dict[str, Any] = {"messages": messages_of(opened.runs)}
         if run.open and (waiting := interrupts(run, self._prefix_at)):
             if self.store is None:
                 raise UsageError(
@@ -294,12 +279,11 @@ class ThreadAgent:
 
     def _prefix_at(self, state: CallState) -> str:
         """Return the prefix of a call's default description, from the agent that made the call if it has a prefix."""
-        if state.turn.agent == self.agent.name:
-            return self._prefix
         try:
-            return prefix_of(AgentGraph(self.agent).of(state).agent, self._prefix)
+            made_by = AgentGraph(self.agent).of(state).agent
         except DefinitionChanged:
             return self._prefix
+        return made_by.description_prefix if isinstance(made_by, ThreadedAgent) else self._prefix
 
     # -- threads -----------------------------------------------------------------------------------
 
@@ -311,8 +295,8 @@ class ThreadAgent:
         return self.store
 
     def _thread(self, config: Any) -> str:
-        options = config.get("configurable") if isinstance(config, MAPPING) else None
-        options = options if isinstance(options, MAPPING) else {}
+        options = config.get("configurable") if isinstance(config, Mapping) else None
+        options = options if isinstance(options, Mapping) else {}
         thread = options.get("thread_id")
         if type(thread) is UUID or is_count(thread, -LARGEST):
             thread = str(thread)
@@ -346,14 +330,14 @@ class ThreadAgent:
             stored = _known(thread, last)
             if stored.record.status in ("done", "closed"):
                 return await self._look(store, stored)
-            return await self._go_on(store, thread, stored, self._context(stored, context), limit)
+            return await self._go_on(store, thread, stored, self._context(stored, context), limit, now)
         items = said(await self._fresh(store, thread, last, given_messages(input)))
         if last is None or last.record.status in ENDED or last.record.erased is not None:
             record = last.record if last is not None else None
             return await self._begin(store, thread, record, items, context, limit, now)
         context = self._context(last, context)
         stored = await self._say(store, thread, last, items, on_pending)
-        return await self._go_on(store, thread, stored, context, limit)
+        return await self._go_on(store, thread, stored, context, limit, now)
 
     def _context(self, stored: Stored, given: Any) -> Any:
         """Return the context to continue with, or raise `ContextMissing` before anything is recorded."""
@@ -370,28 +354,31 @@ class ThreadAgent:
         """Return the new messages of an input; messages that the thread already has, by id, are left out."""
         if all(each.id is None for each in given):
             return given
-        opened = await self._look(store, last) if last is not None else None
-        return fresh(given, messages_of([*opened.before, opened.run]) if opened is not None else [], thread)
+        known = messages_of((await self._look(store, last)).runs) if last is not None else []
+        return fresh(given, known, thread)
 
     async def _begin(
         self, store: Store, thread: str, last: RunRecord | None, items: Any, context: Any, limit: int | None, now: bool
     ) -> Opened:
-        part = Part(thread, f"{thread}:{_number(last) + 1}", last.id if last is not None else None)
-        order = Order(store=store, part=part)
+        follows = last.id if last is not None else None
+        number = _number(thread, follows) + 1 if follows is not None else 1
+        order = Order(store=store, run=f"{thread}:{number}", thread=thread, follows=follows)
         turns = self._max_turns if limit is None else limit
         await store.open()
         driver, _ = prepare(self.agent, items, context, turns, self._config, None, order)
-        with _told_of_others(driver):
-            await _taken_up(driver, now)
-        return Opened(driver, driver.journal.run, driver.before)
+        with self._reworded(driver):
+            await _take(driver, now)
+        return Opened(driver)
 
-    async def _go_on(self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None) -> Opened:
+    async def _go_on(
+        self, store: Store, thread: str, stored: Stored, context: Any, limit: int | None, now: bool
+    ) -> Opened:
         for _ in range(TRIES):
-            with _told_on_a_thread():
+            with self._reworded():
                 driver, _ = prepare(self.agent, stored, context, limit, self._config, None, Order(store=store))
             try:
-                await _taken_up(driver, now=True)
-                return Opened(driver, driver.journal.run, driver.before)
+                await _take(driver, now)
+                return Opened(driver)
             except Overtaken:
                 stored = await store.read(stored.record.id)
                 if stored.record.status in ("done", "closed"):
@@ -406,38 +393,17 @@ class ThreadAgent:
     async def _look(self, store: Store, stored: Stored) -> Opened:
         run = replay(stored.facts) if stored.record.erased is None else Run()
         follows = run.began.follows if run.began is not None else None
-        return Opened(None, run, await past(store, follows) if follows is not None else [])
+        return Opened(None, [*(await past(store, follows) if follows is not None else ()), run])
 
     async def _answer(
         self, store: Store, thread: str, command: Command, context: Any, limit: int | None, now: bool
     ) -> Opened:
-        """Continue with an answer.
-
-        The answer is written together with the first write of the drive. It is recorded first with `now`, if that is
-        not possible, or if another writer was faster.
-        """
         stored = _known(thread, await store.newest(thread))
-        choose, proposal = Choice(self.agent, thread, command), None
-        run_id, context = stored.record.id, self._context(stored, context)
-
-        async def record(known: Stored | None = None) -> Opened:
-            with choose.placed():
-                recorded = await store.decide_all(run_id, choose, by=command.by, known=known)
-            return await self._go_on(store, thread, recorded, context, limit)
-
-        if not now:
-            with choose.placed():
-                proposal = await store.propose(stored, choose, by=command.by)
-        if proposal is None:
-            return await record(stored)
-        try:
-            driver, _ = prepare(self.agent, proposal, context, limit, self._config, None, Order(store=store))
-            await _taken_up(driver, now=False)
-        except StoreFailed:
-            raise  # the answer may be recorded already
-        except AssentError:
-            return await record()  # raises the error again if the cause remains
-        return Opened(driver, driver.journal.run, driver.before, record)
+        context = self._context(stored, context)
+        answer = Answer(thread, command.resume, lambda state, name: AgentGraph(self.agent).of(state).tools.get(name))
+        with answer.placed():
+            stored = await store.decide_all(stored.record.id, answer, by=command.by, known=stored)
+        return await self._go_on(store, thread, stored, context, limit, now)
 
     async def _say(self, store: Store, thread: str, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
         """Add messages to a thread whose last run is not over, and settle open questions as `on_pending` says."""
@@ -465,39 +431,30 @@ class ThreadAgent:
 
         return await store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
 
-
-class Choice:
-    """A function that turns an answer into decisions on the current run."""
-
-    def __init__(self, agent: Agent[Any], thread: str, command: Command) -> None:
-        self.agent, self.thread, self.command = agent, thread, command
-        self.chosen: list[Chosen] = []
-        self.shown: list[Pending] = []
-        """The open interrupts of the run."""
-
-    def __call__(self, run: Run) -> list[Chosen]:
-        for question, _, _ in self.chosen:  # open in the last call; another person may have answered since
-            if (already := answered(run, question)) is not None:
-                raise already
-        self.shown = pending(run)
-        self.chosen = answers(run, self.thread, self.command.resume, self._tool_at)
-        return self.chosen
-
-    def _tool_at(self, state: CallState, name: str) -> Tool | None:
-        return AgentGraph(self.agent).of(state).tools.get(name)
-
     @contextmanager
-    def placed(self) -> Iterator[None]:
-        """Add the position of the decision to an `InvalidDecision` from the store."""
+    def _reworded(self, driver: Driver | None = None) -> Iterator[None]:
+        """Reword errors with what to do on a thread."""
         try:
             yield
-        except InvalidDecision as error:
-            for each in self.shown:
-                for number, (_, state) in enumerate(each.states):
-                    if state.question is not None and state.question.id == error.question:
-                        with placed(state.tool, number, len(each.states)):
-                            raise
+        except (InvalidOutput, UnansweredRequest) as error:
+            error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
             raise
+        except MaxTurnsExceeded as error:
+            again = (
+                "To go on, call invoke(None, config) with a higher "
+                '"recursion_limit" in the config; or say something new, which begins another run.'
+            )
+            last = "To give every run more, use create_agent(max_turns=...)."
+            error.args = (f"The run used up its turns. {f'{again} ' if self.store is not None else ''}{last}",)
+            raise
+        except (LeaseLost, Overtaken):
+            if driver is None or driver.writer is None or driver.writer.seq:
+                raise
+            thread = driver.journal.run.began.thread if driver.journal.run.began is not None else None
+            raise Overtaken(
+                f"Something else was said on thread {thread!r} at the same moment, and this was not recorded. Look at "
+                "the thread, and say it again."
+            ) from None
 
 
 def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
@@ -506,37 +463,23 @@ def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
     return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
 
 
-def _number(record: RunRecord | None) -> int:
-    """Return the run's number in its thread, from 1 on; 0 if there is no run, or no number in its id."""
-    if record is None:
-        return 0
-    number = record.id.rpartition(":")[2]
-    return int(number) if number.isascii() and number.isdigit() else 0
+def _number(thread: str, run_id: str) -> int:
+    """Return the number of a run in its thread, from 1 on."""
+    number = run_id.removeprefix(f"{thread}:")
+    if not number.isascii() or not number.isdigit():
+        raise UsageError(
+            f"The last run of thread {thread!r:.80} is {run_id!r:.80}, which no agent with threads has begun; say this "
+            "on another thread."
+        )
+    return int(number)
 
 
 def _limit(config: Any) -> int | None:
     """Return the limit of model calls in the run; None if the config has no `recursion_limit`."""
-    limit = config.get("recursion_limit") if isinstance(config, MAPPING) else None
+    limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
     if limit is not None and not is_count(limit):
         raise UsageError(f"recursion_limit must be a whole number from 1 to 2**63 - 1, got {described(limit)}.")
     return limit
-
-
-@contextmanager
-def _told_on_a_thread() -> Iterator[None]:
-    """Reword errors about used-up turns and invalid output with what to do on a thread."""
-    try:
-        yield
-    except (InvalidOutput, UnansweredRequest) as error:
-        error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
-        raise
-    except MaxTurnsExceeded as error:
-        error.args = (
-            "The run used up its turns. To go on, call invoke(None, config) with a higher "
-            '"recursion_limit" in the config; or say something new, which begins another run. To give every run more, '
-            "use create_agent(max_turns=...).",
-        )
-        raise
 
 
 def _known(thread: str, last: Stored | None) -> Stored:
@@ -545,7 +488,7 @@ def _known(thread: str, last: Stored | None) -> Stored:
     return last
 
 
-async def _taken_up(driver: Driver, now: bool) -> None:
+async def _take(driver: Driver, now: bool) -> None:
     """Store the run and acquire its lease. Without `now`, both may wait for the first write."""
     writer = driver.writer
     assert writer is not None
@@ -558,35 +501,6 @@ async def _taken_up(driver: Driver, now: bool) -> None:
     except BaseException:
         await writer.close()
         raise
-
-
-async def _driven(driver: Driver) -> bool:
-    """Drive the run; return False if another writer was first and nothing was written."""
-    writer = driver.writer
-    assert writer is not None
-    try:
-        await drive(driver, None)
-    except AssentError as error:
-        if isinstance(error, Overtaken | RunBusy) and writer.lease.state is REFUSED and writer.seq:
-            return False
-        with _told_on_a_thread(), _told_of_others(driver):
-            raise
-    return True
-
-
-@contextmanager
-def _told_of_others(driver: Driver) -> Iterator[None]:
-    """Raise `Overtaken` with a clear message if another caller began the same run first."""
-    try:
-        yield
-    except (LeaseLost, Overtaken):
-        writer, began = driver.writer, driver.journal.run.began
-        if writer is None or writer.seq or began is None:
-            raise
-        raise Overtaken(
-            f"Something else was said on thread {began.thread!r} at the same moment, and this was not recorded. Look "
-            "at the thread, and say it again."
-        ) from None
 
 
 def _next(run: Run) -> tuple[str, ...]:

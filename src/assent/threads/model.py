@@ -10,19 +10,21 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import described
-from ..core.transcript import MARK, Item, unmarked, without
+from ..core.transcript import NOTE, Item, without, without_notes
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
 from ..models.named import is_model
+from ..runtime.layer import ModelLayer
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import Hook
 from ..tools.tool import Tool
@@ -43,10 +45,7 @@ from .message import (
     run_messages,
 )
 from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
-from .middleware_context import C, Runtime, State, runtime_in
-
-if TYPE_CHECKING:
-    from ..runtime.driver import Driver
+from .middleware_context import C, Runtime, State, driver_of, runtime_in
 
 REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
@@ -90,7 +89,7 @@ class ModelResponse(Struct):
     result: list[Message]
 
 
-class HookedModel:
+class HookedModel(ModelLayer):
     """An agent's model, with middleware around it."""
 
     def __init__(self, model: Model, middleware: Sequence[AgentMiddleware]) -> None:
@@ -105,21 +104,18 @@ class HookedModel:
         """The name of the model itself."""
         return self.inner.name
 
-    def stream(self, request: Request) -> AsyncIterator[Item | Response]:
-        """Raise `UsageError`: hooks need a run, so the runtime calls `within`."""
-        raise UsageError("A model with middleware around it is asked by a run, and by nobody else.")
-
-    def within(self, driver: Driver, hook: Hook) -> Asking:
-        """Return the model for one reply in this run."""
-        return Asking(self, driver, hook)
+    def within(self, ctx: RunContextWrapper[Any], hook: Hook) -> Asking:
+        """Return the model for one reply in the run of this context."""
+        return Asking(self, ctx, hook)
 
 
 class Asking:
     """One reply: the hooks before and after the model, and as many model calls as the hooks ask for."""
 
-    def __init__(self, model: HookedModel, driver: Driver, hook: Hook) -> None:
-        self.model, self.driver, self.hook = model, driver, hook
+    def __init__(self, model: HookedModel, ctx: RunContextWrapper[Any], hook: Hook) -> None:
+        self.model, self.ctx, self.hook = model, ctx, hook
         self.name = model.name
+        driver = driver_of(ctx)
         run = driver.run_at(hook.path)
         self.tools = list(driver.graph.seat(run.agent).tools.values())
         self.first = run.turns == 0
@@ -187,7 +183,7 @@ class Asking:
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
         hooks = self.model.hooks[name]
-        runtime = runtime_in(self.driver.ctx) if hooks else None
+        runtime = runtime_in(self.ctx) if hooks else None
         looked = self._look() if hooks else []
         for hook in hooks:
             state = self._state()
@@ -244,7 +240,7 @@ class Asking:
             [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
             self.model.inner,
             self._state(),
-            runtime_in(self.driver.ctx),
+            runtime_in(self.ctx),
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]
@@ -292,7 +288,7 @@ class Asking:
             if isinstance(event, Response):
                 reply = event
             else:
-                self.deltas.put_nowait({**event, MARK: {"id": id}})  # the id of the message that the deltas become
+                self.deltas.put_nowait({**event, NOTE: {"id": id}})  # the id of the message that the deltas become
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
@@ -328,7 +324,7 @@ class Asking:
         """Return messages as items for the model, without calls that have no output and the reasoning before them."""
         given = [message(each) for each in messages]
         said = _in_order(given, {each.tool_call_id for each in given if isinstance(each, ToolMessage)})
-        return accepted(unmarked([item for each in said for item in self._of(each)]))
+        return accepted(without_notes([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
         """Return a message as items; unchanged parts of a model message keep the original items."""
@@ -395,7 +391,7 @@ class Asking:
                 continue
             joins = isinstance(each, AIMessage) and isinstance(before[-1] if before else None, AIMessage)
             if joins or each.id != numbered(self.id, len(before)):
-                said = [{**said[0], MARK: {"id": each.id, **(said[0].get(MARK) or {})}}, *said[1:]]
+                said = [{**said[0], NOTE: {"id": each.id, **(said[0].get(NOTE) or {})}}, *said[1:]]
             items += said
             before.append(each)
         return items

@@ -11,7 +11,7 @@ from ..core import facts as f
 from ..core.digest import described
 from ..core.facts import AnyFact
 from ..core.run import Turn
-from ..core.transcript import MARK, Item
+from ..core.transcript import NOTE, Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
@@ -42,6 +42,8 @@ class ThreadStream(RunResultStreaming):
         self._modes = modes
         self._gated = gated
         """True if the agent has a human-in-the-loop middleware."""
+        self._reply: str | None = None
+        """The id of the reply under way, from its first delta on: input that comes meanwhile does not change it."""
         self._spoken: set[str] = set()
         """The ids of messages of the reply that were streamed as deltas."""
         self._decided = False
@@ -85,8 +87,8 @@ class ThreadStream(RunResultStreaming):
     def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> str:
         """Send a part of a message, and return the message's id."""
         run = self._driver.journal.run
-        known = data.get(MARK) or {}
-        id: str = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # the id of the finished message
+        self._reply = self._reply or f"{run.id}.{len(entries_of(run)) + len(run.unheard)}"
+        id: str = (data.get(NOTE) or {}).get("id") or self._reply
         self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
         return id
 
@@ -113,6 +115,7 @@ class ThreadStream(RunResultStreaming):
                 chunk = AIMessageChunk(message.content, id=message.id, tool_calls=message.tool_calls)
                 self._put("messages", (chunk, self._meta("model")))
         self._spoken.clear()
+        self._reply = None
         self._put("updates", {"model": {"messages": made}})
         if self._gated and not turn.calls:
             self._put("updates", {GATE: None})
