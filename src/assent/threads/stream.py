@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from ..core import facts as f
@@ -15,7 +15,6 @@ from ..core.transcript import NOTE, Item
 from ..errors import UsageError
 from ..runtime.driver import Driver
 from ..runtime.result import RunResultStreaming
-from .interrupts import PrefixAt, interrupts
 from .message import AIMessage, AIMessageChunk, entries_of, messages_of, tool_message, turn_messages
 
 Mode = Literal["updates", "messages", "values", "custom"]
@@ -145,14 +144,3 @@ class ThreadStream(RunResultStreaming):
     def state(self) -> dict[str, Any]:
         """Return the current state of the thread."""
         return {"messages": messages_of([*self._driver.before, self._driver.journal.run])}
-
-
-def last_chunks(
-    modes: list[Mode], run: Any, state: dict[str, Any] | None, prefix: PrefixAt
-) -> Iterator[tuple[Mode, Any]]:
-    """Yield the last chunks of a stream: open interrupts, and the state unless it is None."""
-    waiting = interrupts(run, prefix)
-    if waiting and "updates" in modes:
-        yield "updates", {"__interrupt__": tuple(waiting)}
-    if state is not None and "values" in modes:
-        yield "values", state
