@@ -352,6 +352,13 @@ async def test_a_thread_whose_turns_are_used_up_says_what_to_do_and_that_works()
     assert texts(await agent.ainvoke(say("hi"), thread()))[-1] == ("ai", "Hello.")
 
 
+async def test_a_run_without_a_thread_whose_turns_are_used_up_is_not_told_to_go_on() -> None:
+    agent = create_agent(Paired([call("read_data")]), Ran().tools(), max_turns=1)
+    with pytest.raises(MaxTurnsExceeded, match="max_turns") as stopped:
+        await agent.ainvoke(say("go"))
+    assert "invoke(None" not in str(stopped.value)
+
+
 async def test_whoever_stops_at_the_first_state_stops_the_run() -> None:
     agent, ran = office(call("read_data"), "ok")
     chunks = agent.astream(say("go"), thread(), stream_mode="values")

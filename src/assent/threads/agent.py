@@ -42,7 +42,7 @@ from ..tools.delegation import AgentTool
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .message import messages_of
 from .middleware_context import WRITER
-from .opening import Setup, OnPending, Opened, Opening, turns_of, look, thread_of, told_of_others
+from .opening import OnPending, Opened, Opening, Setup, look, thread_of, told_of_others, turns_of
 from .policy import ThreadedAgent
 from .schema import ContextSchema
 from .stream import GATE, Mode, ThreadStream, modes_of
