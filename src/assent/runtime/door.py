@@ -35,7 +35,7 @@ from .handoff_step import check_filter, filtered, hand_over
 from .journal import Writer
 from .layer import ToolLayer
 from .model_call import enabled
-from .tool_context import Told, context_of, record_failure
+from .tool_context import ReplacementContext, Told, context_of, record_failure
 from .tool_pause import HERE, Body
 from .value import output_json
 
@@ -310,8 +310,7 @@ async def run_instead(
         await journal.writer.flush()
         if driver.stopped(path):
             raise Conflict("The run was stopped before the tool could be entered.")
-    inside = ToolContext(ctx.context, driver.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
-    value = await _run(body, tool, inside, bound)
+    value = await _run(body, tool, ReplacementContext(ctx, tool.name, args), bound)
     if tool.tool_output_guardrails:
         value, _ = await guard_result(driver, path, state, tool, args, value)
     return value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from ..approval.gate import deadline_of
 from ..context import ToolContext
 from ..core import facts as f
+from ..core.digest import canonical
 from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
@@ -59,6 +60,27 @@ class Told(Looking):
 
     __slots__ = ()
     who = "A hook is told"
+
+
+class ReplacementContext(ToolContext[Any]):
+    """The context of a call that runs in place of another: its own arguments and key; all else is the other call's."""
+
+    __slots__ = ("_args",)
+
+    def __init__(self, ctx: ToolContext[Any], tool: str, args: dict[str, Any]) -> None:
+        super().__init__(ctx.context, ctx._bound(), ctx._asking, ctx.agent, tool, ctx.call_id)
+        self._args = args
+
+    @property
+    def arguments(self) -> str:
+        """The arguments that run, as canonical JSON text."""
+        return canonical(self._args).decode()
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for external services, made from run, call and arguments. It is the same for every attempt."""
+        body: Body = self._asking  # type: ignore[assignment]
+        return body.key_of(self.tool_name, self.arguments)
 
 
 def context_of(

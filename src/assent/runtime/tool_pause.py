@@ -110,7 +110,11 @@ class Body:
 
     def key(self) -> str:
         """Return the idempotency key: made of run, call, tool and effective arguments, the same for every attempt."""
-        return digest({**self._identity(), "tool": self._state.tool, "arguments": self.arguments()})[:32]
+        return self.key_of(self._state.tool, self.arguments())
+
+    def key_of(self, tool: str, arguments: str) -> str:
+        """Return the idempotency key of a call of this tool inside the body."""
+        return digest({**self._identity(), "tool": tool, "arguments": arguments})[:32]
 
     async def ask(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
@@ -242,44 +246,12 @@ class Body:
         now, output = self._journal.now(), output_json(value)[0]
         return f.Stepped(self._state.call.id, name, output, number, at=now, path=self.path)
 
-    def other(self, tool: str, args: dict[str, Any]) -> Body:
-        """Return this entry for another tool that runs in the call's place; asks and steps remain those of the call."""
-        return _Other(self, tool, args)
-
 
 def _own(name: str) -> str:
     """Return the step's name; raise `UsageError` if the name has the runtime's prefix."""
     if type(name) is str and name.startswith(OURS):
         raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
     return name
-
-
-class _Other(Body):
-    """Another tool's view of a body: its own arguments and key; everything else is the body's."""
-
-    __slots__ = ("_body", "_tool")
-
-    def __init__(self, body: Body, tool: str, args: dict[str, Any]) -> None:
-        super().__init__(body._journal, body.path, body._state, args, body._home)
-        self._body, self._tool = body, tool
-
-    def key(self) -> str:
-        return digest({**self._identity(), "tool": self._tool, "arguments": self.arguments()})[:32]
-
-    def ask_sync(self, question: Any, schema: Any) -> Any:
-        return self._body.ask_sync(question, schema)
-
-    async def step(self, name: str, fn: Callable[[], Any]) -> Any:
-        return await self._body.step(name, fn)
-
-    def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
-        return self._body.step_sync(name, fn)
-
-    async def holds_lease(self) -> bool:
-        return await self._body.holds_lease()
-
-    def holds_lease_sync(self) -> bool:
-        return self._body.holds_lease_sync()
 
 
 class Hook:

@@ -104,18 +104,15 @@ def _put_together(one: Any, other: Any) -> Any:
 
 def _joined(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the parts of each call."""
-    out: list[dict[str, Any]] = []
-    for chunk in chunks:
+    out: dict[Any, dict[str, Any]] = {}
+    for number, chunk in enumerate(chunks):
         index = chunk.get("index")
-        place = next((n for n, each in enumerate(out) if index is not None and each.get("index") == index), None)
-        if place is None:
-            out.append(dict(chunk))
-            continue
-        was = out[place]
-        args = (was.get("args") or "") + (chunk.get("args") or "")
+        key = ("alone", number) if index is None else index
+        was = out.setdefault(key, {**chunk, "args": ""})
+        args = was["args"] + (chunk.get("args") or "")
         name, id = was.get("name") or chunk.get("name"), was.get("id") or chunk.get("id")
-        out[place] = {**was, "name": name, "args": args, "id": id}
-    return out
+        out[key] = {**was, "name": name, "args": args, "id": id}
+    return list(out.values())
 
 
 def _whole(chunk: dict[str, Any]) -> ToolCall | None:
