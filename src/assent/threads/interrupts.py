@@ -19,7 +19,7 @@ from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decisi
 from ..approval.question import effective, raw_text
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds, same
-from ..core.facts import decode
+from ..core.facts import AnyFact, decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
@@ -318,8 +318,12 @@ def _answered(run: Run, question: str) -> AlreadyDecided | None:
     decided = run.decided.get(question)
     if decided is None or verdict_of(decided) is None:
         return None
-    by, key = getattr(decided, "by", ""), question.removeprefix("q_")
-    return AlreadyDecided(f"Interrupt {key} was answered by {by} already.", by=by, verdict=verdict_of(decided))
+    return _already(f"Interrupt {question.removeprefix('q_')}", decided)
+
+
+def _already(what: str, decided: AnyFact, more: str = "") -> AlreadyDecided:
+    by, verdict = getattr(decided, "by", ""), verdict_of(decided)
+    return AlreadyDecided(f"{what} was answered by {by} already ({verdict}).{more}", by=by, verdict=verdict)
 
 
 def _stale(run: Run, thread: str, key: str) -> Exception:
@@ -334,11 +338,8 @@ def _nothing(run: Run, thread: str) -> Exception:
     if run.concluded is not None or run.closed is not None:
         return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Say something new.")
     last = next((fact for fact in reversed(run.decided.values()) if verdict_of(fact) is not None), None)
-    if last is None:
-        return NotPending(f"Thread {thread!r} waits for nobody. invoke(None) goes on with it.")
-    by = getattr(last, "by", "")
-    words = f"its question was answered by {by} already. invoke(None) goes on with it."
-    return AlreadyDecided(f"Thread {thread!r} waits for nobody: {words}", by=by, verdict=verdict_of(last))
+    nobody, more = f"Thread {thread!r} waits for nobody", " invoke(None) goes on with it."
+    return NotPending(f"{nobody}.{more}") if last is None else _already(f"{nobody}: its question", last, more)
 
 
 def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:

@@ -121,4 +121,4 @@ def runtime_in(ctx: RunContextWrapper[Any]) -> Runtime:
     driver = driver_of(ctx)
     began = driver.journal.run.began
     store = driver.writer.store if driver.writer is not None else None
-    return Runtime(driver.ctx.context, store, WRITER.get(), began.thread if began is not None else None)
+    return Runtime(ctx.context, store, WRITER.get(), began.thread if began is not None else None)
