@@ -91,6 +91,29 @@ async def test_a_body_that_failed_is_not_run_again_when_the_code_around_it_asks(
     assert texts(result)[2] == ("tool", "Given up: ValueError: the line went dead")
 
 
+async def test_the_model_is_told_of_a_body_that_failed_before_the_code_around_it_asked() -> None:
+    ran: list[str] = []
+
+    def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        raise ValueError("the line went dead")
+
+    @wrap_tool_call
+    def ask_first(request: Any, handler: Any) -> Any:
+        try:
+            return handler(request)
+        except Exception:
+            interrupt("Shall the model know?")
+            raise
+
+    agent = create_agent(Paired([call("pay"), "ok"]), [pay], middleware=[ask_first], checkpointer=InMemorySaver())
+    await agent.ainvoke(say("go"), thread())
+    result = await agent.ainvoke(Command(resume="yes"), thread())
+    assert ran == ["pay"] and result["messages"][2].status == "error"
+    assert texts(result)[2:] == [("tool", "ValueError: the line went dead"), ("ai", "ok")]
+
+
 async def test_questions_of_a_body_and_of_the_code_around_it_keep_their_order() -> None:
     entered: list[Any] = []
 
