@@ -188,7 +188,7 @@ class ToolApprovalItem(RunItem, eq=False):
     path: tuple[str, ...] = ()
     """The ids of the agent calls that the question is under, outermost first."""
     question: Any = None
-    """The question of a tool's body or of middleware, or the tool's own description of the call; else None."""
+    """The question of a tool's body or of code around the model, or the tool's description of the call; else None."""
     schema: dict[str, Any] | None = None
     """The JSON schema of the answer; None if there is no schema."""
     at: int = 0

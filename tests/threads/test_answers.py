@@ -17,8 +17,8 @@ from tests.threads.support import Paired, decide, journal, office, only, say, te
 APPROVE = {"type": "approve"}
 
 MALFORMED: list[tuple[str, Any, str]] = [
-    ("too many", {"decisions": [APPROVE, APPROVE]}, "must be 1 decisions"),
-    ("too few", {"decisions": []}, "must be 1 decisions"),
+    ("too many", {"decisions": [APPROVE, APPROVE]}, "must be 1 decision, on execute_sql; got"),
+    ("too few", {"decisions": []}, "must be 1 decision, on execute_sql; got"),
     ("not allowed", {"decisions": [{"type": "edit", "edited_action": {"name": "execute_sql", "args": {}}}]}, "approve"),
     ("unknown", {"decisions": [{"type": "aprove"}]}, '"approve", "reject"'),
     ("a list", [APPROVE], '{"decisions": [...]}'),
@@ -360,7 +360,8 @@ async def test_an_answer_that_the_store_could_not_take_is_not_said_to_be_another
     store.before = fail
     with pytest.raises(StoreFailed, match="busy"):
         await agent.ainvoke(decide("approve", "reject"), thread())
-    await agent.ainvoke(None, thread())
+    assert only(await agent.ainvoke(None, thread())) and ran == []
+    await agent.ainvoke(decide("approve", "reject"), thread())
     assert ran == [("write_file", "a", "")]
 
 

@@ -91,6 +91,29 @@ async def test_a_body_that_failed_is_not_run_again_when_the_code_around_it_asks(
     assert texts(result)[2] == ("tool", "Given up: ValueError: the line went dead")
 
 
+async def test_the_model_is_told_of_a_body_that_failed_before_the_code_around_it_asked() -> None:
+    ran: list[str] = []
+
+    def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        raise ValueError("the line went dead")
+
+    @wrap_tool_call
+    def ask_first(request: Any, handler: Any) -> Any:
+        try:
+            return handler(request)
+        except Exception:
+            interrupt("Shall the model know?")
+            raise
+
+    agent = create_agent(Paired([call("pay"), "ok"]), [pay], middleware=[ask_first], checkpointer=InMemorySaver())
+    await agent.ainvoke(say("go"), thread())
+    result = await agent.ainvoke(Command(resume="yes"), thread())
+    assert ran == ["pay"] and result["messages"][2].status == "error"
+    assert texts(result)[2:] == [("tool", "ValueError: the line went dead"), ("ai", "ok")]
+
+
 async def test_questions_of_a_body_and_of_the_code_around_it_keep_their_order() -> None:
     entered: list[Any] = []
 
@@ -350,6 +373,13 @@ async def test_a_thread_whose_turns_are_used_up_says_what_to_do_and_that_works()
     result = await agent.ainvoke(None, {**thread(), "recursion_limit": 9})
     assert texts(result)[-1] == ("ai", "Rows.")
     assert texts(await agent.ainvoke(say("hi"), thread()))[-1] == ("ai", "Hello.")
+
+
+async def test_a_run_without_a_thread_whose_turns_are_used_up_is_not_told_to_go_on() -> None:
+    agent = create_agent(Paired([call("read_data")]), Ran().tools(), max_turns=1)
+    with pytest.raises(MaxTurnsExceeded, match="max_turns") as stopped:
+        await agent.ainvoke(say("go"))
+    assert "invoke(None" not in str(stopped.value)
 
 
 async def test_whoever_stops_at_the_first_state_stops_the_run() -> None:

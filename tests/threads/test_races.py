@@ -159,18 +159,41 @@ async def test_what_another_wrote_in_the_same_moment_is_not_taken_for_ones_own()
     others: list[asyncio.Task[Any]] = []
 
     async def lost(change: Change) -> None:
+        if change.lease is None and not change.take:
+            return  # the answer itself
         store.before = None
-        others.append(asyncio.create_task(agent.ainvoke(decide("approve"), thread())))
+        others.append(asyncio.create_task(agent.ainvoke(None, thread())))
         await soon(entered.wait())
         error = StoreFailed("connection lost")
         error.unknown = True
         raise error
 
     store.before = lost
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(RunBusy):
         await soon(agent.ainvoke(decide("approve"), thread()))
     leave.set()
     assert texts(await others[0])[-1] == ("ai", "ok") and ran == ["paid"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_drive_goes_on_with_what_others_recorded_before_it_could_begin(streamed: bool) -> None:
+    store = Watched()
+    agent, ran = office(call("execute_sql", {"query": "a"}), "ok", checkpointer=store)
+    await agent.ainvoke(say("go"), thread())
+
+    async def meanwhile(change: Change) -> None:
+        if change.lease is not None or change.take:  # not the answer itself
+            store.before = None
+            await store.say("t:1", "more")
+
+    store.before = meanwhile
+    if streamed:
+        _ = [chunk async for chunk in agent.astream(decide("approve"), thread())]
+    else:
+        await agent.ainvoke(decide("approve"), thread())
+    assert store.before is None and ran == [("execute_sql", "a")]
+    said = texts((await agent.aget_state(thread())).values)
+    assert said == [("human", "go"), ("ai", ""), ("tool", "ran a"), ("human", "more"), ("ai", "ok")]
 
 
 async def test_two_answers_to_two_questions_at_once_are_both_recorded() -> None:

@@ -22,6 +22,7 @@ from assent.threads import (
     get_stream_writer,
     wrap_model_call,
 )
+from assent.threads.stream import ThreadStream
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
 
 GATE = "HumanInTheLoopMiddleware.after_model"
@@ -66,6 +67,31 @@ async def test_tokens_arrive_as_they_are_made() -> None:
         assert (meta["langgraph_node"], meta["thread_id"]) == ("model", "t")
         model.see()
     assert tokens == ["one ", "two"]
+
+
+async def test_tokens_keep_the_id_of_their_message_when_something_is_said_meanwhile(monkeypatch: Any) -> None:
+    streams: list[ThreadStream] = []
+
+    class Seen(ThreadStream):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            streams.append(self)
+
+    monkeypatch.setattr("assent.threads.agent.ThreadStream", Seen)
+    model, saver = Slow(), InMemorySaver()
+    agent = create_agent(model, checkpointer=saver)
+    ids: list[str | None] = []
+    async for chunk, _ in agent.astream(say("hi"), thread(), stream_mode="messages"):
+        ids.append(chunk.id)
+        if not model.was_seen:
+            await saver.store.say("t:1", "more")
+            writer = streams[0]._driver.writer
+            assert writer is not None
+            await writer.look()
+            assert len(streams[0]._scope.journal.run.unheard) == 2
+            model.see()
+    replies = [each.id for each in agent.get_state(thread()).values["messages"] if each.type == "ai"]
+    assert ids[0] == ids[1] == replies[0] and ids[2] == replies[1]
 
 
 async def test_a_blocking_stream_works_inside_a_running_loop() -> None:

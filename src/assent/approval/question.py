@@ -12,7 +12,7 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
-from ..core.transcript import unmarked
+from ..core.transcript import without_notes
 from ..errors import UnreadableState
 from ..item import Evidence, ToolApprovalItem
 
@@ -174,7 +174,7 @@ def see_that_it_reads(state: CallState) -> None:
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
     """Return a question as users see it. `began` is the time when the run began."""
     proposal, items = state.proposal, state.turn.items
-    raw = unmarked([decode(items[state.call.item])])[0] if items else {}
+    raw = without_notes([decode(items[state.call.item])])[0] if items else {}
     return ToolApprovalItem(
         agent=agent,
         raw_item=raw,

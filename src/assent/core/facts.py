@@ -372,6 +372,12 @@ class Left(Fact, frozen=True):
     """The fencing token of the attempt's `Started`: an attempt under another lease is another attempt."""
 
 
+REPLACEMENT = "assent:instead"
+"""The name of a step that says which call runs in place of the body's own.
+
+Its value is `{"tool": ..., "arguments": ...}`, with `"edited": true` if a person has changed the arguments."""
+
+
 class Stepped(Fact, frozen=True):
     """A step inside a body was done. When the body is entered again, the step returns this value."""
 

@@ -17,13 +17,11 @@ from .facts import decode
 from .run import CallState, Entry, Run, Turn
 
 Item = dict[str, Any]
-INSTEAD = "assent:instead"
-"""The name of the step that records the call that middleware ran in a body's place, and any edit by a person."""
+NOTE = "assent:message"
+"""The key of an item's note: data of whoever made the item. The journal keeps notes; providers never get them.
 
-MARK = "assent:message"
-"""The key of an item's message data: the message's id and name, and a status if it says that a call failed.
-
-The journal keeps this data; providers never get it."""
+An item with a note begins a new message.
+"""
 
 REQUESTS = frozenset(
     ("mcp_approval_request", "computer_call", "local_shell_call", "shell_call", "apply_patch_call", "custom_tool_call")
@@ -128,11 +126,11 @@ def entry_items(entry: Entry) -> list[Item]:
 
 def said_items(said: f.Said) -> list[Item]:
     """Return an input as items for a provider."""
-    return unmarked(kept_items(said))
+    return without_notes(kept_items(said))
 
 
 def kept_items(said: f.Said) -> list[Item]:
-    """Return an input as items, with their message data under `MARK`."""
+    """Return an input as items, with their notes."""
     value = text_or_items(said)
     return [{"role": said.by, "content": value}] if type(value) is str else value  # type: ignore[return-value]
 
@@ -155,10 +153,10 @@ def _items(items: Any) -> list[Item]:
     return items
 
 
-def unmarked(items: list[Item]) -> list[Item]:
-    """Remove the message data from the items in place, and return the items for a provider."""
+def without_notes(items: list[Item]) -> list[Item]:
+    """Remove the notes from the items in place, and return the items for a provider."""
     for item in items:
-        item.pop(MARK, None)
+        item.pop(NOTE, None)
     return items
 
 
@@ -168,7 +166,7 @@ def turn_items(turn: Turn) -> list[Item]:
     if isinstance(reply, f.Proposed):
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
-    items = unmarked(items_in(reply.items))
+    items = without_notes(items_in(reply.items))
     if turn.left:
         items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
     for state in turn.calls:
@@ -249,8 +247,8 @@ def ran_text(state: CallState, text: str) -> str:
 
 
 def edits_inside(state: CallState) -> list[str]:
-    """Return the calls that middleware ran in the body's place and that a person edited, each once."""
-    values = [decode(step.value) for step in state.steps if step.name == INSTEAD]
+    """Return the calls that ran in the body's place and that a person edited, each once."""
+    values = [decode(step.value) for step in state.steps if step.name == f.REPLACEMENT]
     edits = [each for each in values if type(each) is dict and each.keys() == {"tool", "arguments", "edited"}]
     return list(dict.fromkeys(f"{each['tool']} {canonical(each['arguments']).decode()}" for each in edits))
 
@@ -293,14 +291,14 @@ def reply_refusal(reply: f.Replied) -> str | None:
 def _messages(reply: f.Replied) -> list[Item]:
     """Return the items of the model's last message in a reply.
 
-    Middleware may add messages to a reply, or call the model again. A marked item, an input or a call's output
-    therefore begins a new message.
+    A reply may hold more than one model call gave: an item with a note, an input or a call's output begins a new
+    message.
     """
     last: list[Item] = []
     over = False
     for item in items_in(reply.items):
         kind, role = item.get("type", "message"), item.get("role", "assistant")
-        over = over or MARK in item or kind == "function_call_output" or role != "assistant"
+        over = over or NOTE in item or kind == "function_call_output" or role != "assistant"
         if kind == "message" and role == "assistant":
             last, over = ([item] if over else [*last, item]), False
     return last

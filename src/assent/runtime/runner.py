@@ -48,7 +48,6 @@ from .sync import block
 from .value import input_json
 
 if TYPE_CHECKING:
-    from ..store.projection import Proposal
     from ..store.record import Lease, Stored
     from ..store.store import Store
     from .lease import RunLease
@@ -162,20 +161,16 @@ class Runner:
 
 
 class Order(NamedTuple):
-    """The places that keep a run and its conversation: a session, the provider, a store, a thread."""
+    """The places that keep a run and its conversation: a session, the provider, a store, a thread of runs."""
 
     session: Session | None = None
     conversation: dict[str, str] | None = None
     store: Store | None = None
-    part: Part | None = None
-
-
-class Part(NamedTuple):
-    """The place of a new run in a thread: the thread's id, the run's id, and the run before it."""
-
-    thread: str
-    run: str
-    follows: str | None
+    run: str | None = None
+    """The id of a new run; made up if omitted."""
+    thread: str | None = None
+    follows: str | None = None
+    """The id of the run before a new run, whose conversation the new run continues."""
 
 
 NOWHERE = Order()
@@ -211,7 +206,7 @@ def _check_store(store: Any) -> None:
 
 def prepare(
     agent: Agent[Any],
-    input: str | list[Item] | RunState[Any] | Stored | Proposal,
+    input: str | list[Item] | RunState[Any] | Stored,
     context: Any,
     max_turns: int | None,
     config: RunConfig | None,
@@ -237,7 +232,7 @@ def prepare(
     journal = Journal([], Run(), config.clock if order.store is None else order.store.clock)
     scope = make_scope(journal, AgentGraph(agent), config, context, {}, hooks, order.session)
     driver = Driver(scope)
-    run_id = new_id("run") if order.part is None else order.part.run
+    run_id = order.run or new_id("run")
     if order.store is not None:
         _keep(driver, order.store, run_id)
     guarded = agent.input_guardrails or config.input_guardrails
@@ -252,8 +247,8 @@ def prepare(
         conversation=order.conversation,
         session=order.session.session_id if order.session is not None else None,
         stored=order.store is not None,
-        thread=order.part.thread if order.part is not None else None,
-        follows=order.part.follows if order.part is not None else None,
+        thread=order.thread,
+        follows=order.follows,
         max_argument_bytes=config.max_argument_bytes,
         at=journal.now(),
     )
@@ -300,29 +295,24 @@ class StoreParts(NamedTuple):
 
     writer: type[StoreWriter]
     lease: type[RunLease]
-    proposal: type[Proposal]
     stored: type[Stored]
 
 
 @functools.cache
 def _of_stores() -> StoreParts:
     """Import the classes when they are first needed, so that a program without a store does not load them."""
-    from ..store.projection import Proposal
     from ..store.record import Stored
     from .lease import RunLease
     from .store_writer import StoreWriter
 
-    return StoreParts(StoreWriter, RunLease, Proposal, Stored)
+    return StoreParts(StoreWriter, RunLease, Stored)
 
 
 def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
     """Return the state to resume: the given state, or one made from a run of a store."""
     if isinstance(input, RunState):
         return input
-    parts = _of_stores()
-    if isinstance(input, parts.proposal):
-        return state_of(agent, input.stored, context, config, input)
-    if not isinstance(input, parts.stored):
+    if not isinstance(input, _of_stores().stored):
         raise InvalidInput(
             f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
             f"got {input!r:.80}."

@@ -45,7 +45,6 @@ from .value import input_json
 from .view import Outputs, View
 
 if TYPE_CHECKING:
-    from ..store.projection import Proposal
     from ..store.record import Stored
 
 T = TypeVar("T", default=Any)
@@ -396,26 +395,21 @@ def begun_by(agent: Agent[Any], run: Run) -> f.Began:
     return run.began
 
 
-def state_of(
-    agent: Agent[Any], stored: Stored, context: Any, config: RunConfig, more: Proposal | None = None
-) -> RunState[Any]:
-    """Make a state from a run of a store, with the facts of `more` appended.
+def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig) -> RunState[Any]:
+    """Make a state from a run of a store.
 
     If a tool has changed since a question was asked, `RunConfig(on_change=...)` decides, and may make a new question.
     """
-    run = codec.replay(stored.facts) if more is None else more.run
+    run = codec.replay(stored.facts)
     begun_by(agent, run)
     saved = stored.context
     context = saved_context.load(
         Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
     )
-    facts = [*stored.facts, *(more.facts if more is not None else ())]
-    state = RunState(Journal(facts, run, config.clock), AgentGraph(agent), context)
-    known, before = saved if saved.kind != saved_context.LEFT_OUT else None, len(facts)
+    state = RunState(Journal(list(stored.facts), run, config.clock), AgentGraph(agent), context)
+    known = saved if saved.kind != saved_context.LEFT_OUT else None
     state.changes += fit(state._journal, state._graph, config.on_change)
-    # A question that `fit` adds is not in the projection.
-    noted = more.projection if more is not None and len(facts) == before else None
-    state._kept = StoredPart(len(stored.facts), None, stored.fence, known, noted)
+    state._kept = StoredPart(len(stored.facts), None, stored.fence, known)
     return state
 
 

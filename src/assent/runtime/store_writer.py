@@ -72,7 +72,7 @@ class StoreWriter:
         self.unwritten: list[AnyFact] = []
         self.unsure: Change | None = None
         """A failed write that may have been stored all the same."""
-        self.projection = kept.noted or Projection()
+        self.projection = Projection()
         self.sent: set[str] = set()
         """The fingerprints of the tools whose definitions this drive has stored."""
         self.saved = kept.context
@@ -96,14 +96,14 @@ class StoreWriter:
         """A future for a waiting drive, done when others have written something."""
         self.failing = False
         """True after a write failed: no background write is begun until the drive begins again or ends."""
-        self.unwritten += self._recent(kept.facts, kept.noted is not None)
+        self.unwritten += self._recent(kept.facts)
         self.journal.listen(self._heard)
         self.journal.writer = self
 
-    def _recent(self, known: int, noted: bool) -> list[AnyFact]:
+    def _recent(self, known: int) -> list[AnyFact]:
         """Return the facts that were recorded in a state and are not stored yet, and note their changes."""
         facts = self.journal.facts[known:]
-        if facts and not noted:
+        if facts:
             run = replay(self.journal.facts[:known]) if known else Run()
             for fact in facts:
                 fold(run, fact)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from ..approval.gate import deadline_of
 from ..context import ToolContext
 from ..core import facts as f
+from ..core.digest import canonical
 from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
@@ -16,6 +17,12 @@ from ..tools.tool import Tool, default_tool_error_function
 from .scope import Scope
 from .tool_pause import Body
 from .value import output_json
+
+LOST = (
+    "The call ran, and its result is lost: the program around the tool is at fault. Do not take it for failed: what "
+    "it does, it has done."
+)
+"""The text for the model if the code around a body fails after the body has run."""
 
 
 class Looking(Body):
@@ -50,6 +57,27 @@ class Told(Looking):
 
     __slots__ = ()
     who = "A hook is told"
+
+
+class ReplacementContext(ToolContext[Any]):
+    """The context of a call that runs in place of another: its own arguments and key; all else is the other call's."""
+
+    __slots__ = ("_args",)
+
+    def __init__(self, ctx: ToolContext[Any], tool: str, args: dict[str, Any]) -> None:
+        super().__init__(ctx.context, ctx._bound(), ctx._asking, ctx.agent, tool, ctx.call_id)
+        self._args = args
+
+    @property
+    def arguments(self) -> str:
+        """The arguments that run, as canonical JSON text."""
+        return canonical(self._args).decode()
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for external services, made from run, call and arguments. It is the same for every attempt."""
+        body: Body = self._asking  # type: ignore[assignment]
+        return body.key_of(self.tool_name, self.arguments)
 
 
 def context_of(
@@ -91,12 +119,19 @@ def is_fault(error: BaseException) -> bool:
 
 
 async def _failure_text(tool: Tool, ctx: ToolContext[Any], error: Exception) -> tuple[str, Exception | None]:
-    """Return the text for the model, and the exception to raise to the user, if any."""
+    """Return the text for the model, and the exception to raise to the user, if any.
+
+    If the code around a body is at fault, the model is told what became of the body.
+    """
+    body: Body = ctx._asking  # type: ignore[assignment]
+    fault = is_fault(error)
+    if fault and body.ran:
+        return LOST, None
     text = default_tool_error_function(ctx, error)
     if tool.failure_error_function is None:
         return text, error
     try:
-        told = tool.failure_error_function(ctx, error)
+        told = tool.failure_error_function(ctx, (body.raised or error) if fault else error)
         return str(await told if inspect.isawaitable(told) else told), None
     except Exception as failure:
         return text, failure

@@ -97,9 +97,9 @@ class Body:
         self.entered = False
         """True while the body runs; before and after, its asks and steps are refused."""
         self.ran = False
-        """True once the middleware around the body has the body's value."""
+        """True once the code around the body has the value of a body."""
         self.raised: Exception | None = None
-        """The exception that the body raised to the middleware around it."""
+        """The exception that a body raised to the code around it."""
 
     def _identity(self) -> dict[str, Any]:
         return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
@@ -110,7 +110,11 @@ class Body:
 
     def key(self) -> str:
         """Return the idempotency key: made of run, call, tool and effective arguments, the same for every attempt."""
-        return digest({**self._identity(), "tool": self._state.tool, "arguments": self.arguments()})[:32]
+        return self.key_of(self._state.tool, self.arguments())
+
+    def key_of(self, tool: str, arguments: str) -> str:
+        """Return the idempotency key of a call of this tool inside the body."""
+        return digest({**self._identity(), "tool": tool, "arguments": arguments})[:32]
 
     async def ask(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
@@ -184,7 +188,8 @@ class Body:
         """Do the same as `holds_lease`, for a body that runs in a thread."""
         return self.entered and self._home.wait_for(self.holds_lease)
 
-    def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
+    def replayed(self, name: str) -> tuple[int, f.Stepped | None]:
+        """Return the number of the next step of this name, and the recorded step if there is one."""
         if type(name) is not str or not name or not holds(name):
             raise UsageError(f"A step needs a name, got {name!r:.80}.")
         self._still_goes()
@@ -195,7 +200,7 @@ class Body:
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """Return the step's recorded value; if there is none, run the step and record its value."""
-        number, done = self._replayed(_own(name))
+        number, done = self.replayed(_own(name))
         if done is None:
             ended: asyncio.Future[None] = self._home.loop.create_future()
             self._begun.add(ended)
@@ -203,8 +208,7 @@ class Body:
                 value = (await fn()) if is_async(fn) else await in_thread(fn)
                 if inspect.isawaitable(value):
                     value = await value
-                done = self._stepped(name, number, value)
-                self._journal.add(done)  # still legal: a body that asks is left only after its steps have ended
+                done = self.record(name, number, value)  # still legal: a body that asks is left after its steps
                 if self._journal.writer is not None:
                     await self._journal.writer.flush()
             finally:
@@ -219,7 +223,7 @@ class Body:
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """Do the same as `step`, for a body that runs in a thread; the fact is recorded on the event loop."""
-        number, done = self._replayed(_own(name))
+        number, done = self.replayed(_own(name))
         if done is None:
             made = done = self._stepped(name, number, fn())
             self._home.do(lambda: self._add_late(made))
@@ -232,13 +236,15 @@ class Body:
         self._see_that_it_is_entered()
         self._journal.add(step)
 
+    def record(self, name: str, number: int, value: Any) -> f.Stepped:
+        """Record a step."""
+        step = self._stepped(name, number, value)
+        self._journal.add(step)
+        return step
+
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
         now, output = self._journal.now(), output_json(value)[0]
         return f.Stepped(self._state.call.id, name, output, number, at=now, path=self.path)
-
-    def other(self, tool: str, args: dict[str, Any]) -> Body:
-        """Return this entry for another tool that runs in the call's place; asks and steps remain those of the call."""
-        return _Other(self, tool, args)
 
 
 def _own(name: str) -> str:
@@ -246,34 +252,6 @@ def _own(name: str) -> str:
     if type(name) is str and name.startswith(OURS):
         raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
     return name
-
-
-class _Other(Body):
-    """Another tool's view of a body: its own arguments and key; everything else is the body's."""
-
-    __slots__ = ("_body", "_tool")
-
-    def __init__(self, body: Body, tool: str, args: dict[str, Any]) -> None:
-        super().__init__(body._journal, body.path, body._state, args, body._home)
-        self._body, self._tool = body, tool
-
-    def key(self) -> str:
-        return digest({**self._identity(), "tool": self._tool, "arguments": self.arguments()})[:32]
-
-    def ask_sync(self, question: Any, schema: Any) -> Any:
-        return self._body.ask_sync(question, schema)
-
-    async def step(self, name: str, fn: Callable[[], Any]) -> Any:
-        return await self._body.step(name, fn)
-
-    def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
-        return self._body.step_sync(name, fn)
-
-    async def holds_lease(self) -> bool:
-        return await self._body.holds_lease()
-
-    def holds_lease_sync(self) -> bool:
-        return self._body.holds_lease_sync()
 
 
 class Hook:

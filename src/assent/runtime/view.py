@@ -20,7 +20,7 @@ from ..core.transcript import (
     reply_text,
     said_items,
     text_or_items,
-    unmarked,
+    without_notes,
 )
 from ..item import (
     HandoffCallItem,
@@ -89,7 +89,7 @@ class View:
             return
         agent = self.agent(turn)
         handoffs = {state.call.item for state in turn.calls if state.call.kind == "handoff"}
-        for number, raw in enumerate(unmarked(items_in(turn.reply.items))):
+        for number, raw in enumerate(without_notes(items_in(turn.reply.items))):
             kind = HandoffCallItem if number in handoffs else _KINDS.get(raw.get("type", "message"), OtherItem)
             yield kind(agent, raw)
 
@@ -129,7 +129,7 @@ class View:
         """Return the model's replies."""
         replies = (entry.reply for entry in self.run.entries if type(entry) is Turn)
         return [
-            ModelResponse(unmarked(items_in(reply.items)), usage_of(reply), reply.id)
+            ModelResponse(without_notes(items_in(reply.items)), usage_of(reply), reply.id)
             for reply in replies
             if type(reply) is f.Replied
         ]
@@ -185,7 +185,7 @@ def said_value(said: list[f.Said]) -> str | list[Item]:
     """Return inputs as one value: a single text as text, anything else as items."""
     if len(said) == 1:
         value = text_or_items(said[0])
-        return value if isinstance(value, str) else unmarked(value)
+        return value if isinstance(value, str) else without_notes(value)
     return [item for each in said for item in said_items(each)]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..approval.question import evidence_of, item_of
 from ..core import facts as f
@@ -17,7 +17,7 @@ from ..core.rules import ASKED, verdict_of
 from ..core.run import CallState, Run, deadline, questions, status
 from ..errors import IllegalFact, UnreadableState
 from ..item import Evidence
-from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled, Stored
+from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled
 
 
 class Projection:
@@ -115,18 +115,6 @@ _CHANGES: dict[type[AnyFact], Callable[[Projection, Run, Any], None]] = {
     f.Revoked: Projection._revoked,
 }
 """The methods that collect changes to questions and grants, by kind of fact."""
-
-
-class Proposal(NamedTuple):
-    """Facts that are folded into a run and not written yet."""
-
-    stored: Stored
-    """The run as it was read."""
-    run: Run
-    """The run with the facts folded in."""
-    facts: list[AnyFact]
-    projection: Projection
-    """The facts' changes to the records."""
 
 
 def _question(run: Run, state: CallState, asked: f.Asked) -> Question:

@@ -40,7 +40,7 @@ from ..errors import (
     UsageError,
 )
 from .comparing import differences, kept_tool, records_of, see_that_it_was_asked
-from .projection import Projection, Proposal, open_question
+from .projection import Projection, open_question
 from .record import MOST, Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
 
 T = TypeVar("T")
@@ -325,16 +325,6 @@ class Store(ABC):
             raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
         return stored
 
-    async def propose(self, known: Stored, choose: Choose, *, by: str) -> Proposal | None:
-        """Return the facts that `decide_all` would record in a run that was just read, without writing them.
-
-        The caller writes the facts together with the ones that follow. None if there is nothing to record, or a
-        deadline has passed.
-        """
-        expired: set[str] = set()
-        made = await self._proposed(known, self._deciding(choose, by, None, None, expired))
-        return None if expired or not made.facts else made
-
     def _deciding(self, choose: Choose, by: str, grant: Any, say: Raw | None, expired: set[str]) -> Make:
         """Return a function that makes the facts of the decisions.
 
@@ -462,18 +452,18 @@ class Store(ABC):
         """Append facts from outside of a drive; retry with a new read if another writer was first."""
         for _ in range(ATTEMPTS):
             stored, known = known or await self.read(run_id), None
-            made = await self._proposed(stored, make)
-            if not made.facts:
+            run, facts, projection = await self._folded(stored, make)
+            if not facts:
                 return stored
-            change = made.projection.change(made.run, len(stored.facts), made.facts, self.clock())
+            change = projection.change(run, len(stored.facts), facts, self.clock())
             try:
                 await self.append(change)
             except Overtaken:
                 continue
-            return replace(stored, record=change.record, facts=[*stored.facts, *made.facts])
+            return replace(stored, record=change.record, facts=[*stored.facts, *facts])
         raise Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
 
-    async def _proposed(self, stored: Stored, make: Make) -> Proposal:
+    async def _folded(self, stored: Stored, make: Make) -> tuple[Run, list[AnyFact], Projection]:
         """Make the facts for a stored run, and fold them into the run."""
         run_id = stored.record.id
         if stored.record.erased is not None:
@@ -489,7 +479,7 @@ class Store(ABC):
                 projection.note(run, fact)
         except IllegalFact as error:
             raise NotPending(f"This cannot be recorded in run {run_id!r} any more: {error}") from None
-        return Proposal(stored, run, facts, projection)
+        return run, facts, projection
 
     async def _frozen(
         self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool

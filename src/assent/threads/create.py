@@ -9,10 +9,9 @@ from ..agent import Agent
 from ..core.digest import described
 from ..core.number import is_count
 from ..errors import InvalidDefinition
-from ..models.model import Model, ModelSettings
+from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
-from ..runtime.config import RunConfig
 from ..tools.function import function_tool
 from ..tools.tool import Tool
 from .agent import MAX_TURNS, ThreadAgent
@@ -62,39 +61,32 @@ def create_agent(
         raise InvalidDefinition(f"max_turns must be a whole number from 1 to 2**63 - 1, got {described(max_turns)}.")
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
-    given = [("tools", tools), *((f"{type(each).__name__}.tools", each.tools) for each in around)]
-    made = [tool for name, each in given for tool in _tools(name, each)]
-    for gate in gates:
-        made = gate.applied(made)
-    made = [wrapped(tool, hooks_of(around, "wrap_tool_call")) for tool in made]
     hooked = HookedModel(asked, around)
-    prompt = system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt
-    options = {"model_settings": model_settings} if model_settings is not None else {}
-    prefix = gates[0].description_prefix if gates else PREFIX
     agent = ThreadedAgent(
         name,
-        prompt,
-        made,
+        system_prompt.text if isinstance(system_prompt, SystemMessage) else system_prompt,
+        _all_tools(tools, around, gates),
         hooked if any(hooked.hooks.values()) else asked,
         output_type=response_format,
-        description_prefix=prefix,
-        **options,  # type: ignore[arg-type]
+        description_prefix=gates[0].description_prefix if gates else PREFIX,
+        model_settings=DEFAULT_SETTINGS if model_settings is None else model_settings,
     )
     schema = ContextSchema(context_schema) if context_schema is not None else None
     inner = checkpointer is True
     store = None if inner else store_of(checkpointer)
     if store is None and not inner:
         _check_free(agent)
-    return ThreadAgent(
-        agent,
-        store,
-        inner=inner,
-        prefix=prefix,
-        gated=bool(gates),
-        config=RunConfig(release="batch", context_serializer=schema.saved if schema is not None else None),
-        schema=schema,
-        max_turns=max_turns,
-    )
+    return ThreadAgent(agent, store, inner=inner, gated=bool(gates), schema=schema, max_turns=max_turns)
+
+
+def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[HumanInTheLoopMiddleware]) -> list[Tool]:
+    """Return the tools of the agent and of its middleware, with the approval rules and the hooks around them."""
+    tools = _tools("tools", given)
+    for each in around:
+        tools += _tools(f"{type(each).__name__}.tools", each.tools)
+    for gate in gates:
+        tools = gate.applied(tools)
+    return [wrapped(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
 
 
 def _tools(name: str, given: Any) -> list[Tool]:

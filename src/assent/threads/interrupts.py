@@ -7,10 +7,9 @@ is an interrupt of its own. An answer is checked completely before any part is r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
@@ -20,7 +19,7 @@ from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decisi
 from ..approval.question import effective, raw_text
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds, same
-from ..core.facts import decode
+from ..core.facts import AnyFact, decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
@@ -153,19 +152,28 @@ class Pending(NamedTuple):
     decides: bool
     """True if the interrupt is about calls that need decisions; False for a question of a tool or a middleware."""
 
+    @property
+    def asked(self) -> f.Asked:
+        """The question of a tool or a middleware."""
+        return _asked(self.states[0][1])
+
+
+def _asked(state: CallState) -> f.Asked:
+    assert state.question is not None, "the call waits for a person"
+    return state.question
+
 
 def pending(run: Run) -> list[Pending]:
     """Return the open interrupts of a run: one for all calls that need decisions, and one for each other question."""
     batch: list[tuple[Path, CallState]] = []
     single: list[Pending] = []
     for path, state in questions(run):
-        asked = state.question
-        if asked is not None and (asked.kind == "input" or state.call.kind == "hook"):
+        asked = _asked(state)
+        if asked.kind == "input" or state.call.kind == "hook":
             single.append(Pending(_id([asked.id]), [(path, state)], False))
         else:
             batch.append((path, state))
-    ids = [state.question.id for _, state in batch if state.question is not None]
-    return [Pending(_id(ids), batch, True), *single] if batch else single
+    return [Pending(_id([_asked(state).id for _, state in batch]), batch, True), *single] if batch else single
 
 
 def _id(questions: list[str]) -> str:
@@ -178,15 +186,11 @@ def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
     for each in pending(run):
         if each.decides:
             out.append(Interrupt(_request(run, each.states, prefix), each.id))
+        elif (request := _inside(each.asked)) is not None:
+            out.append(Interrupt(_begun(request, prefix(each.states[0][1])), each.id))
         else:
-            state = each.states[0][1]
-            asked = state.question
-            assert asked is not None
-            request = _inside(asked)
-            if request is not None:
-                out.append(Interrupt(_begun(request, prefix(state)), each.id))
-            else:
-                out.append(Interrupt(decode(asked.prompt), each.id, decode(asked.schema) if asked.schema else None))
+            schema = decode(each.asked.schema) if each.asked.schema else None
+            out.append(Interrupt(decode(each.asked.prompt), each.id, schema))
     return out
 
 
@@ -198,8 +202,7 @@ def _inside(asked: f.Asked) -> HITLRequest | None:
 def _begun(request: HITLRequest, prefix: str) -> HITLRequest:
     """Put the current prefix into default descriptions: the prefix is not part of the recorded question."""
     for action in request["action_requests"]:
-        default = f"{PREFIX}\n\nTool: {action['name']}\n"
-        if action["description"].startswith(default):
+        if action["description"].startswith(f"{PREFIX}\n\nTool: {action['name']}\n"):
             action["description"] = prefix + action["description"].removeprefix(PREFIX)
     return request
 
@@ -208,9 +211,12 @@ def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -
     actions: list[ActionRequest] = []
     reviews: list[ReviewConfig] = []
     for path, state in states:
-        assert state.question is not None
-        args = _args(state, state.question)
-        action = action_request(state.tool, args, state.question, prefix(state))
+        asked = _asked(state)
+        try:
+            args = effective(state, asked)
+        except BadJSON:
+            args = {"raw": raw_text(state)}
+        action = action_request(state.tool, args, asked, prefix(state))
         if path:
             action["path"] = [run.at(path[:depth]).calls[hop].tool for depth, hop in enumerate(path)]
         actions.append(action)
@@ -229,13 +235,6 @@ def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str)
     return {"name": tool, "args": args, "arguments": args, "description": text}
 
 
-def _args(state: CallState, asked: f.Asked) -> dict[str, Any]:
-    try:
-        return effective(state, asked)
-    except BadJSON:
-        return {"raw": raw_text(state)}
-
-
 def waits_for(run: Run) -> str:
     """Return a phrase that names what a run waits for, for error messages."""
     calls = [state.tool for each in pending(run) if each.decides for _, state in each.states]
@@ -248,79 +247,99 @@ def waits_for(run: Run) -> str:
 # -- answers --------------------------------------------------------------------------------------
 
 
-def answers(run: Run, thread: str, resume: Any, tool_at: ToolAt) -> list[Chosen]:
-    """Return the decisions of an answer, completely checked, or raise the reason why nothing can be recorded."""
-    open_ = {each.id: each for each in pending(run)}
-    if isinstance(resume, dict) and resume and all(isinstance(key, str) and ID.fullmatch(key) for key in resume):
-        for key in resume:
-            if key not in open_:
-                raise _stale(run, thread, key)
-        return [chosen for key, answer in resume.items() for chosen in _chosen(open_[key], answer, tool_at)]
-    if not open_:
-        raise _nothing(run, thread)
-    if len(open_) > 1:
-        ids = ", ".join(open_)
-        raise InvalidDecision(
-            f"Thread {thread!r} waits for {len(open_)} answers; say which this is: Command(resume={{id: answer}}), "
-            f"with the ids {ids}."
-        )
-    [each] = open_.values()
-    if resume is None and not each.decides:
-        raise InvalidDecision(f"resume=None answers nothing; if None is the answer, give {{{each.id!r}: None}}.")
-    return list(_chosen(each, resume, tool_at))
+class Answer:
+    """A `Command` as a function from the current run to decisions, for `Store.decide_all`."""
+
+    def __init__(self, thread: str, resume: Any, tool_at: ToolAt) -> None:
+        self.thread, self.resume, self.tool_at = thread, resume, tool_at
+        self.chosen: list[Chosen] = []
+        self.shown: list[Pending] = []
+
+    def __call__(self, run: Run) -> list[Chosen]:
+        """Return the decisions, completely checked, or raise the reason why nothing can be recorded."""
+        for question, _, _ in self.chosen:  # open in the last call; another person may have answered since
+            if (already := _answered(run, question)) is not None:
+                raise already
+        self.shown = pending(run)
+        self.chosen = [chosen for each, answer in self._answers(run) for chosen in self._chosen(run, each, answer)]
+        return self.chosen
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Add the position of the decision to an `InvalidDecision` from the store."""
+        try:
+            yield
+        except InvalidDecision as error:
+            for each in self.shown:
+                for number, (_, state) in enumerate(each.states):
+                    if _asked(state).id == error.question:
+                        with _placed(state.tool, number, len(each.states)):
+                            raise
+            raise
+
+    def _answers(self, run: Run) -> list[tuple[Pending, Any]]:
+        """Return each interrupt that is answered, with its answer."""
+        resume, open_ = self.resume, {each.id: each for each in self.shown}
+        if isinstance(resume, dict) and resume and all(isinstance(key, str) and ID.fullmatch(key) for key in resume):
+            for key in resume:
+                if key not in open_:
+                    raise _stale(run, self.thread, key)
+            return [(open_[key], answer) for key, answer in resume.items()]
+        if not open_:
+            raise _nothing(run, self.thread)
+        if len(open_) > 1:
+            raise InvalidDecision(
+                f"Thread {self.thread!r} waits for {len(open_)} answers; say which this is: "
+                f"Command(resume={{id: answer}}), with the ids {', '.join(open_)}."
+            )
+        [each] = open_.values()
+        if resume is None and not each.decides:
+            raise InvalidDecision(f"resume=None answers nothing; if None is the answer, give {{{each.id!r}: None}}.")
+        return [(each, resume)]
+
+    def _chosen(self, run: Run, each: Pending, answer: Any) -> Iterator[Chosen]:
+        if not each.decides:
+            if (request := _inside(each.asked)) is not None:
+                name = request["action_requests"][0]["name"]
+                decision_inside(answer, request, self.tool_at(each.states[0][1], name))
+            yield each.asked.id, Respond(answer), each.asked.digest
+            return
+
+        def check(number: int, edit: Edit) -> Edit:
+            return _redirected(each.states[number][1], edit, self.tool_at)
+
+        decisions = _decisions(answer, _request(run, each.states, lambda _: PREFIX), check)
+        for (_, state), decision in zip(each.states, decisions, strict=True):
+            yield _asked(state).id, decision, _asked(state).digest
 
 
-def answered(run: Run, question: str) -> AlreadyDecided | None:
+def _answered(run: Run, question: str) -> AlreadyDecided | None:
     """Return the error for a question that is already answered, with the person and the verdict; None if not."""
     decided = run.decided.get(question)
     if decided is None or verdict_of(decided) is None:
         return None
-    by, key = getattr(decided, "by", ""), question.removeprefix("q_")
-    return AlreadyDecided(f"Interrupt {key} was answered by {by} already.", by=by, verdict=verdict_of(decided))
+    return _already(f"Interrupt {question.removeprefix('q_')}", decided)
+
+
+def _already(what: str, decided: AnyFact, more: str = "") -> AlreadyDecided:
+    by, verdict = getattr(decided, "by", ""), verdict_of(decided)
+    return AlreadyDecided(f"{what} was answered by {by} already ({verdict}).{more}", by=by, verdict=verdict)
 
 
 def _stale(run: Run, thread: str, key: str) -> Exception:
-    already = answered(run, f"q_{key}")
+    already = _answered(run, f"q_{key}")
     if already is not None:
         return already
-    waits = ", ".join(each.id for each in pending(run))
-    now = f"it waits for {waits}" if waits else "it waits for nobody"
-    return NotPending(f"Thread {thread!r} has no open interrupt {key}: {now}. Nothing was recorded.")
+    waits = ", ".join(each.id for each in pending(run)) or "nobody"
+    return NotPending(f"Thread {thread!r} has no open interrupt {key}: it waits for {waits}. Nothing was recorded.")
 
 
 def _nothing(run: Run, thread: str) -> Exception:
-    last = next((fact for fact in reversed(run.decided.values()) if verdict_of(fact) is not None), None)
     if run.concluded is not None or run.closed is not None:
         return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Say something new.")
-    if last is not None:
-        by = getattr(last, "by", "")
-        return AlreadyDecided(
-            f"Thread {thread!r} waits for nobody: its question was answered by {by} already. invoke(None) goes on with "
-            "it.",
-            by=by,
-            verdict=verdict_of(last),
-        )
-    return NotPending(f"Thread {thread!r} waits for nobody. invoke(None) goes on with it.")
-
-
-def _chosen(each: Pending, answer: Any, tool_at: ToolAt) -> Iterator[Chosen]:
-    if not each.decides:
-        state = each.states[0][1]
-        asked = state.question
-        assert asked is not None
-        if (request := _inside(asked)) is not None:
-            [review], [action] = request["review_configs"], request["action_requests"]
-            decision_inside(answer, action, review["allowed_decisions"], tool_at(state, action["name"]))
-        yield asked.id, Respond(answer), asked.digest
-        return
-    shown = [_shown(state) for _, state in each.states]
-    for number, decision in enumerate(decisions_of(answer, shown)):
-        state = each.states[number][1]
-        assert state.question is not None
-        if type(decision) is Edit:
-            with placed(state.tool, number, len(shown)):
-                decision = _redirected(state, decision, tool_at)
-        yield state.question.id, decision, state.question.digest
+    last = next((fact for fact in reversed(run.decided.values()) if verdict_of(fact) is not None), None)
+    nobody, more = f"Thread {thread!r} waits for nobody", " invoke(None) goes on with it."
+    return NotPending(f"{nobody}.{more}") if last is None else _already(f"{nobody}: its question", last, more)
 
 
 def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
@@ -335,11 +354,10 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
     return edit
 
 
-def decision_inside(answer: Any, action: ActionRequest, allowed: Sequence[str], tool: Tool | None) -> Decision:
+def decision_inside(answer: Any, request: HITLRequest, tool: Tool | None) -> Decision:
     """Return the decision on a call that a middleware has changed, or raise `InvalidDecision`."""
-    name = action["name"]
-    [given] = decisions_of(answer, [Shown(name, allowed, lambda: action["args"])])
-    decision = decision_from(given)
+    name = request["action_requests"][0]["name"]
+    decision = decision_from(_decisions(answer, request, lambda _, edit: edit)[0])
     if type(decision) is not Edit:
         return decision
     if decision.tool != name:
@@ -353,41 +371,29 @@ def decision_inside(answer: Any, action: ActionRequest, allowed: Sequence[str], 
     return decision
 
 
-class Shown(NamedTuple):
-    """The parts of a shown call that an answer is checked against."""
-
-    tool: str
-    allowed: Sequence[str]
-    args: Callable[[], dict[str, Any]]
-
-
-def _shown(state: CallState) -> Shown:
-    assert state.question is not None
-    return Shown(state.tool, state.allowed(), partial(_args, state, state.question))
-
-
-def decisions_of(answer: Any, shown: Sequence[Shown]) -> list[Decision]:
+def _decisions(answer: Any, request: HITLRequest, check: Callable[[int, Edit], Edit]) -> list[Decision]:
     """Return the decisions of a `HITLResponse`, one for each shown call, or raise `InvalidDecision`."""
-    if not isinstance(answer, dict) or answer.keys() != {"decisions"} or not isinstance(answer["decisions"], list):
-        names = ", ".join(each.tool for each in shown)
+    actions, reviews = request["action_requests"], request["review_configs"]
+    names = ", ".join(action["name"] for action in actions)
+    given = answer.get("decisions") if isinstance(answer, dict) and answer.keys() == {"decisions"} else None
+    if not isinstance(given, list):
         raise InvalidDecision(
             f'The answer must be {{"decisions": [...]}}, with a decision for each of: {names}; got {described(answer)}.'
         )
-    given = answer["decisions"]
-    if len(given) != len(shown):
-        names = ", ".join(each.tool for each in shown)
-        raise InvalidDecision(
-            f"There must be {len(shown)} decisions, one for each of: {names}, in this order; got {len(given)}."
-        )
+    if len(given) != len(actions):
+        many = f"{len(actions)} decisions, one for each of: {names}, in this order"
+        one = f"1 decision, on {names}"
+        raise InvalidDecision(f"There must be {one if len(actions) == 1 else many}; got {len(given)}.")
     made: list[Decision] = []
-    for number, each in enumerate(shown):
-        with placed(each.tool, number, len(shown)):
-            made.append(_decision(given[number], each))
+    for number, (action, review) in enumerate(zip(actions, reviews, strict=True)):
+        with _placed(action["name"], number, len(actions)):
+            decision = _decision(given[number], action, review["allowed_decisions"])
+            made.append(check(number, decision) if type(decision) is Edit else decision)
     return made
 
 
 @contextmanager
-def placed(tool: str, number: int, count: int) -> Iterator[None]:
+def _placed(tool: str, number: int, count: int) -> Iterator[None]:
     """Add the position of the decision to an `InvalidDecision` if there are several decisions."""
     try:
         yield
@@ -397,67 +403,58 @@ def placed(tool: str, number: int, count: int) -> Iterator[None]:
         raise
 
 
-KEYS = {
-    "approve": {"type", "message"},
-    "edit": {"type", "edited_action", "message"},
-    "reject": {"type", "message"},
-    "respond": {"type", "message"},
-}
-ARGS = ("args", "arguments")
-ACTION = ActionRequest.__annotations__.keys()
-"""The keys allowed in an edited action: clients often change the shown request and send all of it back."""
 SHAPES = {
     "approve": '{"type": "approve"}',
     "edit": '{"type": "edit", "edited_action": {"name": ..., "args": {...}}}',
     "reject": '{"type": "reject", "message": ...}',
     "respond": '{"type": "respond", "message": ...}',
 }
+ACTION = ActionRequest.__annotations__.keys()
+"""The keys allowed in an edited action: clients often change the shown request and send all of it back."""
 
 
-def _decision(given: Any, shown: Shown) -> Decision:
-    tool, allowed = shown.tool, shown.allowed
+def _decision(given: Any, action: ActionRequest, allowed: list[str]) -> Decision:
+    tool = action["name"]
     kind = given.get("type") if isinstance(given, dict) else None
-    if type(kind) is not str or kind not in KEYS or kind not in allowed:
+    if type(kind) is not str or kind not in SHAPES or kind not in allowed:
         fits = ", ".join(f'"{each}"' for each in allowed)
         raise InvalidDecision(f'A decision on {tool} is a dict whose "type" is one of: {fits}; got {described(given)}.')
-    if not given.keys() <= KEYS[kind]:
-        more = ", ".join(sorted(map(repr, given.keys() - KEYS[kind])))
+    unknown = given.keys() - {"type", "message", *(("edited_action",) if kind == "edit" else ())}
+    if unknown:
+        more = ", ".join(sorted(map(repr, unknown)))
         raise InvalidDecision(f"A decision of type {kind!r} on {tool} has no {more}; it is {SHAPES[kind]}.")
     message = given.get("message")
     if message is not None and (type(message) is not str or not holds(message)):
         raise InvalidDecision(f"The message of a decision on {tool} is text, got {described(message)}.")
-    if kind == "approve":
-        return Approve(message)
-    if kind == "reject":
-        return Reject(message)
-    if kind == "respond":
-        if message is None:
-            raise InvalidDecision(f'A decision of type "respond" on {tool} needs its "message", a text.')
-        return Respond(message)
-    return _edit(given, shown)
+    if kind == "edit":
+        return _edit(given, action)
+    if kind == "respond" and message is None:
+        raise InvalidDecision(f'A decision of type "respond" on {tool} needs its "message", a text.')
+    return Approve(message) if kind == "approve" else Reject(message) if kind == "reject" else Respond(message)
 
 
-def _edit(given: dict[str, Any], shown: Shown) -> Edit:
+def _edit(given: dict[str, Any], shown: ActionRequest) -> Edit:
     action = given.get("edited_action")
     if isinstance(action, dict) and action.keys() <= ACTION:
-        name, args = action.get("name"), _changed([action[key] for key in ARGS if key in action], shown)
+        changed = [action[key] for key in ("args", "arguments") if key in action]
+        name, args = action.get("name"), _changed(changed, shown)
         if type(name) is str and name and isinstance(args, dict):
             return Edit(args, name, given.get("message"))
     raise InvalidDecision(
-        f'An edit of {shown.tool} needs "edited_action": {{"name": ..., "args": {{...}}}}, got {described(action)}.'
+        f'An edit of {shown["name"]} needs "edited_action": {{"name": ..., "args": {{...}}}}, got {described(action)}.'
     )
 
 
-def _changed(given: Sequence[Any], shown: Shown) -> Any:
+def _changed(given: list[Any], shown: ActionRequest) -> Any:
     """Return the arguments of an edit; if "args" and "arguments" differ, the one that was changed counts."""
     if len(given) > 1 and not same(*given):
-        was = shown.args()
+        was = shown["args"]
         given = [args for args in given if not same(args, was)]
         if len(given) > 1:
             given = [args for args in given if not _alike(args, was)]
         if len(given) != 1:
             raise InvalidDecision(
-                f'The "args" and the "arguments" of an edit of {shown.tool} are not the same; give one of them.'
+                f'The "args" and the "arguments" of an edit of {shown["name"]} are not the same; give one of them.'
             )
     return given[0] if given else None
 

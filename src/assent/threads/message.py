@@ -19,13 +19,18 @@ from ..core import facts as f
 from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
 from ..core.run import CallState, Entry, Run, Turn, usage_of
-from ..core.transcript import MARK, Item, content_text, kept_items, output_text, provider_id, unmarked
+from ..core.transcript import NOTE, Item, content_text, is_given, kept_items, output_text, provider_id, without_notes
 from ..errors import InvalidInput
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import asked_at
 
 ToolCall = dict[str, Any]
 """A tool call of the model: `{"name": ..., "args": {...}, "id": ..., "type": "tool_call"}`."""
+
+
+def tool_call(name: Any, args: Any, id: Any) -> ToolCall:
+    """Return a tool call in the form that messages and requests have."""
+    return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
 class Message(Struct, repr_omit_defaults=True):
@@ -99,18 +104,15 @@ def _put_together(one: Any, other: Any) -> Any:
 
 def _joined(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the parts of each call."""
-    out: list[dict[str, Any]] = []
-    for chunk in chunks:
+    out: dict[Any, dict[str, Any]] = {}
+    for number, chunk in enumerate(chunks):
         index = chunk.get("index")
-        place = next((n for n, each in enumerate(out) if index is not None and each.get("index") == index), None)
-        if place is None:
-            out.append(dict(chunk))
-            continue
-        was = out[place]
-        args = (was.get("args") or "") + (chunk.get("args") or "")
+        key = ("alone", number) if index is None else index
+        was = out.setdefault(key, {**chunk, "args": ""})
+        args = was["args"] + (chunk.get("args") or "")
         name, id = was.get("name") or chunk.get("name"), was.get("id") or chunk.get("id")
-        out[place] = {**was, "name": name, "args": args, "id": id}
-    return out
+        out[key] = {**was, "name": name, "args": args, "id": id}
+    return list(out.values())
 
 
 def _whole(chunk: dict[str, Any]) -> ToolCall | None:
@@ -120,7 +122,7 @@ def _whole(chunk: dict[str, Any]) -> ToolCall | None:
     except BadJSON:
         return None
     name = chunk.get("name")
-    return {"name": name, "args": args, "id": chunk.get("id"), "type": "tool_call"} if name else None
+    return tool_call(name, args, chunk.get("id")) if name else None
 
 
 def _summed(one: dict[str, int] | None, other: dict[str, int] | None) -> dict[str, int] | None:
@@ -220,7 +222,7 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     """Return items as messages; consecutive items from the model become one message."""
     out: list[Message] = []
     for group in _groups(items):
-        known = group[0].get(MARK) or {}
+        known = group[0].get(NOTE) or {}
         own = known.get("id") or numbered(id, len(out))
         made = _given(group[0]) or ai_message(group, own)
         made.id, made.name = own, known.get("name")
@@ -233,8 +235,8 @@ def _groups(items: Sequence[Item]) -> list[list[Item]]:
     groups: list[list[Item]] = []
     goes_on = False
     for item in items:
-        given = _is_given(item)
-        if goes_on and not given and MARK not in item:
+        given = is_given(item)
+        if goes_on and not given and NOTE not in item:
             groups[-1].append(item)
         else:
             groups.append([item])
@@ -247,16 +249,12 @@ def numbered(id: str, number: int) -> str:
     return f"{id}-{number}" if number else id
 
 
-def _is_given(item: Item) -> bool:
-    return item.get("type") == "function_call_output" or item.get("role") in ("user", "system", "developer")
-
-
 def _given(item: Item) -> Message | None:
     """Return an input item as a message; None for an item that the model made."""
-    if not _is_given(item):
+    if not is_given(item):
         return None
     if item.get("type") == "function_call_output":
-        status: Any = (item.get(MARK) or {}).get("status") or "success"
+        status: Any = (item.get(NOTE) or {}).get("status") or "success"
         return ToolMessage(content=item.get("output", ""), tool_call_id=item.get("call_id") or "", status=status)
     kind = HumanMessage if item["role"] == "user" else SystemMessage
     return kind(_content(item.get("content")))
@@ -282,7 +280,7 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
             written = item.get("arguments") or ""
             try:
                 args = parse_object(written) if written.strip() else {}
-                calls.append({"name": name, "args": args, "id": call_id, "type": "tool_call"})
+                calls.append(tool_call(name, args, call_id))
             except BadJSON as error:
                 invalid.append(
                     {"name": name, "args": written, "id": call_id, "error": str(error), "type": "invalid_tool_call"}
@@ -358,7 +356,7 @@ def fresh(given: Sequence[Message], known: Sequence[Message], thread: str) -> li
 
 def alike(one: Message, other: Message) -> bool:
     """Return True if two messages are the same to a model."""
-    return unmarked(items_of(one)) == unmarked(items_of(other))
+    return without_notes(items_of(one)) == without_notes(items_of(other))
 
 
 def said(messages: Sequence[Message]) -> str | list[Item]:
@@ -368,7 +366,7 @@ def said(messages: Sequence[Message]) -> str | list[Item]:
         raise InvalidInput("There is no message in this input.")
     if len(items) == 1 and items[0].get("role") == "user":
         text = items[0].get("content")
-        alone = isinstance(text, str) and not text.startswith("{") and MARK not in items[0]
+        alone = isinstance(text, str) and not text.startswith("{") and NOTE not in items[0]
         return text if alone else items  # type: ignore[return-value]
     if len(accepted(items)) < len(items):
         raise InvalidInput(
@@ -421,7 +419,7 @@ def items_of(message: Message) -> list[Item]:
         known["status"] = "error"
     kept = {key: value for key, value in known.items() if value}
     if items and kept:
-        items[0][MARK] = kept
+        items[0][NOTE] = kept
     return items
 
 

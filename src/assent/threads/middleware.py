@@ -140,7 +140,7 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
             await asyncio.wait(left)
 
 
-def _decorator(hook: str, text: str) -> Callable[..., Any]:
+def _decorator(hook: str) -> Callable[..., Any]:
     def decorate(
         function: Callable[..., Any] | None = None,
         *,
@@ -169,19 +169,19 @@ def _decorator(hook: str, text: str) -> Callable[..., Any]:
         return make if function is None else make(function)
 
     decorate.__name__ = decorate.__qualname__ = hook
-    decorate.__doc__ = text
+    decorate.__doc__ = f"Make a middleware from a function; see `{hook}` in `AgentMiddleware`."
     return decorate
 
 
-before_agent = _decorator("before_agent", "Make a middleware of a function that is called before an agent begins.")
+before_agent = _decorator("before_agent")
 """Make a middleware from a function `(state, runtime)` that is called before the first model call of a run."""
-before_model = _decorator("before_model", "Make a middleware of a function that is called before each model call.")
+before_model = _decorator("before_model")
 """Make a middleware from a function `(state, runtime)` that is called before each model call."""
-after_model = _decorator("after_model", "Make a middleware of a function that is called after each model call.")
+after_model = _decorator("after_model")
 """Make a middleware from a function `(state, runtime)` that is called after each model call, before the gate."""
-after_agent = _decorator("after_agent", "Make a middleware of a function that is called when the agent is done.")
+after_agent = _decorator("after_agent")
 """Make a middleware from a function `(state, runtime)` that is called when the model has no more calls."""
-wrap_model_call = _decorator("wrap_model_call", "Make a middleware of a function around each model call.")
+wrap_model_call = _decorator("wrap_model_call")
 """Make a middleware from a function `(request, handler)` around each model call."""
-wrap_tool_call = _decorator("wrap_tool_call", "Make a middleware of a function around each call that may run.")
+wrap_tool_call = _decorator("wrap_tool_call")
 """Make a middleware from a function `(request, handler)` around each call that may run."""

@@ -7,22 +7,24 @@ own calls. A hook that asks a person stores the model's replies so far with the 
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import described
-from ..core.transcript import MARK, Item, unmarked, without
+from ..core.transcript import NOTE, Item, without, without_notes
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
 from ..models.named import is_model
+from ..runtime.layer import ModelLayer
+from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import Hook
 from ..tools.tool import Tool
@@ -44,9 +46,6 @@ from .message import (
 )
 from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
 from .middleware_context import C, Runtime, State, runtime_in
-
-if TYPE_CHECKING:
-    from ..runtime.scope import Scope
 
 REPEATS = 25
 """The limit of model calls within one reply, for hooks that jump back to the model."""
@@ -90,7 +89,7 @@ class ModelResponse(Struct):
     result: list[Message]
 
 
-class HookedModel:
+class HookedModel(ModelLayer):
     """An agent's model, with middleware around it."""
 
     def __init__(self, model: Model, middleware: Sequence[AgentMiddleware]) -> None:
@@ -105,26 +104,25 @@ class HookedModel:
         """The name of the model itself."""
         return self.inner.name
 
-    def stream(self, request: Request) -> AsyncIterator[Item | Response]:
-        """Raise `UsageError`: hooks need a run, so the runtime calls `within`."""
-        raise UsageError("A model with middleware around it is asked by a run, and by nobody else.")
-
-    def within(self, scope: Scope, hook: Hook) -> Asking:
-        """Return the model for one reply in this run."""
-        return Asking(self, scope, hook)
+    def within(self, ctx: RunContextWrapper[Any], hook: Hook) -> Asking:
+        """Return the model for one reply in the run of this context."""
+        return Asking(self, ctx, hook)
 
 
 class Asking:
     """One reply: the hooks before and after the model, and as many model calls as the hooks ask for."""
 
-    def __init__(self, model: HookedModel, scope: Scope, hook: Hook) -> None:
-        self.model, self.scope, self.hook = model, scope, hook
+    def __init__(self, model: HookedModel, ctx: RunContextWrapper[Any], hook: Hook) -> None:
+        self.model, self.ctx, self.hook = model, ctx, hook
         self.name = model.name
+        scope = scope_of(ctx)
         run = scope.run_at(hook.path)
         self.tools = list(scope.graph.seat(run.agent).tools.values())
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.heard = [*messages_of(() if hook.path else scope.journal.before), *run_messages(run, hook.saw)]
+        self.looked = _snapshot(self.heard) if model.hooks["wrap_model_call"] else []
+        """The input messages before any hook ran."""
         self.made: list[Message] = []
         """The new messages of this reply, from hooks and from the model."""
         self.raw: dict[str, list[Item]] = {}
@@ -169,31 +167,13 @@ class Asking:
     def _state(self) -> State:
         return {"messages": [*self.heard, *self.made]}
 
-    @functools.cached_property
-    def _looked(self) -> list[Any]:
-        """Snapshot of the input messages before any hook ran."""
-        return _looks(self.heard)
-
-    def _look(self) -> list[Any]:
-        """Return a snapshot of the input messages as they are now: `wrap_model_call` may have changed them."""
-        return _looks(self.heard) if self.model.hooks["wrap_model_call"] else self._looked
-
-    def _stays(self, state: State, looked: list[Any]) -> bool:
-        """Return True if a hook left the messages of its state unchanged."""
-        left: Any = state.get("messages")
-        same = isinstance(left, list) and list(map(id, left)) == list(map(id, [*self.heard, *self.made]))
-        return same and _looks(self.heard) == looked
-
     async def _run(self, name: str) -> str | None:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
-        hooks = self.model.hooks[name]
-        runtime = runtime_in(self.scope.ctx) if hooks else None
-        looked = self._look() if hooks else []
-        for hook in hooks:
-            state = self._state()
-            update = await called(hook, state, runtime)
+        for hook in self.model.hooks[name]:
+            state, before = self._state(), _snapshot(self.heard)
+            update = await called(hook, state, runtime_in(self.ctx))
             self.hook.still_goes()
-            if not self._stays(state, looked):
+            if _ids(state.get("messages")) != _ids(self._state()["messages"]) or _snapshot(self.heard) != before:
                 raise UsageError(
                     f"{name} changed in place what was said, and what was said is said. Give new messages as an "
                     "update; change what the model hears in wrap_model_call."
@@ -244,16 +224,16 @@ class Asking:
             [tool for tool in self.tools if any(tool.spec is spec for spec in request.tools)],
             self.model.inner,
             self._state(),
-            runtime_in(self.scope.ctx),
+            runtime_in(self.ctx),
             request.settings.tool_choice,
         )
         hooks = self.model.hooks["wrap_model_call"]
-        given = [*self._looked, *_looks(self.made)] if hooks else None
+        given = [*self.looked, *_snapshot(self.made)] if hooks else None
 
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
-            return await self._asked(request, asked, given is None or _looks(asked.messages) == given)
+            return await self._asked(request, asked, given is None or _snapshot(asked.messages) == given)
 
         answer = await nested(hooks, inner)(shown)
         result = answer.result if isinstance(answer, ModelResponse) else answer
@@ -292,7 +272,7 @@ class Asking:
             if isinstance(event, Response):
                 reply = event
             else:
-                self.deltas.put_nowait({**event, MARK: {"id": id}})  # the id of the message that the deltas become
+                self.deltas.put_nowait({**event, NOTE: {"id": id}})  # the id of the message that the deltas become
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
@@ -327,8 +307,8 @@ class Asking:
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Return messages as items for the model, without calls that have no output and the reasoning before them."""
         given = [message(each) for each in messages]
-        said = _in_order(given, {each.tool_call_id for each in given if isinstance(each, ToolMessage)})
-        return accepted(unmarked([item for each in said for item in self._of(each)]))
+        said = _in_order(given, _answered(given))
+        return accepted(without_notes([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
         """Return a message as items; unchanged parts of a model message keep the original items."""
@@ -347,12 +327,9 @@ class Asking:
 
     # -- the reply ---------------------------------------------------------------------------------
 
-    def _answered(self) -> set[str]:
-        return {each.tool_call_id for each in self.made if isinstance(each, ToolMessage)}
-
     def _waits(self) -> bool:
         """Return True if a call has no output."""
-        answered = self._answered()
+        answered = _answered(self.made)
         return any(id not in answered for each in self.made for id in _calls(each))
 
     def _settled(self) -> bool:
@@ -362,7 +339,7 @@ class Asking:
 
     def _drop_calls(self) -> None:
         """Drop the calls that have no output."""
-        answered = self._answered()
+        answered = _answered(self.made)
         for number, each in enumerate(self.made):
             if isinstance(each, AIMessage):
                 calls = [call for call in each.tool_calls if call.get("id") in answered]
@@ -395,7 +372,7 @@ class Asking:
                 continue
             joins = isinstance(each, AIMessage) and isinstance(before[-1] if before else None, AIMessage)
             if joins or each.id != numbered(self.id, len(before)):
-                said = [{**said[0], MARK: {"id": each.id, **(said[0].get(MARK) or {})}}, *said[1:]]
+                said = [{**said[0], NOTE: {"id": each.id, **(said[0].get(NOTE) or {})}}, *said[1:]]
             items += said
             before.append(each)
         return items
@@ -425,13 +402,22 @@ def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
     return out
 
 
+def _answered(messages: Sequence[Message]) -> set[Any]:
+    """Return the ids of the calls that have an output among the messages."""
+    return {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+
+
 def _calls(message: Message | None) -> list[Any]:
     """Return the ids of a message's calls."""
     calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, AIMessage) else []
     return [call.get("id") for call in calls if isinstance(call, dict)]
 
 
-def _looks(messages: Sequence[Any]) -> list[Any]:
+def _ids(messages: Any) -> list[int] | None:
+    return list(map(id, messages)) if isinstance(messages, list) else None
+
+
+def _snapshot(messages: Sequence[Any]) -> list[Any]:
     """Return a snapshot of messages, to detect changes later, even changes in place."""
     return [(type(each), to_builtins(each, enc_hook=repr)) for each in messages]
 

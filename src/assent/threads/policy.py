@@ -7,6 +7,7 @@ and a description. The gate judges by these for every call, and they are part of
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from ..core.facts import Verdict
 from ..errors import InvalidDefinition
 from ..tools.tool import Tool, qualified
 from .interrupts import PREFIX
+from .message import tool_call
 from .middleware import AgentMiddleware
 from .middleware_context import ToolCallRequest, runtime_in, state_in
 
@@ -92,11 +94,6 @@ class ThreadedAgent(Agent[Any]):
     description_prefix: str = PREFIX
 
 
-def prefix_of(agent: Agent[Any], default: str) -> str:
-    """Return the prefix of the default description of this agent's calls."""
-    return agent.description_prefix if isinstance(agent, ThreadedAgent) else default
-
-
 def _named(name: Any) -> str:
     if type(name) is not str or not name or not holds(name):
         raise InvalidDefinition(f"interrupt_on has the names of tools as its keys, got {described(name)}.")
@@ -134,10 +131,6 @@ def _config(name: str, given: Any) -> InterruptOnConfig | None:
     return made  # type: ignore[no-any-return]
 
 
-def _call(tool: Tool, args: dict[str, Any], call_id: str) -> dict[str, Any]:
-    return {"name": tool.name, "args": args, "id": call_id, "type": "tool_call"}
-
-
 class When:
     """A `when` function as the approval rule of a tool; the tool's own rule is called first."""
 
@@ -146,23 +139,17 @@ class When:
         self.__qualname__ = qualified(when)
         self.version = getattr(when, "version", None)
 
-    def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
+    async def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         own = self.tool.needs_approval
-        if callable(own):
-            return self._both(own, ctx, args, call_id)
-        return self.when(self._request(ctx, args, call_id))
+        verdict = await _awaited(own(ctx, args, call_id)) if callable(own) else False
+        if verdict is not False:
+            return verdict
+        call, state = tool_call(self.tool.name, args, call_id), functools.partial(state_in, ctx)
+        return await _awaited(self.when(ToolCallRequest(call, self.tool, state, runtime_in(ctx))))
 
-    async def _both(self, own: Any, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
-        for rule in (own, lambda ctx, args, call_id: self.when(self._request(ctx, args, call_id))):
-            verdict = rule(ctx, args, call_id)
-            verdict = await verdict if hasattr(verdict, "__await__") else verdict
-            if verdict is not False:
-                return verdict
-        return False
 
-    def _request(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> ToolCallRequest:
-        state = functools.partial(state_in, ctx)
-        return ToolCallRequest(_call(self.tool, args, call_id), self.tool, state, runtime_in(ctx))
+async def _awaited(verdict: Any) -> Any:
+    return await verdict if inspect.isawaitable(verdict) else verdict
 
 
 class Described:
@@ -176,4 +163,4 @@ class Described:
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         if not callable(self.text):
             return self.text
-        return self.text(_call(self.tool, args, call_id), state_in(ctx), runtime_in(ctx))
+        return self.text(tool_call(self.tool.name, args, call_id), state_in(ctx), runtime_in(ctx))

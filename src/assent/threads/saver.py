@@ -7,21 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from .. import store as stores
 from ..core.digest import described
 from ..errors import InvalidDefinition
 from ..runtime.sync import block
-from ..store.memory import MemoryStore
-from ..store.store import Store
 
 
 class Saver:
     """A checkpointer. `saver.store` is the store with the threads' runs, questions and decisions."""
 
-    def __init__(self, make: Callable[[], Store]) -> None:
+    def __init__(self, make: Callable[[], stores.Store]) -> None:
         self._make = make
 
     @functools.cached_property
-    def store(self) -> Store:
+    def store(self) -> stores.Store:
         """The store, created on first access."""
         return self._make()
 
@@ -60,19 +59,14 @@ class InMemorySaver(Saver):
     """A saver in the memory of this process; threads end with the process."""
 
     def __init__(self) -> None:
-        super().__init__(MemoryStore)
+        super().__init__(stores.MemoryStore)
 
 
 class SqliteSaver(Saver):
     """A saver in an SQLite file, for any number of processes on one machine."""
 
     def __init__(self, path: str | Path) -> None:
-        def make() -> Store:
-            from ..store.sqlite import SQLiteStore
-
-            return SQLiteStore(path)
-
-        super().__init__(make)
+        super().__init__(lambda: stores.SQLiteStore(path))
 
     @classmethod
     def from_conn_string(cls, conn_string: str) -> Self:
@@ -84,12 +78,7 @@ class PostgresSaver(Saver):
     """A saver in a Postgres database, for any number of machines. Call `setup()` once."""
 
     def __init__(self, url: str) -> None:
-        def make() -> Store:
-            from ..store.postgres import PostgresStore
-
-            return PostgresStore(url)
-
-        super().__init__(make)
+        super().__init__(lambda: stores.PostgresStore(url))
 
     @classmethod
     def from_conn_string(cls, conn_string: str) -> Self:
@@ -103,13 +92,13 @@ AsyncPostgresSaver = PostgresSaver
 """Another name of `PostgresSaver`, which works in sync and async programs."""
 
 
-def store_of(checkpointer: Any) -> Store | None:
+def store_of(checkpointer: Any) -> stores.Store | None:
     """Return the store of a checkpointer: of a saver, or the store itself; None without a checkpointer."""
     if checkpointer is None:
         return None
     if isinstance(checkpointer, Saver):
         return checkpointer.store
-    if isinstance(checkpointer, Store):
+    if isinstance(checkpointer, stores.Store):
         return checkpointer
     raise InvalidDefinition(
         "checkpointer is where threads are kept: InMemorySaver(), SqliteSaver(path), PostgresSaver(url) or a store; "

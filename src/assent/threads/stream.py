@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from ..core import facts as f
 from ..core.digest import described
 from ..core.facts import AnyFact
 from ..core.run import Turn
-from ..core.transcript import MARK, Item
+from ..core.transcript import NOTE, Item
 from ..errors import UsageError
 from ..models.delta import as_dict
 from ..runtime.driver import Driver
 from ..runtime.streaming import RunResultStreaming
-from .interrupts import PrefixAt, interrupts
 from .message import AIMessage, AIMessageChunk, entries_of, messages_of, tool_message, turn_messages
 
 Mode = Literal["updates", "messages", "values", "custom"]
@@ -43,6 +42,8 @@ class ThreadStream(RunResultStreaming):
         self._modes = modes
         self._gated = gated
         """True if the agent has a human-in-the-loop middleware."""
+        self._reply: str | None = None
+        """The id of the reply under way, from its first delta on: input that comes meanwhile does not change it."""
         self._spoken: set[str] = set()
         """The ids of messages of the reply that were streamed as deltas."""
         self._decided = False
@@ -87,8 +88,8 @@ class ThreadStream(RunResultStreaming):
     def _chunk(self, data: Item, text: str, calls: Sequence[dict[str, Any]] = ()) -> str:
         """Send a part of a message, and return the message's id."""
         run = self._scope.journal.run
-        known = data.get(MARK) or {}
-        id: str = known.get("id") or f"{run.id}.{len(run.entries) + len(run.unheard)}"  # the id of the finished message
+        self._reply = self._reply or f"{run.id}.{len(entries_of(run)) + len(run.unheard)}"
+        id: str = (data.get(NOTE) or {}).get("id") or self._reply
         self._put("messages", (AIMessageChunk(text, id=id, tool_call_chunks=list(calls)), self._meta("model")))
         return id
 
@@ -115,6 +116,7 @@ class ThreadStream(RunResultStreaming):
                 chunk = AIMessageChunk(message.content, id=message.id, tool_calls=message.tool_calls)
                 self._put("messages", (chunk, self._meta("model")))
         self._spoken.clear()
+        self._reply = None
         self._put("updates", {"model": {"messages": made}})
         if self._gated and not turn.calls:
             self._put("updates", {GATE: None})
@@ -144,14 +146,3 @@ class ThreadStream(RunResultStreaming):
     def state(self) -> dict[str, Any]:
         """Return the current state of the thread."""
         return {"messages": messages_of([*self._scope.journal.before, self._scope.journal.run])}
-
-
-def last_chunks(
-    modes: list[Mode], run: Any, state: dict[str, Any] | None, prefix: PrefixAt
-) -> Iterator[tuple[Mode, Any]]:
-    """Yield the last chunks of a stream: open interrupts, and the state unless it is None."""
-    waiting = interrupts(run, prefix)
-    if waiting and "updates" in modes:
-        yield "updates", {"__interrupt__": tuple(waiting)}
-    if state is not None and "values" in modes:
-        yield "values", state

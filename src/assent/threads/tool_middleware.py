@@ -1,8 +1,8 @@
 """Tools of an agent with threads: a body may return a `ToolMessage`, and middleware may be around the body.
 
-The door enters such a tool like any other, once, when its call may run. If the middleware runs the call unchanged, the
-approval holds; a changed call is judged again. Middleware that asks a person is entered again from the top. A body that
-had already run is not entered again: its result is stored with the question.
+If the middleware runs the call unchanged, the approval holds; a changed call is judged again. Middleware that asks a
+person is entered again from the top. A body that had already run is not entered again: its result is stored with the
+question.
 """
 
 from __future__ import annotations
@@ -10,37 +10,31 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from ..approval.decision import Decision
-from ..context import RunContextWrapper, ToolContext
+from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, parse_object, plain, same, worded
 from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
+from ..runtime.layer import ToolLayer
 from ..runtime.scope import scope_of
-from ..runtime.steps.door import Answered, Failure, NotRun, run_inside, run_instead
+from ..runtime.steps.door import Failure, NotRun, run_inside, run_instead
 from ..runtime.steps.model_call import enabled
-from ..runtime.tool_context import is_fault
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from ..tools.tool import Tool
-from .interrupts import PREFIX, RESPONSE, Command, action_request, decision_inside
-from .message import ToolMessage
+from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
+from .message import ToolMessage, tool_call
 from .middleware import nested
 from .middleware_context import ToolCallRequest, runtime_in, state_in
 
 RAN = "assent:ran:"
 """Prefix of the steps that record the result of a body before its middleware asked a person."""
-
-LOST = (
-    "The call ran, and its result is lost: the program around the tool is at fault. Do not take it for failed: what "
-    "it does, it has done."
-)
-"""Text for the model if a middleware fails after the body ran, so that the result is lost."""
 
 
 class Failed(Exception):
@@ -49,53 +43,20 @@ class Failed(Exception):
 
 def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
     """Return the tool with middleware around its body, which may return a `ToolMessage`; other kinds stay as is."""
-    if tool.kind != "tool":
-        return tool
-    parts = {field.name: getattr(tool, field.name) for field in fields(Tool) if field.init}
-    told = parts.pop("failure_error_function")
-    return WrappedTool(**parts, failure_error_function=functools.partial(_told, told), inner=tool, hooks=tuple(hooks))
-
-
-def _told(function: Any, ctx: RunContextWrapper[Any], error: Exception) -> Any:
-    """Return the text for the model after a failure: the recorded text, or that of the tool's failure function."""
-    if isinstance(error, Failed):
-        return str(error)
-    body: Body = ctx._asking  # type: ignore[attr-defined]
-    fault = is_fault(error)
-    if fault and body.ran:
-        return LOST
-    if function is None:
-        raise error
-    return function(ctx, body.raised or error if fault else error)
+    return WrappedTool.around(tool, hooks=tuple(hooks)) if tool.kind == "tool" else tool
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class WrappedTool(Tool):
+class WrappedTool(ToolLayer):
     """A tool whose body may return a `ToolMessage`, with any middleware around the body."""
 
-    inner: Tool
     hooks: tuple[Callable[..., Any], ...]
-
-    @property
-    def shape(self) -> dict[str, Any] | None:
-        """The schema with all its defaults."""
-        return self.inner.shape
-
-    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with the schema's defaults filled in; nothing is coerced."""
-        return self.inner.canonical(args)
-
-    def bind(self, args: dict[str, Any]) -> Any:
-        """Return the arguments in the form that the body takes, or raise `InvalidArguments`."""
-        return self.inner.bind(args)
 
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
         if self.hooks:
             return await Entry(self, ctx, bound).run()
-        value = await run_inside(ctx, self.inner, bound)
-        ctx._asking.ran = True  # type: ignore[attr-defined]
-        given = checked(self.name, value)
+        given = checked(self.name, await run_inside(ctx, self.inner, bound))
         return outcome(given) if isinstance(given, ToolMessage) else given
 
 
@@ -127,15 +88,17 @@ class Entry:
         """Run the middleware around the body, and return the outcome of the call."""
         ctx = self.ctx
         args = parse_object(self.body.arguments())  # a copy: middleware may change the arguments
-        call = {"name": self.tool.name, "args": args, "id": ctx.call_id, "type": "tool_call"}
         state = functools.partial(state_in, ctx, self.body)
+        call = tool_call(self.tool.name, args, ctx.call_id)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
         try:
             given = await nested(self.tool.hooks, self._handle)(request)
+        except Failed as error:
+            return Failure(str(error))
         finally:
             if self.body.pending is not None:
                 for kept in self.kept:
-                    self.body._journal.add(self.body._stepped(*kept))
+                    self.body.record(*kept)
         if not isinstance(given, ToolMessage):
             if inspect.iscoroutine(given):
                 given.close()  # avoids the warning about a coroutine that was never awaited
@@ -144,13 +107,12 @@ class Entry:
                 f"assent.threads; it gave {described(given)}."
             )
         made, text, value = self.value or (None, "", None)
-        if made is given and text == given.content and given.status == "success":
-            return value
-        return outcome(given)
+        unchanged = made is given and text == given.content and given.status == "success"
+        return value if unchanged else outcome(given)
 
-    async def _handle(self, request: ToolCallRequest) -> ToolMessage:
+    async def _handle(self, request: Any) -> ToolMessage:
         """Run the call as approved; run a call that a middleware has changed only if the gate allows it."""
-        call: Any = getattr(request, "tool_call", None)
+        call: Any = request.tool_call if isinstance(request, ToolCallRequest) else None
         name, args = (call.get("name"), call.get("args")) if isinstance(call, dict) else (None, None)
         if not isinstance(name, str) or not isinstance(args, dict):
             raise UsageError(
@@ -164,39 +126,26 @@ class Entry:
             as_approved = name == self.tool.name and same(tool.canonical(args), self.body.args)
         except (InvalidArguments, BadJSON) as error:
             return self._message(name, str(error), "error")
-        number, done = self.body._replayed(step)
-        self._once(tool)
+        number, done = self.body.replayed(step)
+        self._check_first_run(tool)
         if done is not None:
             return self._again(name, decode(done.value))
-        self._see_that_it_did_not_run(tool)
+        self._check_not_recorded(tool)
         try:
-            value = await self._entered(tool, args, as_approved)
+            if as_approved:
+                value = await run_inside(self.ctx, tool, self.bound)
+            else:
+                value = await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool))
         except NotRun as error:
             self.ran.discard(name)
             return self._message(name, str(error), "error")
         except Exception as error:
-            self.body.raised = error
             self._keep(step, number, {"tool": name, "failed": worded(error)})
             raise
-        self.body.ran = True
         given = self._gave(name, checked(name, value))
         value = given.content if given is value else output_json(value)[0]
         self._keep(step, number, {"tool": name, "value": value, "status": given.status})
         return given
-
-    async def _entered(self, tool: Tool, args: dict[str, Any], as_approved: bool) -> Any:
-        """Return the result of the body, or a person's answer in its place; raise `NotRun` if no body was entered."""
-        steps = len(self.body._state.steps)
-        try:
-            if as_approved:
-                return await run_inside(self.ctx, tool, self.bound)
-            return await run_instead(self.ctx, tool, args, functools.partial(self._decide, tool))
-        except (InvalidArguments, BadJSON) as error:
-            if as_approved or len(self.body._state.steps) > steps:
-                raise
-            raise NotRun(str(error)) from None
-        except Answered as answer:
-            return answer.value
 
     def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
         """Keep the result of a body, and the numbers of questions and steps up to that point."""
@@ -224,7 +173,7 @@ class Entry:
             return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
 
-    def _once(self, tool: Tool) -> None:
+    def _check_first_run(self, tool: Tool) -> None:
         if tool.name in self.ran and not tool.idempotent:
             raise UsageError(
                 f"The tool {tool.name!r} was run in this call already, and is not idempotent: a second run could do "
@@ -232,7 +181,7 @@ class Entry:
             )
         self.ran.add(tool.name)
 
-    def _see_that_it_did_not_run(self, tool: Tool) -> None:
+    def _check_not_recorded(self, tool: Tool) -> None:
         """Stop the call if a tool that is not idempotent ran before its middleware asked, with other arguments."""
         steps = [step.value for step in self.body._state.steps if step.name.startswith(RAN)]
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
@@ -244,14 +193,17 @@ class Entry:
 
     def _decide(self, tool: Tool, asked: f.Asked, args: dict[str, Any]) -> Decision:
         """Ask a person about a call that a middleware has changed; the call pauses until there is an answer."""
-        allowed = list(asked.allowed or tool.allowed or ANSWERS["approval"])
+        allowed: list[str] = list(asked.allowed or tool.allowed or ANSWERS["approval"])
         action = action_request(tool.name, args, asked, PREFIX)
-        reviews = [{"action_name": tool.name, "allowed_decisions": allowed}]
         words = action["description"]
         while True:
-            answer = self.body.ask_sync({"action_requests": [action], "review_configs": reviews}, RESPONSE)
+            request = HITLRequest(
+                action_requests=[action],
+                review_configs=[{"action_name": tool.name, "allowed_decisions": allowed}],
+            )
+            answer = self.body.ask_sync(request, RESPONSE)
             try:
-                return decision_inside(answer, action, allowed, tool)
+                return decision_inside(answer, request, tool)
             except InvalidDecision as error:  # recorded by a process without the tool, which could not check it
                 action = {**action, "description": f"{words}\n\nNote: The last answer did not fit. {error}"}
 

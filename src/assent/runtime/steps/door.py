@@ -25,15 +25,15 @@ from ...context import RunContextWrapper, ToolContext
 from ...core import facts as f
 from ...core.digest import BadJSON, canonical, plain, worded
 from ...core.run import CallState
-from ...core.transcript import INSTEAD
 from ...errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
 from ...handoff import Handoff
 from ...tools.delegation import AgentTool
 from ...tools.tool import Tool
 from ..definition import resolve
 from ..journal import Writer
+from ..layer import ToolLayer
 from ..scope import Scope, scope_of
-from ..tool_context import Told, context_of, record_failure
+from ..tool_context import ReplacementContext, Told, context_of, record_failure
 from ..tool_pause import HERE, Body
 from ..value import output_json
 from .branch import open_branch
@@ -257,9 +257,21 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     Raise `DefinitionChanged` if the tool is not the one that the door has checked.
     """
     scope, body = _under_way(ctx)
-    if getattr(scope.tool_for(body._state), "inner", None) is not tool:
+    layer = scope.tool_for(body._state)
+    if not isinstance(layer, ToolLayer) or layer.inner is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
-    return await tool.invoke(ctx, bound)
+    return await _run(body, tool, ctx, bound)
+
+
+async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
+    """Enter a body for the code around it, and note the outcome, in case that code loses it."""
+    try:
+        value = await tool.invoke(ctx, bound)
+    except Exception as error:
+        body.raised = error
+        raise
+    body.ran = True
+    return value
 
 
 def _under_way(ctx: ToolContext[Any]) -> tuple[Scope, Body]:
@@ -277,14 +289,19 @@ async def run_instead(
 
     The replacement is judged like any other call, by its own rule and with its canonical arguments. If a person must
     be asked, `decide` asks through the body. The replacement passes its own guardrails, and is recorded in the journal
-    before it is entered.
+    before it is entered. Raise `NotRun` if it is not entered; a person's answer in its place is returned.
     """
     scope, body = _under_way(ctx)
     path, state = body.path, body._state
     if tool.kind != "tool":
         raise NotRun(f"{tool.name!r} cannot run in the place of another call.")
-    args, by_person = await _judged(scope, ctx, body, tool, given, decide)
-    bound = tool.bind(args)
+    try:
+        args, by_person = await _judged(scope, ctx, body, tool, given, decide)
+        bound = tool.bind(args)
+    except (InvalidArguments, BadJSON) as error:
+        raise NotRun(str(error)) from None
+    except _Answered as answer:
+        return answer.value
     if tool.tool_input_guardrails:
         refused = await guard_call(scope, path, state, tool, args)
         if refused is not None:
@@ -293,13 +310,12 @@ async def run_instead(
         raise Conflict("The run was stopped before the tool could be entered.")
     what = {"tool": tool.name, "arguments": args, **({"edited": True} if by_person else {})}
     journal, ran = scope.journal, Raw(canonical(what))
-    journal.add(f.Stepped(state.call.id, INSTEAD, ran, len(state.steps), at=journal.now(), path=path))
+    journal.add(f.Stepped(state.call.id, f.REPLACEMENT, ran, len(state.steps), at=journal.now(), path=path))
     if journal.writer is not None:
         await journal.writer.flush()
         if scope.tasks.stopped(path):
             raise Conflict("The run was stopped before the tool could be entered.")
-    inside = ToolContext(ctx.context, scope.control, body.other(tool.name, args), ctx.agent, tool.name, ctx.call_id)
-    value = await tool.invoke(inside, bound)
+    value = await _run(body, tool, ReplacementContext(ctx, tool.name, args), bound)
     if tool.tool_output_guardrails:
         value, _ = await guard_result(scope, path, state, tool, args, value)
     return value
@@ -315,7 +331,7 @@ async def _judged(
 ) -> tuple[dict[str, Any], bool]:
     """Return the arguments that may run, and True if a person edited them.
 
-    Raise `NotRun` if the call is refused, and `Answered` if a person answered in its place.
+    Raise `NotRun` if the call is refused, and `_Answered` if a person answered in its place.
     """
     limit = limit_of(scope.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
@@ -329,14 +345,14 @@ async def _judged(
     if type(decision) is Edit:
         return edited(tool, decision, limit), True
     if type(decision) is Respond:
-        raise Answered(decision.output)
+        raise _Answered(decision.output)
     if type(decision) is not Approve or read.problem is not None:
         words = decision.message if type(decision) is Reject else None
         raise NotRun(words or "The call was not approved and did not run.")
     return read.value or {}, False
 
 
-class Answered(Exception):
+class _Answered(Exception):
     """A person has answered in place of a replacement call."""
 
     def __init__(self, value: Any) -> None:

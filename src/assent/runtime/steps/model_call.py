@@ -25,6 +25,7 @@ from ...output import TRY_AGAIN
 from ...tools.hosted import HostedMCPTool, HostedTool, is_request
 from ...tools.tool import Tool
 from ..definition import definition, same_definition
+from ..layer import ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
 from ..value import output_json
@@ -49,11 +50,10 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         if run.definition is None:
             await scope.hooks.tell(scope.ctx, "agent_start", agent)
     model, hook = _model(scope, agent), None
-    within = getattr(model, "within", None)
-    if within is not None:  # a model wrapped in hooks, which need to know their run
+    if isinstance(model, ModelLayer):
         hook = Hook(scope.journal, path, effect.saw)
         effect = f.AskModel(None, path, hook.saw)
-        model = within(scope, hook)
+        model = model.within(scope.ctx, hook)
     box = toolbox_of(agent)
     _define(scope, run, agent, box.tools, path)
     offer = await _enabled(scope, box, agent) if box.choosy else box

@@ -1,0 +1,244 @@
+"""Opening a thread: finds the run to drive, or begins it, and records new messages or answers first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from ..agent import Agent
+from ..approval.decision import Reject
+from ..approval.question import deeds
+from ..core import facts as f
+from ..core.codec import replay
+from ..core.digest import described, holds
+from ..core.number import LARGEST, is_count
+from ..core.run import ENDED, CallState, Run
+from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
+from ..runtime.agent_graph import AgentGraph
+from ..runtime.config import RunConfig
+from ..runtime.driver import Driver
+from ..runtime.runner import Order, prepare
+from ..runtime.store_writer import past
+from ..runtime.value import input_json
+from ..store.record import Stored
+from ..store.store import Store
+from ..tools.tool import Tool
+from .interrupts import Answer, Chosen, Command, pending, waits_for
+from .message import fresh, given_messages, messages_of, said
+from .schema import ContextSchema, kept
+
+OnPending = Literal["reject", "keep"] | None
+TRIES = 5
+"""The number of attempts to acquire a run that other writers keep changing."""
+SET_ASIDE = "The user said something else instead of answering; the call did not run."
+GIVEN_UP = "The user said something else instead of answering, and the call was given up."
+
+
+class Opened(NamedTuple):
+    """An opened thread: a driver of its newest run, or only the runs as read if there is nothing to drive."""
+
+    driver: Driver | None
+    read: Sequence[Run] = ()
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of the thread, oldest first."""
+        return list(self.read) if self.driver is None else [*self.driver.journal.before, self.driver.journal.run]
+
+
+class Setup(NamedTuple):
+    """An agent with the settings of its runs."""
+
+    agent: Agent[Any]
+    config: RunConfig
+    schema: ContextSchema | None
+    max_turns: int
+
+
+class Opening:
+    """One call on a thread.
+
+    With `now`, the input is stored and the lease is held once the thread is opened. Otherwise both may happen with the
+    first write of the drive.
+    """
+
+    def __init__(self, setup: Setup, store: Store, thread: str, context: Any, limit: int | None, *, now: bool) -> None:
+        self.setup, self.store, self.thread = setup, store, thread
+        self.context, self.limit, self.now = context, limit, now
+
+    async def say(self, input: Any, on_pending: OnPending) -> Opened:
+        """Open the thread with new messages: begin a run, or add the messages to the run that is not over."""
+        last, messages = await self.store.newest(self.thread), given_messages(input)
+        if any(each.id is not None for each in messages):
+            known = messages_of((await look(self.store, last)).runs) if last is not None else []
+            messages = fresh(messages, known, self.thread)
+        items = said(messages)
+        if last is None or last.record.status in ENDED or last.record.erased is not None:
+            return await self._begin(last.record.id if last is not None else None, items)
+        self._restore_context(last)
+        return await self._take_up(await self._said(last, items, on_pending))
+
+    async def answer(self, command: Command) -> Opened:
+        """Open the thread with an answer."""
+        stored = await self._newest()
+        self._restore_context(stored)
+        answer = Answer(self.thread, command.resume, self._tool_at)
+        with answer.placed():
+            stored = await self.store.decide_all(stored.record.id, answer, by=command.by, known=stored)
+        return await self._take_up(stored)
+
+    async def go_on(self) -> Opened:
+        """Open the thread as it is."""
+        stored = await self._newest()
+        if stored.record.status in ("done", "closed"):
+            return await look(self.store, stored)
+        self._restore_context(stored)
+        return await self._take_up(stored)
+
+    async def _newest(self) -> Stored:
+        last = await self.store.newest(self.thread)
+        if last is None:
+            raise RunNotFound(f"There is no thread {self.thread!r:.80}; begin it with a message.")
+        return last
+
+    def _restore_context(self, stored: Stored) -> None:
+        """Use the saved context if none is given, or raise `ContextMissing` before anything is recorded."""
+        if self.context is None:
+            self.context = kept(stored.context, self.setup.schema)
+
+    def _tool_at(self, state: CallState, name: str) -> Tool | None:
+        return AgentGraph(self.setup.agent).of(state).tools.get(name)
+
+    async def _said(self, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
+        """Record messages on a run that is not over, and settle open questions as `on_pending` says."""
+        record, thread = stored.record, self.thread
+        if record.worker is not None and (record.until is None or record.until > self.store.clock() * 1000):
+            raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and say it again.")
+
+        def choose(run: Run) -> list[Chosen]:
+            waiting = pending(run)
+            if on_pending == "keep" or not waiting:
+                return []
+            if on_pending is None:
+                raise ThreadWaiting(
+                    f"Thread {thread!r} waits for {waits_for(run)}. Answer with Command(resume=...); or say with this "
+                    'message what becomes of it: on_pending="reject" rejects it, on_pending="keep" lets it wait.'
+                )
+            states = [state for each in waiting for _, state in each.states]
+            fixed = [state.tool for state in states if "reject" not in state.allowed()]
+            if fixed:
+                raise ThreadWaiting(
+                    f"Thread {thread!r} waits for {waits_for(run)}, and {', '.join(fixed)} can only be answered, not "
+                    'rejected. Answer with Command(resume=...), or say the message with on_pending="keep".'
+                )
+            return [_set_aside(state, state.question) for state in states if state.question]
+
+        return await self.store.decide_all(record.id, choose, by="user", say=input_json(items), known=stored)
+
+    async def _begin(self, follows: str | None, items: Any) -> Opened:
+        number = _number(self.thread, follows) + 1 if follows is not None else 1
+        order = Order(store=self.store, run=f"{self.thread}:{number}", thread=self.thread, follows=follows)
+        turns = self.setup.max_turns if self.limit is None else self.limit
+        await self.store.open()
+        driver, _ = prepare(self.setup.agent, items, self.context, turns, self.setup.config, None, order)
+        with told_of_others(driver):
+            await self._take(driver)
+        return Opened(driver)
+
+    async def _take_up(self, stored: Stored) -> Opened:
+        """Prepare a drive of a run that is not over."""
+        config, order = self.setup.config, Order(store=self.store)
+        for _ in range(TRIES):
+            driver, _ = prepare(self.setup.agent, stored, self.context, self.limit, config, None, order)
+            try:
+                await self._take(driver)
+                return Opened(driver)
+            except Overtaken:
+                stored = await self.store.read(stored.record.id)
+                if stored.record.status in ("done", "closed"):
+                    return await look(self.store, stored)
+            except RunBusy:
+                raise RunBusy(
+                    f"Thread {self.thread!r} is driven by somebody else at the moment, who goes on with what is "
+                    "recorded; or by a stream that was left and is not closed yet."
+                ) from None
+        raise Overtaken(f"Thread {self.thread!r} changes faster than it can be taken up; try again.")
+
+    async def _take(self, driver: Driver) -> None:
+        writer = driver.writer
+        assert writer is not None
+        if not self.now and not writer.waits:
+            return
+        try:
+            await writer.begin(now=self.now)
+        except GeneratorExit:  # the coroutine is garbage-collected with its event loop: awaiting is impossible
+            raise
+        except BaseException:
+            await writer.close()
+            raise
+
+
+async def look(store: Store, stored: Stored) -> Opened:
+    """Return a thread as it was read; there is nothing to drive."""
+    run = replay(stored.facts) if stored.record.erased is None else Run()
+    follows = run.began.follows if run.began is not None else None
+    return Opened(None, [*(await past(store, follows) if follows is not None else ()), run])
+
+
+@contextmanager
+def told_of_others(driver: Driver) -> Iterator[None]:
+    """Raise `Overtaken` with a clear message if another caller began the same run first."""
+    try:
+        yield
+    except (LeaseLost, Overtaken):
+        began = driver.journal.run.began
+        if driver.writer is None or driver.writer.seq or began is None:
+            raise
+        raise Overtaken(
+            f"Something else was said on thread {began.thread!r} at the same moment, and this was not recorded. Look "
+            "at the thread, and say it again."
+        ) from None
+
+
+def thread_of(config: Any) -> str:
+    """Return the thread's id in a config, or raise `UsageError`."""
+    options = config.get("configurable") if isinstance(config, Mapping) else None
+    options = options if isinstance(options, Mapping) else {}
+    thread = options.get("thread_id")
+    if type(thread) is UUID or is_count(thread, -LARGEST):
+        thread = str(thread)
+    if type(thread) is not str or not thread or not holds(thread):
+        raise UsageError(
+            'Say which thread: config={"configurable": {"thread_id": "..."}}, a text of your own; '
+            f"got {described(config)}."
+        )
+    if options.get("checkpoint_id") is not None:
+        raise UsageError("A thread goes on where it stands, and cannot go back to a checkpoint_id; leave it out.")
+    return thread
+
+
+def turns_of(config: Any) -> int | None:
+    """Return the limit of model calls in the run; None if the config has no `recursion_limit`."""
+    limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
+    if limit is not None and not is_count(limit):
+        raise UsageError(f"recursion_limit must be a whole number from 1 to 2**63 - 1, got {described(limit)}.")
+    return limit
+
+
+def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
+    """Return the rejection of an unanswered question; its text mentions what the call has already done."""
+    done = deeds(state, asked.id)
+    return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
+
+
+def _number(thread: str, run_id: str) -> int:
+    """Return the number of a run in its thread, from 1 on."""
+    number = run_id.removeprefix(f"{thread}:")
+    if not number.isascii() or not number.isdigit():
+        raise UsageError(
+            f"The last run of thread {thread!r:.80} is {run_id!r:.80}, which no agent with threads has begun; say this "
+            "on another thread."
+        )
+    return int(number)
