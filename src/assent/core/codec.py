@@ -16,8 +16,8 @@ from msgspec import Raw, Struct
 
 from ..errors import IllegalFact, UnknownSchema, UnreadableState
 from .facts import NOTHING, AnyFact
+from .fold import fold
 from .number import Count
-from .replay import fold_all
 from .run import Run
 
 SCHEMA = 1
@@ -126,7 +126,8 @@ def replay(journal: list[AnyFact]) -> Run:
     """Return the run of a journal, or raise `UnreadableState` if its facts may not follow one another."""
     run = Run()
     try:
-        fold_all(run, journal)
+        for fact in journal:
+            fold(run, fact)
     except IllegalFact as error:
         raise UnreadableState(f"This saved run is damaged: {error}") from None
     if run.began is None:

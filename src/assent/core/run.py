@@ -1,7 +1,7 @@
 """A run: the state that a journal folds into, and the values derived from that state.
 
 `owed`, `status` and `questions` are derived and never stored. Their cost does not grow with the run: open calls are
-kept apart, and calls that are done are not read again. Only `fold` and `replay` change a run.
+kept apart, and calls that are done are not read again. Only `fold` changes a run.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ..errors import IllegalFact, UnreadableState
 from . import facts as f
-from .rules import ANSWERS, ASKED, NEW, READY, REFUSED, RUNNING, Phase
+from .rules import ANSWERS, ASKED, DONE, NEW, READY, REFUSED, RUNNING, Phase
 
 Status = Literal["idle", "working", "waiting", "done", "exhausted", "cancelled", "closed"]
 Outcome = f.Finished | f.Refused | f.HandedOff | f.Concluded
@@ -120,11 +120,14 @@ class Turn(Struct, eq=False):
     reply: f.Replied | f.Proposed
     agent: str
     calls: list[CallState]
-    left: int = 0
-    """The number of calls that are not done."""
     definition: f.Defined | None = None
     handed: bool = False
     parts: list[Raw] | None = None
+
+    @property
+    def pending(self) -> bool:
+        """True if a call of the turn is not done."""
+        return any(state.phase is not DONE for state in self.calls)
 
     @property
     def items(self) -> list[Raw]:
@@ -138,7 +141,7 @@ Entry = f.Said | Turn | f.HandedOff
 
 
 class Run(Struct, eq=False):
-    """A folded journal. Anyone may read a run; only `fold` and `replay` may change it."""
+    """A folded journal. Anyone may read a run; only `fold` may change it."""
 
     began: f.Began | None = None
     seq: int = 0

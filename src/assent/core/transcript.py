@@ -47,7 +47,7 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
     talk: Talk = run.talk or Talk([])
     run.talk = talk
     for entry in run.entries[talk.upto :]:
-        if type(entry) is Turn and entry.left:
+        if type(entry) is Turn and entry.pending:
             break
         if type(entry) is f.HandedOff and entry.history:
             talk.items = []
@@ -169,7 +169,7 @@ def turn_items(turn: Turn) -> list[Item]:
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
     items = unmarked(items_in(reply.items))
-    if turn.left:
+    if turn.pending:
         items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
     for state in turn.calls:
         text = output_text(state)

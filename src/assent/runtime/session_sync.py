@@ -160,7 +160,7 @@ def done_upto(run: Run) -> int:
     for number in range(run.saved, len(run.entries)):
         entry = run.entries[number]
         if type(entry) is Turn:
-            if entry.left or (run.concluding and number == _last_reply(run)):
+            if entry.pending or (run.concluding and number == _last_reply(run)):
                 break
             upto = number + 1
         elif type(entry) is f.HandedOff and upto == number:
