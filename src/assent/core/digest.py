@@ -143,7 +143,10 @@ def canonical(value: Any) -> bytes:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return True if two values have the same JSON text. 1 and True differ; a value that is no JSON equals nothing."""
+    """Return True if two values have the same JSON text, as digests see it. 1, 1.0 and True all differ.
+
+    A value that is no JSON equals nothing.
+    """
     try:
         return canonical(one) == canonical(other)
     except (TypeError, ValueError, RecursionError):

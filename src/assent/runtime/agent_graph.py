@@ -124,6 +124,11 @@ class AgentGraph:
         place = state.turn.agent
         return self._seats.get(place) or self.seat(place)
 
+    def tool_of(self, state: CallState, name: str) -> Tool | None:
+        """Return the tool of this name that a decision on a call may use; None if there is none."""
+        tool = self.of(state).tool(state.call.kind, name)
+        return tool if tool is not None and tool.is_enabled is not False else None
+
     def names(self) -> AgentGraph:
         """Return a graph with the same places, in which each agent is reduced to its name."""
         graph = AgentGraph(Agent(self.root.name))

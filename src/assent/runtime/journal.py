@@ -6,8 +6,11 @@ Storing the facts belongs in `store_writer`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from ..approval.decide import ToolOf, decide
+from ..approval.decision import Decision
+from ..approval.terms import GrantTerms
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.facts import AnyFact
@@ -53,6 +56,19 @@ class Journal:
         if began is not None:
             now -= began.at
         return now if now > 0 else 0  # noqa: FURB136 - called so often that `max` would cost time
+
+    def decide(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        by: str,
+        digest: str | None,
+        tool_of: ToolOf,
+        grant: GrantTerms | dict[str, Any] | bool | None,
+    ) -> None:
+        """Record a decision on an open question; if `approval.decide` refuses it, raise and record nothing."""
+        at = self.now()
+        self.append(decide(self.run, question_id, decision, by=by, at=at, digest=digest, tool_of=tool_of, grant=grant))
 
     def listen(self, listener: Callable[[AnyFact], None]) -> None:
         """Call the listener for every fact from now on."""

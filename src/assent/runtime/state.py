@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.question import see_that_it_reads
-from ..approval.terms import GrantTerms
+from ..approval.terms import GrantTerms, always
 from ..core import codec
 from ..core import facts as f
 from ..core.run import Run, questions, status
@@ -33,7 +33,6 @@ from ..item import ToolApprovalItem
 from ..version import __version__
 from . import saved_context, tracing
 from .agent_graph import AgentGraph
-from .decider import Always, always, record
 from .definition_check import UNREADABLE, OnChange, damaged, fit
 from .journal import Journal
 from .signature import SigningKey, sign, verify
@@ -197,7 +196,7 @@ class RunState(Generic[T, A]):
 
     def approve(self, item: ToolApprovalItem, always_approve: bool = False, *, by: str = "local") -> None:
         """Let the call run as it was shown; with `always_approve`, approve later calls of this tool too."""
-        self._decide(_item(item).id, Approve(), by, item.digest, always(always_approve, "approve"))
+        self.decide(_item(item).id, Approve(), by, item.digest, always("always_approve", always_approve))
 
     def reject(
         self,
@@ -208,17 +207,17 @@ class RunState(Generic[T, A]):
         by: str = "local",
     ) -> None:
         """Reject the call, and tell the model so; with `always_reject`, reject later calls of this tool too."""
-        self._decide(_item(item).id, Reject(rejection_message), by, item.digest, always(always_reject, "reject"))
+        self.decide(_item(item).id, Reject(rejection_message), by, item.digest, always("always_reject", always_reject))
 
     def edit(
         self, item: ToolApprovalItem, arguments: dict[str, Any], *, tool: str | None = None, by: str = "local"
     ) -> None:
         """Run the call with these arguments, which must fit the tool's schema."""
-        self._decide(_item(item).id, Edit(arguments, tool), by, item.digest)
+        self.decide(_item(item).id, Edit(arguments, tool), by, item.digest)
 
     def respond(self, item: ToolApprovalItem, output: Any, *, by: str = "local") -> None:
         """Answer in the tool's place, or answer a question of the tool's body."""
-        self._decide(_item(item).id, Respond(output), by, item.digest)
+        self.decide(_item(item).id, Respond(output), by, item.digest)
 
     def decide(
         self,
@@ -233,19 +232,8 @@ class RunState(Generic[T, A]):
         With `digest` the decision is refused unless the question still has this digest. With `grant` an approval
         or a rejection holds for later calls of the tool too: for all of them, or within the terms.
         """
-        self._decide(question_id, decision, by, digest, terms=grant)
-
-    def _decide(
-        self,
-        question_id: str,
-        decision: Decision | dict[str, Any],
-        by: str,
-        digest: str | None,
-        lasting: Always = None,
-        terms: Any = None,
-    ) -> None:
         self._usable()
-        record(self._journal, self._graph, question_id, decision, by, digest, lasting, terms)
+        self._journal.decide(question_id, decision, by, digest, self._graph.tool_of, grant)
 
     def revoke(self, grant_id: str, by: str = "local") -> None:
         """Revoke a grant: later calls are judged without it."""
