@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import GenerateJsonSchema
 
 
-def schema_of(schema: Any, generator: type[GenerateJsonSchema] | None = None) -> Raw:
+def answer_schema(schema: Any, generator: type[GenerateJsonSchema] | None = None) -> Raw:
     """Return the JSON schema of an answer, from a JSON schema or a type; `NOTHING` if any answer fits."""
     if schema is None:
         return NOTHING
@@ -40,11 +40,11 @@ def schema_of(schema: Any, generator: type[GenerateJsonSchema] | None = None) ->
         ) from None
 
 
-def earlier_schema_of(schema: Any) -> Raw:
+def earlier_answer_schema(schema: Any) -> Raw:
     """Return the schema of an answer as older questions have it, from before answers were read strictly."""
     from pydantic.json_schema import GenerateJsonSchema
 
-    return schema_of(schema, GenerateJsonSchema)
+    return answer_schema(schema, GenerateJsonSchema)
 
 
 def typed(schema: Any, value: Any) -> Any:

@@ -23,7 +23,7 @@ Status = Literal["idle", "working", "waiting", "done", "exhausted", "cancelled",
 Outcome = f.Finished | f.Refused | f.HandedOff | f.Concluded
 
 
-class Proposal(Struct, frozen=True):
+class CallItem(Struct, frozen=True):
     """The fields of a provider's call item that Assent reads."""
 
     name: str = ""
@@ -34,7 +34,7 @@ class Proposal(Struct, frozen=True):
 
 
 _items = Decoder(list[Raw]).decode
-_proposal = Decoder(Proposal).decode
+_call_item = Decoder(CallItem).decode
 
 
 class CallState(Struct, eq=False):
@@ -75,18 +75,18 @@ class CallState(Struct, eq=False):
     """The text for the model from whoever refused the call."""
     told: str | None = None
     child: Run | None = None
-    read: Proposal | None = None
+    read: CallItem | None = None
 
     @property
-    def proposal(self) -> Proposal:
+    def proposal(self) -> CallItem:
         """The call as it was proposed."""
         if self.read is None:
             reply = self.turn.reply
             if isinstance(reply, f.Proposed):
-                self.read = Proposal(reply.proposal.tool, bytes(reply.args).decode())
+                self.read = CallItem(reply.proposal.tool, bytes(reply.args).decode())
             else:
                 try:
-                    self.read = _proposal(self.turn.items[self.call.item])
+                    self.read = _call_item(self.turn.items[self.call.item])
                 except (MsgspecError, IndexError, UnicodeDecodeError) as error:
                     raise UnreadableState(f"This run is damaged: a call's item cannot be read ({error}).") from None
         return self.read
@@ -137,7 +137,7 @@ class Turn(Struct, eq=False):
         return self.parts
 
 
-Entry = f.Said | Turn | f.HandedOff
+TranscriptEntry = f.Said | Turn | f.HandedOff
 
 
 class Run(Struct, eq=False):
@@ -152,7 +152,7 @@ class Run(Struct, eq=False):
     live: bool = False
     batch: bool = False
     definition: f.Defined | None = None
-    entries: list[Entry] = []
+    entries: list[TranscriptEntry] = []
     """The conversation, in the order in which the model gets it."""
     unheard: list[f.Said] = []
     said: int = 0

@@ -14,7 +14,7 @@ from ..errors import UnreadableState
 from . import facts as f
 from .digest import canonical
 from .facts import decode
-from .run import CallState, Entry, Run, Turn
+from .run import CallState, Run, TranscriptEntry, Turn
 
 Item = dict[str, Any]
 INSTEAD = "assent:instead"
@@ -60,7 +60,7 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
     heard = talk.items.copy()
     for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
-    return answered(heard) if talk.asks else heard
+    return drop_unanswered(heard) if talk.asks else heard
 
 
 def asks(item: Item) -> bool:
@@ -81,13 +81,13 @@ def unanswered(items: list[Item]) -> set[int]:
     return {number for number in asking if not any(items[number].get(name) in given for name in ("call_id", "id"))}
 
 
-def answered(items: list[Item]) -> list[Item]:
+def drop_unanswered(items: list[Item]) -> list[Item]:
     """Return the items without requests that have no answer among them: providers refuse such requests."""
     out = unanswered(items)
     return without(items, out) if out else items
 
 
-def pending(run: Run) -> list[Item]:
+def open_requests(run: Run) -> list[Item]:
     """Return the unanswered requests of the last reply that are not calls; none if there is newer input."""
     for turn in reversed(run.entries if not run.unheard else ()):
         if type(turn) is Turn and type(turn.reply) is f.Replied:
@@ -117,7 +117,7 @@ def news(run: Run, saw: int | None = None) -> list[Item]:
     return out + [item for said in unheard for item in said_items(said)]
 
 
-def entry_items(entry: Entry) -> list[Item]:
+def entry_items(entry: TranscriptEntry) -> list[Item]:
     """Return the items of one entry. An open turn leaves out the calls that have no output yet."""
     if type(entry) is Turn:
         return turn_items(entry)

@@ -35,7 +35,7 @@ class Halted(Exception):
     """The worker stops: nothing new is begun, and the next worker that claims the run continues it."""
 
 
-class Plan:
+class DriveSettings:
     """The settings with which a worker drives all of its runs."""
 
     def __init__(
@@ -91,7 +91,7 @@ async def _given(context: Any, record: RunRecord) -> Any:
 class Drive:
     """One drive of one run. When it ends, the lease is released or belongs to another worker."""
 
-    def __init__(self, plan: Plan, lease: Lease) -> None:
+    def __init__(self, plan: DriveSettings, lease: Lease) -> None:
         self.plan = plan
         self.lease = lease
         self.record: RunRecord | None = None

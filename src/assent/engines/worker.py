@@ -46,7 +46,7 @@ from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
 from ..store.store import Store
 from .backoff import delay
-from .drive import Drive, Halted, Plan
+from .drive import Drive, DriveSettings, Halted
 from .signals import handled
 
 log = logging.getLogger("assent")
@@ -123,7 +123,7 @@ class Worker:
         self.store = store
         self.agents = registry_of(agents)
         config = replace(run_config or DEFAULT, lease=RunConfig(lease=lease).lease)  # checked: `replace` may not check
-        self._plan = Plan(store, self.agents, config, hooks, context, sessions)
+        self._plan = DriveSettings(store, self.agents, config, hooks, context, sessions)
         self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
         self._max_failures, self._on_error, self._random = max_failures, on_error, random
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
@@ -321,8 +321,8 @@ class Worker:
         seconds = None if alone else delay(failures - 1, self._random())
         then = "it is left alone until something new is recorded" if seconds is None else f"again in {seconds:.1f} s"
         trace = None if isinstance(error, AssentError) else error
-        log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, worded(error), exc_info=trace)
-        await self._give_back(drive.lease, seconds, worded(error))
+        log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, one_line(error), exc_info=trace)
+        await self._give_back(drive.lease, seconds, one_line(error))
         if alone and not drive.over():
             await self._look_once_more(drive)
         if self._on_error is not None and record is not None:
@@ -369,7 +369,7 @@ def registry_of(agents: Any) -> AgentRegistry:
     return registry
 
 
-def worded(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return an error as one line that any store can keep."""
     text = clean_text(f"{type(error).__name__}: {error}")[0].replace("\0", "")
     return " ".join(text.split())[:LONGEST_ERROR]

@@ -19,7 +19,7 @@ from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExcee
 from ..tools.delegation import AgentTool, Extractor, InputBuilder
 from .config import DEFAULT_MAX_TURNS
 from .guardrail_step import input_guardrails
-from .tool_context import Told, context_of, record_failure
+from .tool_context import HookBody, context_of, record_failure
 from .value import input_json, output_json
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ async def close_branch(driver: Driver, effect: f.Return) -> None:
         value = await record_failure(driver, path, state, tool, ctx, error)
     agent = driver.graph.of(state).agent
     if driver.audience.wants(agent):
-        _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)), Told)
+        _, ctx = context_of(driver, path, state, tool, tool.canonical(effective(state)), HookBody)
         await driver.audience.tell(ctx, "tool_end", agent, tool, value)
 
 

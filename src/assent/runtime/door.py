@@ -35,7 +35,7 @@ from .guardrail_step import guard_call, guard_result, tripwire
 from .handoff_step import check_filter, filtered, hand_over
 from .journal import Writer
 from .model_call import enabled
-from .tool_context import Told, context_of, record_failure
+from .tool_context import HookBody, context_of, record_failure
 from .tool_pause import HERE, Body
 from .value import output_json
 
@@ -75,7 +75,7 @@ async def enter(driver: Driver, path: Path, state: CallState) -> None:
         check_filter(driver, path, tool)
         hooked = driver.ctx
     elif driver.audience.wants(agent):
-        _, hooked = context_of(driver, path, state, tool, args, Told)
+        _, hooked = context_of(driver, path, state, tool, args, HookBody)
         await driver.audience.tell(hooked, "tool_start", agent, tool)
     if driver.stopped(path):  # while guardrails and hooks ran
         return
@@ -168,7 +168,7 @@ async def _entered(
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # even if the body caught `Paused`, its question has no answer
-        await body.settle()
+        await body.await_steps()
         journal.add(body.pending)
         return None
     by, failed = "tool", None
@@ -310,7 +310,7 @@ async def _judged(
 ) -> tuple[dict[str, Any], bool]:
     """Return the arguments that may run, and True if a person edited them.
 
-    Raise `NotRun` if the call is refused, and `Answered` if a person answered in its place.
+    Raise `NotRun` if the call is refused, and `AnsweredInstead` if a person answered in its place.
     """
     limit = limit_of(driver.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
@@ -324,14 +324,14 @@ async def _judged(
     if type(decision) is Edit:
         return edited(tool, decision, limit), True
     if type(decision) is Respond:
-        raise Answered(decision.output)
+        raise AnsweredInstead(decision.output)
     if type(decision) is not Approve or read.problem is not None:
         words = decision.message if type(decision) is Reject else None
         raise NotRun(words or "The call was not approved and did not run.")
     return read.value or {}, False
 
 
-class Answered(Exception):
+class AnsweredInstead(Exception):
     """A person has answered in place of a replacement call."""
 
     def __init__(self, value: Any) -> None:

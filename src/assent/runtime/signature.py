@@ -31,12 +31,12 @@ class SigningKey(Struct, frozen=True, repr_omit_defaults=True):
         return f"<SigningKey {self.id!r}>"
 
 
-def sign(saved: codec.Saved, key: SigningKey) -> None:
+def sign(saved: codec.SavedRun, key: SigningKey) -> None:
     """Put the key's signature on a saved run."""
     if not isinstance(key, SigningKey):
         raise UsageError(f"A state is signed with a SigningKey, got a {type(key).__name__}.")
     saved.signature = None
-    saved.signature = codec.Signature(key.id, _code(codec.encode(saved), key))
+    saved.signature = codec.SavedSignature(key.id, _code(codec.encode(saved), key))
 
 
 def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
@@ -54,7 +54,7 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
         pass  # raised below
     try:
         data = msgspec.json.decode(text)
-        given = msgspec.convert(data.pop("signature"), codec.Signature)
+        given = msgspec.convert(data.pop("signature"), codec.SavedSignature)
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, AttributeError, TypeError, RecursionError):
         raise BadSignature("This saved run has no signature; it may have been stripped of it.") from None
     signer = known.get(given.key)

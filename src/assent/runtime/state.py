@@ -298,7 +298,7 @@ class RunState(Generic[T, A]):
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
-        saved = codec.Saved(
+        saved = codec.SavedRun(
             codec.SCHEMA, __version__, self._held.facts, context, kind, tracing=traced, stored=self._kept.facts
         )
         if key is not None:

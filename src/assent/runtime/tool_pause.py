@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from ..approval.answer import earlier_schema_of, schema_of, typed
+from ..approval.answer import answer_schema, earlier_answer_schema, typed
 from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
@@ -119,7 +119,7 @@ class Body:
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
         self._still_goes()
-        (prompt, text), shape = _prompt(question), schema_of(schema)
+        (prompt, text), shape = _prompt(question), answer_schema(schema)
         place = {**self._identity(), "ask": self._asks, "prompt": text}
         shown = _shown(place, shape)
         number, self._asks = self._asks, self._asks + 1
@@ -212,7 +212,7 @@ class Body:
                 ended.set_result(None)
         return decode(done.value)
 
-    async def settle(self) -> None:
+    async def await_steps(self) -> None:
         """Wait for the steps that are under way; a step that is not recorded would run again."""
         while self._begun:
             await asyncio.wait(self._begun)
@@ -320,7 +320,7 @@ class Hook:
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
         self.still_goes()
-        (prompt, text), shape = _prompt(question), schema_of(schema)
+        (prompt, text), shape = _prompt(question), answer_schema(schema)
         run, number = self._journal.run.at(self.path), self._asks
         place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number, "prompt": text}
         shown = _shown(place, shape)
@@ -362,7 +362,7 @@ def _shown_earlier(before: f.Asked, place: dict[str, Any], schema: Any) -> bool:
     """Return True if this question was recorded by an older Assent, which wrote a type's schema differently."""
     if schema is None or isinstance(schema, dict):
         return False
-    return before.digest == _shown(place, earlier_schema_of(schema))
+    return before.digest == _shown(place, earlier_answer_schema(schema))
 
 
 def asked_at(run: Run) -> int | None:

@@ -21,7 +21,7 @@ from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
-from ..runtime.door import Answered, Failure, NotRun, run_inside, run_instead
+from ..runtime.door import AnsweredInstead, Failure, NotRun, run_inside, run_instead
 from ..runtime.model_call import enabled
 from ..runtime.tool_context import is_fault
 from ..runtime.tool_pause import Body, Paused
@@ -91,7 +91,7 @@ class WrappedTool(Tool):
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
         if self.hooks:
-            return await Entry(self, ctx, bound).run()
+            return await MiddlewareEntry(self, ctx, bound).run()
         value = await run_inside(ctx, self.inner, bound)
         ctx._asking.ran = True  # type: ignore[attr-defined]
         given = checked(self.name, value)
@@ -110,7 +110,7 @@ def outcome(given: ToolMessage) -> Any:
     return Failure(given.text) if given.status == "error" else given.content
 
 
-class Entry:
+class MiddlewareEntry:
     """One entry of a tool with middleware."""
 
     def __init__(self, tool: WrappedTool, ctx: ToolContext[Any], bound: Any) -> None:
@@ -194,7 +194,7 @@ class Entry:
             if as_approved or len(self.body._state.steps) > steps:
                 raise
             raise NotRun(str(error)) from None
-        except Answered as answer:
+        except AnsweredInstead as answer:
             return answer.value
 
     def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
