@@ -17,8 +17,8 @@ from tests.threads.support import Paired, decide, journal, office, only, say, te
 APPROVE = {"type": "approve"}
 
 MALFORMED: list[tuple[str, Any, str]] = [
-    ("too many", {"decisions": [APPROVE, APPROVE]}, "must be 1 decisions"),
-    ("too few", {"decisions": []}, "must be 1 decisions"),
+    ("too many", {"decisions": [APPROVE, APPROVE]}, "must be 1 decision, one"),
+    ("too few", {"decisions": []}, "must be 1 decision, one"),
     ("not allowed", {"decisions": [{"type": "edit", "edited_action": {"name": "execute_sql", "args": {}}}]}, "approve"),
     ("unknown", {"decisions": [{"type": "aprove"}]}, '"approve", "reject"'),
     ("a list", [APPROVE], '{"decisions": [...]}'),
@@ -290,7 +290,7 @@ async def test_an_answer_that_was_given_and_not_acted_on_is_not_given_again() ->
     assert agent.store is not None
     [question] = (await agent.store.questions()).items
     await agent.store.decide(question.id, {"type": "approve"}, by="ann", digest=question.digest)
-    with pytest.raises(AlreadyDecided, match="answered by ann already"):
+    with pytest.raises(AlreadyDecided, match=r"answered by ann already \(approve\)"):
         await agent.ainvoke(decide("reject"), thread())
     await agent.ainvoke(None, thread())
     assert ran == [("execute_sql", "a")]

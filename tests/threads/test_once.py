@@ -352,6 +352,23 @@ async def test_a_thread_whose_turns_are_used_up_says_what_to_do_and_that_works()
     assert texts(await agent.ainvoke(say("hi"), thread()))[-1] == ("ai", "Hello.")
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_without_a_checkpointer_nobody_is_told_to_go_on_with_a_run_that_is_not_kept(streamed: bool) -> None:
+    agent = create_agent(Paired([call("read_data")] * 3), Ran().tools())
+    short = {"recursion_limit": 1}
+
+    async def run() -> None:
+        if not streamed:
+            await agent.ainvoke(say("go"), short)
+        async for _ in agent.astream(say("go"), short):
+            pass
+
+    with pytest.raises(MaxTurnsExceeded) as caught:
+        await run()
+    assert "invoke(None" not in str(caught.value)
+    assert "Without a checkpointer it cannot go on. Begin again" in str(caught.value)
+
+
 async def test_whoever_stops_at_the_first_state_stops_the_run() -> None:
     agent, ran = office(call("read_data"), "ok")
     chunks = agent.astream(say("go"), thread(), stream_mode="values")

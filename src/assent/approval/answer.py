@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import TypeAdapter
 
-from ..core.digest import canonical, plain, worded
+from ..core.digest import canonical, described, plain, shortened, worded
 from ..core.facts import NOTHING
 from ..errors import InvalidArguments, InvalidDecision, UsageError
 
@@ -36,7 +36,7 @@ def answer_schema(schema: Any, generator: type[GenerateJsonSchema] | None = None
         return Raw(canonical(plain(schema)))
     except Exception as error:
         raise UsageError(
-            f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {worded(error)}"
+            f"{described(schema)} is not a type or a JSON schema that an answer can be checked by: {worded(error)}"
         ) from None
 
 
@@ -59,7 +59,7 @@ def typed(schema: Any, value: Any) -> Any:
     try:
         return binding.read(value, "answer")
     except InvalidArguments as error:
-        raise InvalidDecision(f"The answer that was given does not fit {schema!r:.80}: {error}.") from error
+        raise InvalidDecision(f"The answer that was given does not fit {described(schema)}: {error}.") from error
 
 
 def problem_with(value: Any, schema: Raw) -> str | None:
@@ -97,4 +97,5 @@ def over_limit(value: Any, schema: Any, formats: FormatChecker | None = None) ->
     if error is None:
         return None
     where = "/".join(map(str, error.absolute_path))
-    return f"{where}: {error.message:.200}" if where else f"{error.message:.200}"
+    words = shortened(error.message, 200)
+    return f"{where}: {words}" if where else words

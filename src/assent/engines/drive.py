@@ -12,6 +12,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.facts import AnyFact, Began
+from ..core.number import counted
 from ..core.run import UNDER_WAY, status
 from ..errors import MaxTurnsExceeded, RunFinished
 from ..hooks import RunHooks
@@ -137,9 +138,8 @@ class Drive:
             self.known = writer.seq
         run = driver.journal.run
         if status(run) == "exhausted":
-            raise MaxTurnsExceeded(
-                f"The run used up its {run.max_turns} turns; go on with Runner.run(..., max_turns=...) and the store."
-            )
+            used = counted(run.max_turns, "turn")
+            raise MaxTurnsExceeded(f"The run used up its {used}; go on in the store with Runner.run(max_turns=...).")
 
     def halt(self) -> None:
         """Begin nothing more: running tool bodies may end, and a pending model call is not waited for."""

@@ -115,7 +115,7 @@ class Worker:
         random: Callable[[], float] = random.random,
     ) -> None:
         if not isinstance(store, Store):
-            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {store!r:.80}.")
+            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {described(store)}.")
         _check_numbers(concurrency, max_failures, poll, drain)
         _check_objects(run_config, hooks, sessions, on_error)
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
@@ -361,7 +361,7 @@ def registry_of(agents: Any) -> AgentRegistry:
         registry = AgentRegistry()
         single = isinstance(agents, Agent)
         if not single and not isinstance(agents, Iterable):
-            raise UsageError(f"agents is an AgentRegistry, an Agent, or a list of agents, got {agents!r:.80}.")
+            raise UsageError(f"agents is an AgentRegistry, an Agent, or a list of agents, got {described(agents)}.")
         for agent in [agents] if single else agents:
             registry.add(agent, version="1")
     if not registry.names():
@@ -386,9 +386,9 @@ def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -
 
 def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:
     if config is not None and not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
+        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
     if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}.")
+        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
     for option, function in (("sessions", sessions), ("on_error", on_error)):
         if function is not None and not callable(function):
-            raise UsageError(f"{option} must be a function, got {function!r:.80}.")
+            raise UsageError(f"{option} must be a function, got {described(function)}.")

@@ -14,6 +14,7 @@ from msgspec import Raw
 from ..approval.question import effective
 from ..core import facts as f
 from ..core.digest import canonical, worded
+from ..core.number import counted
 from ..core.run import CallState, Run
 from ..errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
 from ..tools.delegation import AgentTool, Extractor, InputBuilder
@@ -134,4 +135,4 @@ def why_failed(tool: AgentTool, child: Run) -> Exception:
     """Return the reason why a branch ended without an output, as an exception."""
     if child.closed is not None:
         return AgentFailed(f"The agent {tool.agent.name!r} stopped: {child.closed.why}")
-    return MaxTurnsExceeded(f"The agent {tool.agent.name!r} used up its {child.max_turns} turns.")
+    return MaxTurnsExceeded(f"The agent {tool.agent.name!r} used up its {counted(child.max_turns, 'turn')}.")

@@ -22,7 +22,7 @@ from ..approval.gate import Case, judge, read_arguments
 from ..approval.question import action_digest, added_to, effective, limit_of
 from ..context import RunContextWrapper, ToolContext
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, plain, worded
+from ..core.digest import BadJSON, canonical, plain, shortened, worded
 from ..core.run import CallState
 from ..core.transcript import INSTEAD
 from ..errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
@@ -143,7 +143,7 @@ def _arguments(driver: Driver, path: Path, state: CallState, tool: Tool) -> tupl
     shown = effective(state)
     if (state.digest is None or is_accepted(state, tool)) and (added := added_to(state, tool, shown)):
         names = ", ".join(added)
-        raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {names:.80}")
+        raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {shortened(names)}")
     args = tool.canonical(shown)
     return shown, args, tool.bind(args)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from ..agent import Agent
 from ..context import RunContextWrapper
+from ..core.digest import described
 from ..core.facts import AnyFact
 from ..core.run import status
 from ..core.transcript import Item
@@ -159,7 +160,7 @@ class RunResultBase:
 
     def __repr__(self) -> str:
         run = self._driver.run_at(self._path)
-        what = f"{status(run)}, {run.turns} turns, output {self.final_output!r:.80}"
+        what = f"{status(run)}, {run.turns} turns, output {described(self.final_output)}"
         return f"<{type(self).__name__} of run {run.id}: {what}>"
 
 
@@ -242,7 +243,7 @@ class RunResultStreaming(RunResultBase):
         After the stream's end, `to_state()` can be resumed.
         """
         if mode not in ("immediate", "after_turn"):
-            raise UsageError(f'cancel takes "immediate" or "after_turn", got {mode!r:.80}.')
+            raise UsageError(f'cancel takes "immediate" or "after_turn", got {described(mode)}.')
         if self._task is not None and not self._task.done():
             self._driver.halt(mode)
 

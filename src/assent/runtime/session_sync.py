@@ -143,11 +143,11 @@ def checked_session(session: Any) -> Session | None:
         return None
     if not isinstance(session, Session):
         raise UsageError(
-            f"session must be a Session, with get_items, add_items, pop_item and clear_session, got {session!r:.80}."
+            f"session must have get_items, add_items, pop_item and clear_session, got {described(session)}."
         )
     name: Any = session.session_id
     if type(name) is not str or not name or not holds(name):
-        raise UsageError(f"A session's session_id is a text that is not empty, got {name!r:.80}.")
+        raise UsageError(f"A session's session_id is a text that is not empty, got {described(name)}.")
     return session
 
 

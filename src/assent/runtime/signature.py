@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core import codec
-from ..core.digest import BadJSON, canonical, check_keys
+from ..core.digest import BadJSON, canonical, check_keys, described
 from ..errors import BadSignature, UsageError
 
 SHORTEST = 16
@@ -60,13 +60,13 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
     signer = known.get(given.key)
     if signer is None:
         raise BadSignature(
-            f"This saved run was signed with the key {given.key!r:.80}, which is not among the keys given."
+            f"This saved run was signed with the key {described(given.key)}, which is not among the keys given."
         )
     import hmac
 
     code = _code(msgspec.json.encode(data), signer)
     if not hmac.compare_digest(code.encode(), given.code.encode()):
-        raise BadSignature(f"This saved run is not what was signed with the key {given.key!r:.80}.")
+        raise BadSignature(f"This saved run is not what was signed with the key {described(given.key)}.")
 
 
 def _code(text: bytes, key: SigningKey) -> str:

@@ -17,6 +17,8 @@ from ..approval.question import see_that_it_reads
 from ..approval.terms import GrantTerms, always
 from ..core import codec
 from ..core import facts as f
+from ..core.digest import described
+from ..core.number import counted
 from ..core.run import Run, questions, status
 from ..core.transcript import forget
 from ..errors import (
@@ -140,8 +142,10 @@ class RunState(Generic[T, A]):
 
     def __repr__(self) -> str:
         run = self._journal.run
-        waiting = f", {len(self.get_interruptions())} questions" if status(run) == "waiting" else ""
-        return f"<RunState of run {run.id}: {'spent' if self._spent else status(run)}, {run.turns} turns{waiting}>"
+        parts = ["spent" if self._spent else status(run), counted(run.turns, "turn")]
+        if status(run) == "waiting":
+            parts.append(counted(len(self.get_interruptions()), "question"))
+        return f"<RunState of run {run.id}: {', '.join(parts)}>"
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -240,7 +244,7 @@ class RunState(Generic[T, A]):
         self._usable()
         checked_name(by)
         if type(grant_id) is not str or grant_id not in self._journal.run.grants:
-            raise GrantNotFound(f"This run has no grant {grant_id!r:.80}; see state.grants().")
+            raise GrantNotFound(f"This run has no grant {described(grant_id)}; see state.grants().")
         self._journal.add(f.Revoked(grant_id, by, at=self._journal.now()))
 
     def add_input(self, input: str | list[dict[str, Any]]) -> None:
@@ -347,9 +351,9 @@ class RunState(Generic[T, A]):
         if not isinstance(text, str | bytes):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}; for a dict use from_json.")
         if not isinstance(agent, Agent):
-            raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
+            raise UsageError(f"The first argument is the agent, got {described(agent)}.")
         if on_change not in ("refuse", "ask", "accept"):
-            raise UsageError(f'on_change is "refuse", "ask" or "accept", got {on_change!r:.80}.')
+            raise UsageError(f'on_change is "refuse", "ask" or "accept", got {described(on_change)}.')
         if keys is not None:
             verify(text, keys)
         saved = codec.decode(text)
@@ -452,5 +456,5 @@ def agent_name(run: Run) -> str:
 
 def _item(item: ToolApprovalItem) -> ToolApprovalItem:
     if not isinstance(item, ToolApprovalItem):
-        raise InvalidDecision(f"Decide on an item of `interruptions`, got {item!r:.80}; by id, use state.decide().")
+        raise InvalidDecision(f"Give an item of `interruptions`, got {described(item)}; by id, use state.decide().")
     return item

@@ -22,7 +22,7 @@ from ..approval.answer import answer_schema, earlier_answer_schema, typed
 from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, holds
+from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..errors import Conflict, ReplayMismatch, UsageError
@@ -130,9 +130,9 @@ class Body:
                 return typed(schema, decode(answered.value))
             if not self._may_ask_anew(number):
                 self.mismatch = ReplayMismatch(
-                    f"Tool {self._state.tool!r} asked {bytes(prompt).decode():.80} where it had asked "
-                    f"{bytes(before.prompt).decode():.80} before its answers came. A body that asks must ask the "
-                    "same, in the same order, each time it is entered; wrap what may differ in ctx.step."
+                    f"Tool {self._state.tool!r} asked {shortened(bytes(prompt).decode())} where it had asked "
+                    f"{shortened(bytes(before.prompt).decode())} before its answers came. A body that asks must ask "
+                    "the same, in the same order, each time it is entered; wrap what may differ in ctx.step."
                 )
                 raise Paused
             _warn(f"Tool {self._state.tool!r}", before)
@@ -186,7 +186,7 @@ class Body:
 
     def _replayed(self, name: str) -> tuple[int, f.Stepped | None]:
         if type(name) is not str or not name or not holds(name):
-            raise UsageError(f"A step needs a name, got {name!r:.80}.")
+            raise UsageError(f"A step needs a name, got {described(name)}.")
         self._still_goes()
         number = self._steps.get(name, 0)
         self._steps[name] = number + 1
@@ -244,7 +244,7 @@ class Body:
 def _own(name: str) -> str:
     """Return the step's name; raise `UsageError` if the name has the runtime's prefix."""
     if type(name) is str and name.startswith(OURS):
-        raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
+        raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {described(name)}.")
     return name
 
 

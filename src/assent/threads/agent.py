@@ -183,10 +183,11 @@ class ThreadAgent:
             "structured_response", if there is a `response_format` and the run is done.
         """
         opened = await self._open(input, config, context, on_pending)
-        if opened.driver is not None and not await _driven(opened.driver) and opened.again is not None:
+        kept = self.store is not None
+        if opened.driver is not None and not await _driven(opened.driver, kept) and opened.again is not None:
             opened = await opened.again()
             if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
-                await _driven(opened.driver)
+                await _driven(opened.driver, kept)
         state = self._state(opened)
         if opened.driver is not None:
             opened.driver.let_go()
@@ -241,7 +242,7 @@ class ThreadAgent:
             before = WRITER.set(stream.write)
             stream._start(drive(opened.driver, None))
             WRITER.reset(before)
-            with _told_on_a_thread():
+            with _told_on_a_thread(self.store is not None):
                 try:
                     if "values" in modes:
                         shown = stream.state()
@@ -523,25 +524,28 @@ def _limit(config: Any) -> int | None:
 
 
 @contextmanager
-def _told_on_a_thread() -> Iterator[None]:
-    """Reword errors about used-up turns and invalid output with what to do on a thread."""
+def _told_on_a_thread(kept: bool = True) -> Iterator[None]:
+    """Reword errors about used-up turns and invalid output with what to do on a thread, which may be `kept` or not."""
     try:
         yield
     except (InvalidOutput, UnansweredRequest) as error:
         error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
         raise
     except MaxTurnsExceeded as error:
-        error.args = (
-            "The run used up its turns. To go on, call invoke(None, config) with a higher "
-            '"recursion_limit" in the config; or say something new, which begins another run. To give every run more, '
-            "use create_agent(max_turns=...).",
+        advice = (
+            'To go on, call invoke(None, config) with a higher "recursion_limit" in the config; or say something new, '
+            "which begins another run. To give every run more, use create_agent(max_turns=...)."
+            if kept
+            else 'Without a checkpointer it cannot go on. Begin again with a higher "recursion_limit" in the config, '
+            "or with create_agent(max_turns=...)."
         )
+        error.args = (f"The run used up its turns. {advice}",)
         raise
 
 
 def _known(thread: str, last: Stored | None) -> Stored:
     if last is None:
-        raise RunNotFound(f"There is no thread {thread!r:.80}; begin it with a message.")
+        raise RunNotFound(f"There is no thread {described(thread)}; begin it with a message.")
     return last
 
 
@@ -560,7 +564,7 @@ async def _taken_up(driver: Driver, now: bool) -> None:
         raise
 
 
-async def _driven(driver: Driver) -> bool:
+async def _driven(driver: Driver, kept: bool) -> bool:
     """Drive the run; return False if another writer was first and nothing was written."""
     writer = driver.writer
     assert writer is not None
@@ -569,7 +573,7 @@ async def _driven(driver: Driver) -> bool:
     except AssentError as error:
         if isinstance(error, Overtaken | RunBusy) and writer.lease.state is REFUSED and writer.seq:
             return False
-        with _told_on_a_thread(), _told_of_others(driver):
+        with _told_on_a_thread(kept), _told_of_others(driver):
             raise
     return True
 

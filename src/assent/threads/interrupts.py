@@ -21,6 +21,7 @@ from ..approval.question import effective, raw_text
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, holds, same
 from ..core.facts import decode
+from ..core.number import counted
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
@@ -275,8 +276,13 @@ def answered(run: Run, question: str) -> AlreadyDecided | None:
     decided = run.decided.get(question)
     if decided is None or verdict_of(decided) is None:
         return None
-    by, key = getattr(decided, "by", ""), question.removeprefix("q_")
-    return AlreadyDecided(f"Interrupt {key} was answered by {by} already.", by=by, verdict=verdict_of(decided))
+    return _already(decided, f"Interrupt {question.removeprefix('q_')} was answered by")
+
+
+def _already(fact: f.CallFact, answered_by: str, advice: str = "") -> AlreadyDecided:
+    """Return the error for a question that this fact has settled, with the person and the verdict."""
+    by, verdict = getattr(fact, "by", ""), verdict_of(fact)
+    return AlreadyDecided(f"{answered_by} {by} already ({verdict}).{advice}", by=by, verdict=verdict)
 
 
 def _stale(run: Run, thread: str, key: str) -> Exception:
@@ -293,13 +299,8 @@ def _nothing(run: Run, thread: str) -> Exception:
     if run.concluded is not None or run.closed is not None:
         return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Say something new.")
     if last is not None:
-        by = getattr(last, "by", "")
-        return AlreadyDecided(
-            f"Thread {thread!r} waits for nobody: its question was answered by {by} already. invoke(None) goes on with "
-            "it.",
-            by=by,
-            verdict=verdict_of(last),
-        )
+        words = f"Thread {thread!r} waits for nobody: its question was answered by"
+        return _already(last, words, " invoke(None) goes on with it.")
     return NotPending(f"Thread {thread!r} waits for nobody. invoke(None) goes on with it.")
 
 
@@ -329,7 +330,7 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
         return Edit(edit.arguments, note=edit.note)
     other = tool_at(state, edit.tool or "")
     if other is None:
-        raise InvalidDecision(f"The agent has no tool named {edit.tool!r:.80}; choose one of its tools.")
+        raise InvalidDecision(f"The agent has no tool named {described(edit.tool)}; choose one of its tools.")
     if other.needs_approval is not False and other.allowed is not None and "edit" not in other.allowed:
         raise InvalidDecision(f"{edit.tool!r} needs approval itself and may not be edited, so no edit can choose it.")
     return edit
@@ -345,7 +346,7 @@ def decision_inside(answer: Any, action: ActionRequest, allowed: Sequence[str], 
     if decision.tool != name:
         raise InvalidDecision(
             f"A call that a middleware has made cannot be made one of another tool: the name is {name!r}, "
-            f"not {decision.tool!r:.80}."
+            f"not {described(decision.tool)}."
         )
     if tool is None:
         raise InvalidDecision(f"The agent has no tool named {name!r} any more, so no edit of its call can run.")
@@ -375,10 +376,8 @@ def decisions_of(answer: Any, shown: Sequence[Shown]) -> list[Decision]:
         )
     given = answer["decisions"]
     if len(given) != len(shown):
-        names = ", ".join(each.tool for each in shown)
-        raise InvalidDecision(
-            f"There must be {len(shown)} decisions, one for each of: {names}, in this order; got {len(given)}."
-        )
+        names, wanted = ", ".join(each.tool for each in shown), counted(len(shown), "decision")
+        raise InvalidDecision(f"There must be {wanted}, one for each of: {names}, in this order; got {len(given)}.")
     made: list[Decision] = []
     for number, each in enumerate(shown):
         with placed(each.tool, number, len(shown)):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..approval.deadline import Deadline
 from ..context import RunContextWrapper, ToolContext
+from ..core.digest import described
 from ..errors import InvalidDefinition
 from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from .probe import Probe
@@ -218,7 +219,7 @@ def function_tool(
     if function is None:
         return make
     if not callable(function):
-        raise InvalidDefinition(f"function_tool takes a function, got {function!r:.80}; name its options.")
+        raise InvalidDefinition(f"function_tool takes a function, got {described(function)}; name its options.")
     return make(function)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..core.digest import shortened
 from ..errors import InvalidArguments
 
 Json = dict[str, Any]
@@ -32,7 +33,7 @@ class Parameters(Struct, frozen=True, eq=False):
         schema = self.json_schema
         more = [] if schema.get("additionalProperties") else [name for name in args if name not in schema["properties"]]
         if more:
-            raise InvalidArguments(f'"{more[0]:.80}": there is no such argument')
+            raise InvalidArguments(f'"{shortened(more[0])}": there is no such argument')
         return self.validate(args) if self.validate is not None else None
 
 
