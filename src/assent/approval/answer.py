@@ -72,12 +72,12 @@ def problem_with(value: Any, schema: Raw) -> str | None:
 
 def misfit(value: Any, schema: Any) -> str | None:
     """Return a text that says why the form of a value does not fit the schema; None if the form fits."""
-    from ..tools.form import form_of, listed
+    from ..tools.form import form_of, joined
 
     if not isinstance(schema, dict):
         return None  # a schema that is True or False has no form
     try:
-        return listed(form_of(schema).problems(value, "")).removeprefix('"": ') or None
+        return joined(form_of(schema).problems(value, "")).removeprefix('"": ') or None
     except (AttributeError, KeyError, TypeError, RecursionError) as failure:  # the schema is damaged
         return f"the schema cannot be used ({worded(failure)})"
 

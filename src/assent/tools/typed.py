@@ -45,5 +45,4 @@ def parameters(name: str, kind: Any) -> Parameters:
     """Read a type whose JSON is an object; raise `InvalidDefinition` if no model could fill it in."""
     from .schema import type_schema  # imports much of pydantic
 
-    schema = type_schema(name, kind)
-    return Parameters(schema.json_schema, schema.required, schema.defaults, schema.canonical, schema.bind, schema.loose)
+    return type_schema(name, kind)
