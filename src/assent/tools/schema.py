@@ -54,7 +54,7 @@ class FunctionSchema:
     fills: bool = field(repr=False, compare=False)
     """True if there may be a default to fill in, at any depth."""
     _binding: Binding = field(repr=False, compare=False)
-    _call: _Call = field(repr=False, compare=False)
+    _call: Callable[[dict[str, Any]], tuple[list[Any], Json]] = field(repr=False, compare=False)
     _plain: dict[str, type] | None = field(repr=False, compare=False)
     """The type of each parameter, if all are JSON types: arguments of just these types need no validation."""
 
@@ -71,7 +71,7 @@ class FunctionSchema:
             given = [*map(args.__getitem__, plain)]
             if [*map(type, given)] == [*plain.values()]:
                 return given, {}
-        return self._call.arguments(self._binding.read(args).__dict__)
+        return self._call(self._binding.read(args).__dict__)
 
 
 def function_schema(
@@ -103,7 +103,7 @@ def function_schema(
         defaults=defaults_of(loose),
         fills=has_defaults(loose),
         _binding=Binding.of(loose, model.__pydantic_core_schema__, model.__pydantic_validator__.validate_json),
-        _call=_Call.of(parameters, signature.context),
+        _call=partial(_call, parameters, _own_names(signature)),
         _plain=_plain_types(parameters),
     )
 
@@ -380,40 +380,26 @@ def _drop_unfit_defaults(schema: Json) -> None:
 # Calling the function
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """The place of each field of the validated model in a call."""
+def _call(parameters: Sequence[_Parameter], own: frozenset[str], values: dict[str, Any]) -> tuple[list[Any], Json]:
+    """Return the positional and keyword arguments of a call; `own` are the names that `**kwargs` cannot hold."""
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for each in parameters:  # a signature has its parameters in this order
+        value = values[each.field]
+        if each.kind in POSITIONAL:
+            positional.append(value)
+        elif each.kind is inspect.Parameter.VAR_POSITIONAL:
+            positional += value
+        elif each.kind is inspect.Parameter.KEYWORD_ONLY:
+            keyword[each.name] = value
+        elif clash := own & value.keys():
+            raise InvalidArguments(f"{each.name}.{min(clash)}: is a parameter of its own")
+        else:
+            keyword |= value
+    return positional, keyword
 
-    positional: tuple[str, ...]
-    rest: str | None
-    keyword: tuple[tuple[str, str], ...]
-    others: _Parameter | None
-    taken: frozenset[str]
-    """Names that `**kwargs` cannot hold, since they are parameters of their own."""
 
-    @classmethod
-    def of(cls, parameters: Sequence[_Parameter], context: inspect.Parameter | None) -> _Call:
-        kinds = inspect.Parameter
-        named = [each for each in (*parameters, context) if each]
-        return cls(
-            positional=tuple(each.field for each in parameters if each.kind in POSITIONAL),
-            rest=next((each.field for each in parameters if each.kind is kinds.VAR_POSITIONAL), None),
-            keyword=tuple((each.name, each.field) for each in parameters if each.kind is kinds.KEYWORD_ONLY),
-            others=next((each for each in parameters if each.kind is kinds.VAR_KEYWORD), None),
-            taken=frozenset(
-                each.name for each in named if each.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-            ),
-        )
-
-    def arguments(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        positional = [values[each] for each in self.positional]
-        keyword = {name: values[each] for name, each in self.keyword}
-        if self.rest:
-            positional += values[self.rest]
-        if self.others:
-            more = values[self.others.field]
-            if clash := self.taken & more.keys():
-                path = f"{self.others.name}.{min(clash)}"
-                raise InvalidArguments(f"{path}: is a parameter of its own")
-            keyword |= more
-        return positional, keyword
+def _own_names(signature: Signature) -> frozenset[str]:
+    """Return the names that `**kwargs` cannot hold, since they are parameters of their own."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(each.name for each in (*signature.parameters, signature.context) if each and each.kind in named)
