@@ -11,7 +11,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from .context import RunContextWrapper
-from .core.digest import digest, holds
+from .core.digest import described, digest, holds
 from .errors import InvalidDefinition
 from .guardrail import InputGuardrail, OutputGuardrail, checked
 from .handoff import Handoff, handoff
@@ -107,17 +107,17 @@ class Agent(AgentBase, Generic[T]):
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name.strip() or not holds(self.name):
-            raise InvalidDefinition(f"An agent needs a name, got {self.name!r:.80}.")
+            raise InvalidDefinition(f"An agent needs a name, got {described(self.name)}.")
         told = self.instructions
         if told is not None and not callable(told) and not (type(told) is str and holds(told)):
             raise InvalidDefinition(
-                f"Agent {self.name!r}: instructions must be text or a callable, got {self.instructions!r:.80}."
+                f"Agent {self.name!r}: instructions must be text or a callable, got {described(self.instructions)}."
             )
         if self.model is not None:
             self.model = model_from(f"Agent {self.name!r}", self.model)
         for option in ("tools", "handoffs"):
             if not isinstance(given := getattr(self, option), list | tuple):
-                raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {given!r:.80}.")
+                raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {described(given)}.")
         self.tools, self.handoffs = list(self.tools), list(self.handoffs)
         self._check_options()
         self._check_tool_use()
@@ -134,18 +134,18 @@ class Agent(AgentBase, Generic[T]):
         rule = self.output_needs_approval
         if type(rule) is not bool and not callable(rule):
             raise InvalidDefinition(
-                f"{whose}: output_needs_approval must be True, False or a callable, got {rule!r:.80}."
+                f"{whose}: output_needs_approval must be True, False or a callable, got {described(rule)}."
             )
         for option, kind in (("model_settings", ModelSettings), ("hooks", AgentHooks)):
             value = getattr(self, option)
             if not isinstance(value, kind) and not (option == "hooks" and value is None):
-                raise InvalidDefinition(f"{whose}: {option} must be a {kind.__name__}, got {value!r:.80}.")
+                raise InvalidDefinition(f"{whose}: {option} must be a {kind.__name__}, got {described(value)}.")
         for option, fits in (
             ("handoff_description", self.handoff_description is None or type(self.handoff_description) is str),
             ("reset_tool_choice", type(self.reset_tool_choice) is bool),
         ):
             if not fits:
-                raise InvalidDefinition(f"{whose}: {option} cannot be {getattr(self, option)!r:.80}.")
+                raise InvalidDefinition(f"{whose}: {option} cannot be {described(getattr(self, option))}.")
 
     def _check_tool_use(self) -> None:
         whose, use = f"Agent {self.name!r}", self.tool_use_behavior
@@ -154,7 +154,7 @@ class Agent(AgentBase, Generic[T]):
         if not stops and not callable(use) and use not in ("run_llm_again", "stop_on_first_tool"):
             raise InvalidDefinition(
                 f'{whose}: tool_use_behavior is "run_llm_again", "stop_on_first_tool", '
-                f'{{"stop_at_tool_names": [...]}} or a callable, got {use!r:.80}.'
+                f'{{"stop_at_tool_names": [...]}} or a callable, got {described(use)}.'
             )
 
     def __repr__(self) -> str:
@@ -247,7 +247,7 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
     for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
         if not isinstance(tool, Tool):
             raise InvalidDefinition(
-                f"Agent {agent.name!r}: {tool!r:.80} is not a tool; decorate a function with @function_tool, "
+                f"Agent {agent.name!r}: {described(tool)} is not a tool; decorate a function with @function_tool, "
                 "and make a tool of an agent with as_tool()."
             )
         if tool.name in out:
@@ -273,7 +273,9 @@ def handoffs_of(agent: Agent[Any]) -> list[Handoff]:
     """Return the agent's handoffs. A plain agent becomes a handoff with the default options."""
     for each in agent.handoffs:
         if not isinstance(each, Agent | Handoff):
-            raise InvalidDefinition(f"Agent {agent.name!r}: a handoff is an Agent or handoff(...), got {each!r:.80}.")
+            raise InvalidDefinition(
+                f"Agent {agent.name!r}: a handoff must be an Agent or handoff(...), got {described(each)}."
+            )
     return [each if isinstance(each, Handoff) else handoff(each) for each in agent.handoffs]
 
 

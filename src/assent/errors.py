@@ -108,7 +108,7 @@ class UnknownSchema(UnreadableState):
 
 
 class BadSignature(UnreadableState):
-    """The saved run is not as it was signed, or was not signed with a key that is known."""
+    """The saved run was changed after it was signed, or was not signed with a known key."""
 
 
 class ContextMissing(UsageError):
@@ -133,7 +133,7 @@ class SessionMissing(UsageError):
 
 
 class ScriptExhausted(UsageError):
-    """The script has nothing more to say."""
+    """The script has no next line; add one."""
 
 
 class MaxTurnsExceeded(UsageError):
@@ -141,7 +141,7 @@ class MaxTurnsExceeded(UsageError):
 
 
 class Conflict(AssentError):
-    """What this was about is not so any more; look again."""
+    """Something has changed meanwhile; look again."""
 
     status = 409
 
@@ -182,7 +182,7 @@ class RunFinished(Conflict):
 
 
 class ThreadWaiting(Conflict):
-    """The thread waits for an answer; give it, or say what becomes of the question."""
+    """The thread waits for an answer; give it, or say with `on_pending` what becomes of the question."""
 
 
 class RunBusy(Conflict):
@@ -194,11 +194,11 @@ class Overtaken(Conflict):
 
 
 class LeaseLost(Conflict):
-    """Somebody else has taken the run over; what was not written is not part of it."""
+    """Somebody else has taken over the run; facts that were not written are not part of it."""
 
 
 class DefinitionChanged(Conflict):
-    """A tool is not what was asked about, or is gone."""
+    """A tool has changed since a person was asked about it, or is gone."""
 
 
 class Forbidden(AssentError):
@@ -295,7 +295,7 @@ class UnansweredRequest(Upstream):
 
 
 class AgentFailed(Upstream):
-    """An agent that is a tool did not come to an output."""
+    """An agent used as a tool gave no output."""
 
 
 class InvalidOutput(Upstream):

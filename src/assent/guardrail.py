@@ -47,9 +47,9 @@ class _Guardrail(Struct, Generic[G], frozen=True):
 
     def __post_init__(self) -> None:
         if not callable(self.guardrail_function):
-            raise InvalidDefinition(f"A guardrail is a function, got {self.guardrail_function!r:.80}.")
+            raise InvalidDefinition(f"A guardrail is a function, got {described(self.guardrail_function)}.")
         if self.name is not None and not (type(self.name) is str and self.name and holds(self.name)):
-            raise InvalidDefinition(f"A guardrail's name is text, got {self.name!r:.80}.")
+            raise InvalidDefinition(f"A guardrail's name is text, got {described(self.name)}.")
 
     def get_name(self) -> str:
         """Return the guardrail's name, or its function's name if none was given."""
@@ -66,7 +66,7 @@ class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
         super().__post_init__()
         if type(self.run_in_parallel) is not bool:
             raise InvalidDefinition(
-                f"A guardrail's run_in_parallel is True or False, got {self.run_in_parallel!r:.80}."
+                f"A guardrail's run_in_parallel is True or False, got {described(self.run_in_parallel)}."
             )
 
 
@@ -105,9 +105,11 @@ class ToolGuardrailFunctionOutput(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.behavior not in ("allow", "reject_content", "raise_exception"):
-            raise InvalidDefinition(f"A tool guardrail cannot {self.behavior!r:.80}; see ToolGuardrailFunctionOutput.")
+            raise InvalidDefinition(
+                f"There is no behavior {described(self.behavior)}; see ToolGuardrailFunctionOutput."
+            )
         if self.behavior == "reject_content" and type(self.message) is not str:
-            raise InvalidDefinition(f"reject_content needs the text that the model is told, got {self.message!r:.80}.")
+            raise InvalidDefinition(f"reject_content needs a text for the model, got {described(self.message)}.")
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
@@ -245,7 +247,7 @@ def checked(whose: str, option: str, kind: type[K], given: Any) -> list[K]:
     for each in [given] if found is None else found:
         if found is None or not isinstance(each, kind):
             raise InvalidDefinition(
-                f"{whose}: {option} is a list of {kind.__name__}, made by the decorator of that name; got {each!r:.80}."
+                f"{whose}: {option} is a list of {kind.__name__}, made by its decorator; got {described(each)}."
             )
     return found or []
 

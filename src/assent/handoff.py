@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from .context import RunContextWrapper, ToolContext
-from .core.digest import digest
+from .core.digest import described, digest
 from .core.facts import CallKind
 from .core.transcript import Item
 from .errors import InvalidDefinition
@@ -123,11 +123,11 @@ def handoff(
         on_approval: Code that decides in the person's place.
     """
     if not isinstance(agent, AgentBase):
-        raise InvalidDefinition(f"A handoff is to an Agent, got {agent!r:.80}.")
+        raise InvalidDefinition(f"A handoff is to an Agent, got {described(agent)}.")
     name = tool_name_override or f"transfer_to_{re.sub(r'[^a-z0-9_]', '_', agent.name.lower())}"
     for option, value in (("on_handoff", on_handoff), ("input_filter", input_filter)):
         if value is not None and not callable(value):
-            raise InvalidDefinition(f"Handoff {name!r}: {option} must be a callable, got {value!r:.80}.")
+            raise InvalidDefinition(f"Handoff {name!r}: {option} must be a callable, got {described(value)}.")
     if input_type is not None and on_handoff is None:
         raise InvalidDefinition(f"Handoff {name!r}: input_type is for on_handoff; give one, or leave it out.")
     if on_handoff is not None and not takes(on_handoff, 1 if input_type is None else 2):

@@ -351,10 +351,10 @@ def _problem(error: Exception) -> str:
 
     if isinstance(error, ValidationError):
         from .tools.binding import path_of
-        from .tools.form import listed
+        from .tools.form import joined
 
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        return listed(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)
+        return joined(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)
     words = worded(error).partition("\n\n")[0]  # pydantic's explanations follow the blank line
     return _short(" ".join(words.split()), PROBLEM)
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from assent.core import facts as f
 from assent.core.fold import check, fold
-from assent.core.run import CallState, Entry, Run, Turn
+from assent.core.run import CallState, Run, TranscriptEntry, Turn
 from assent.errors import IllegalFact
 
 FACTS: tuple[type[f.Fact], ...] = get_args(f.AnyFact)
@@ -157,7 +157,7 @@ def _plain_run_field(name: str, value: Any, turn_of: dict[int, int]) -> Any:
     return list(value) if isinstance(value, list) else value
 
 
-def _plain_entry(entry: Entry) -> Any:
+def _plain_entry(entry: TranscriptEntry) -> Any:
     if type(entry) is not Turn:
         return entry
     fields = {name: getattr(entry, name) for name in entry.__struct_fields__ if name not in CACHES}

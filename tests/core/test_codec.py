@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assent.core import facts as f
-from assent.core.codec import SCHEMA, UPGRADERS, Saved, decode, encode, replay
+from assent.core.codec import SCHEMA, UPGRADERS, SavedRun, decode, encode, replay
 from assent.core.fold import fold
 from assent.core.run import Run, owed, questions, status
 from assent.core.transcript import transcript
@@ -55,7 +55,7 @@ FENCED = JOURNALS / f"v{SCHEMA}-fenced.json"
 # -- the golden journal ------------------------------------------------------------------------------
 
 
-def golden() -> Saved:
+def golden() -> SavedRun:
     """A run in which every fact occurs, with every field set somewhere."""
     grant = f.Granted("g1", "root", "lookup", "approve", "ana", "shop", "go on", at=2)
     journal: list[Any] = [
@@ -119,7 +119,7 @@ def golden() -> Saved:
         f.Closed("the process was stopped", "Cancelled", at=95),
         f.Witnessed("c9", 1, js({"late": True}), at=99),
     ]
-    return Saved(SCHEMA, "0.1.0", journal, js({"customer": 7}), "mapping")
+    return SavedRun(SCHEMA, "0.1.0", journal, js({"customer": 7}), "mapping")
 
 
 def _tool_calls() -> list[Any]:
@@ -157,7 +157,7 @@ def _tool_calls() -> list[Any]:
     ]
 
 
-def golden_later() -> Saved:
+def golden_later() -> SavedRun:
     """The facts and fields that came to the schema after its first journal was written."""
     journal: list[Any] = [
         f.Began("root", 5, "run_2", "1.1", session="talks"),
@@ -174,10 +174,10 @@ def golden_later() -> Saved:
         f.Started("h2"),
         f.HandedOff("h2", "root/transfer_to_clerk", name="Clerk"),
     ]
-    return Saved(SCHEMA, "1.1", journal)
+    return SavedRun(SCHEMA, "1.1", journal)
 
 
-def golden_stored() -> Saved:
+def golden_stored() -> SavedRun:
     """The facts and fields that came with runs that live in a store."""
     terms: dict[str, Any] = {"max_uses": 2, "until": 900, "pins": js({"to": "ana"})}
     journal: list[Any] = [
@@ -200,10 +200,10 @@ def golden_stored() -> Saved:
         f.Refused("c3", "deadline", "q2", why="nobody decided in time", at=81),
         f.Told("c3", "It was not approved."),
     ]
-    return Saved(SCHEMA, "1.2", journal)
+    return SavedRun(SCHEMA, "1.2", journal)
 
 
-def golden_anew() -> Saved:
+def golden_anew() -> SavedRun:
     """The fields that came with code that goes on with what it saw, and with questions that are asked anew."""
     journal: list[Any] = [
         f.Began("root", 5, "run_4", "1.3"),
@@ -224,10 +224,10 @@ def golden_anew() -> Saved:
         asked("c3", "q4", "input", prompt=js("which, now?"), voids="q3"),
         answered("c3", "q4", "the red one"),
     ]
-    return Saved(SCHEMA, "1.3", journal)
+    return SavedRun(SCHEMA, "1.3", journal)
 
 
-def golden_fenced() -> Saved:
+def golden_fenced() -> SavedRun:
     """The fields that came with attempts that name their lease."""
     journal: list[Any] = [
         f.Began("root", 5, "run_5", "1.4", stored=True, at=1_700_000_000_000),
@@ -244,7 +244,7 @@ def golden_fenced() -> Saved:
         f.Started("c2", 1, 4),
         finished("c2", "done"),
     ]
-    return Saved(SCHEMA, "1.4", journal)
+    return SavedRun(SCHEMA, "1.4", journal)
 
 
 GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored, ANEW: golden_anew, FENCED: golden_fenced}
@@ -335,24 +335,24 @@ def test_every_prefix_of_a_journal_comes_back_as_the_same_run() -> None:
     run = Run()
     for position, fact in enumerate(journal, 1):
         fold(run, fact)
-        again = replay(decode(encode(Saved(SCHEMA, "x", journal[:position]))).journal)
+        again = replay(decode(encode(SavedRun(SCHEMA, "x", journal[:position]))).journal)
         assert snapshot(again) == snapshot(run)
 
 
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
 def test_a_fact_comes_back_as_it_was(kind: type[f.Fact]) -> None:
     every = [fact for fact in golden().journal if type(fact) is kind]
-    assert decode(encode(Saved(SCHEMA, "x", every))).journal == every
+    assert decode(encode(SavedRun(SCHEMA, "x", every))).journal == every
 
 
 def test_what_is_not_set_is_not_written() -> None:
-    [line] = json.loads(encode(Saved(SCHEMA, "x", [approved("c1")])))["journal"]
+    [line] = json.loads(encode(SavedRun(SCHEMA, "x", [approved("c1")])))["journal"]
     assert line == {"fact": "approved", "call": "c1", "by": "rule"}
 
 
 def test_json_that_assent_does_not_read_is_kept_to_the_letter() -> None:
     odd = b'[ {"type": "x", "unknown": 1.50, "big": 123456789012345678901234567890, "n": 1e2} ]'
-    saved = Saved(SCHEMA, "x", [f.Replied(msgspec.Raw(odd), 1)])
+    saved = SavedRun(SCHEMA, "x", [f.Replied(msgspec.Raw(odd), 1)])
     [reply] = decode(encode(saved)).journal
     assert bytes(reply.items) == odd
 
@@ -426,7 +426,7 @@ def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused_inside_what_is_kept_as_it_is() -> None:
-    data = encode(Saved(SCHEMA, "x", [began(), said("hallo")])).replace(b"hallo", b"h\xffllo")
+    data = encode(SavedRun(SCHEMA, "x", [began(), said("hallo")])).replace(b"hallo", b"h\xffllo")
     with pytest.raises(UnreadableState):
         decode(data)
 

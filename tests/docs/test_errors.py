@@ -18,7 +18,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "errors.md"
 
 ACTS = {
     "UsageError": "the developer. The program, or what it was given, must change.",
-    "Conflict": "the caller. Look again, for what this was about is not so any more.",
+    "Conflict": "the caller. Something has changed meanwhile; look again.",
     "Forbidden": "whoever gives rights. This caller may not do this.",
     "NotFound": "the caller. What is named is not there.",
     "Upstream": "whoever sees to the outside world: a model, a server, a database. Trying again may help.",

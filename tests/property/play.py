@@ -254,7 +254,7 @@ class Play:
     async def after(self, journal: list[Any]) -> RunState[Any]:
         """A state of which only these facts were kept."""
         context = Raw(json.dumps(self.context).encode())
-        data = codec.encode(codec.Saved(codec.SCHEMA, "test", journal, context, "mapping"))
+        data = codec.encode(codec.SavedRun(codec.SCHEMA, "test", journal, context, "mapping"))
         return await RunState.from_string(self.agent, data)
 
     # -- what must be true at every pause ----------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assent.core.digest import BadJSON, canonical, digest, holds, parse, parse_object, plain, text
+from assent.core.digest import BadJSON, canonical, described, digest, holds, parse, parse_object, plain, shortened, text
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words
@@ -363,3 +363,18 @@ def test_text_is_made_such_that_utf_8_can_hold_it(value: str) -> None:
 @given(any_text | surrogates)
 def test_holds_says_whether_utf_8_can_hold_it(value: str) -> None:
     assert holds(value) == (not any(0xD800 <= ord(each) < 0xE000 for each in value))
+
+
+@given(st.text(), st.integers(1, 200))
+def test_what_is_shortened_says_how_long_it_was(words: str, limit: int) -> None:
+    short = shortened(words, limit)
+    assert short == words if len(words) <= limit else short == f"{words[:limit]}... ({len(words)} characters)"
+
+
+def test_a_value_that_cannot_be_described_is_named_by_its_type() -> None:
+    class Mute:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    assert described(Mute()) == "a Mute"
+    assert described("x" * 100) == f"'{'x' * 79}... (102 characters)"

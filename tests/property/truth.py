@@ -305,7 +305,7 @@ class Journalled(RuleBasedStateMachine):
         for fork, was, used in self.forks:
             assert snapshot(fork) == was, "a fork changed with the other"
             assert fork.usage == used
-        data = codec.encode(codec.Saved(codec.SCHEMA, "test", self.journal))
+        data = codec.encode(codec.SavedRun(codec.SCHEMA, "test", self.journal))
         saved = codec.decode(data)
         assert codec.encode(saved) == data
         assert saved.journal == self.journal

@@ -290,7 +290,7 @@ async def test_an_answer_that_was_given_and_not_acted_on_is_not_given_again() ->
     assert agent.store is not None
     [question] = (await agent.store.questions()).items
     await agent.store.decide(question.id, {"type": "approve"}, by="ann", digest=question.digest)
-    with pytest.raises(AlreadyDecided, match="answered by ann already"):
+    with pytest.raises(AlreadyDecided, match=r"answered by ann already \(approve\)"):
         await agent.ainvoke(decide("reject"), thread())
     await agent.ainvoke(None, thread())
     assert ran == [("execute_sql", "a")]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assent import Agent, Approve, Edit, GrantTerms, Reject, Respond, RunConfig, Runner, RunState, function_tool
-from assent.approval.gate import same
+from assent.core.digest import digest, same
 from assent.errors import AlreadyDecided, InvalidDecision
 from assent.testing import FakeClock, call
 from tests.unit.support import facts, outcomes, refused, reloaded, scripted, sending, soon
@@ -218,23 +218,56 @@ async def test_who_decided_what_and_when_is_told_to_whoever_comes_second() -> No
     assert str(error) == f"Question {item.id} was edited by ann already, at 2027-01-15 08:01:30+00:00."
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "are"),
-    [
-        (1, 1.0, True),
-        (1, True, False),
-        (0, False, False),
-        (2**70, float(2**70), True),
-        (None, False, False),
-        ("1", 1, False),
-        ({"a": [1, 2]}, {"a": [1.0, 2]}, True),
-        ({"a": 1}, {"a": 1, "b": 2}, False),
-        ([1], [1, 2], False),
-        ([True], [1], False),
-        ({"a": True}, {"a": 1}, False),
-        ({"a": 1}, {"b": 1}, False),
-        ([], {}, False),
-    ],
-)
-def test_json_values_are_the_same_or_not(one: Any, other: Any, are: bool) -> None:
-    assert same(one, other) is same(other, one) is are
+PINS: list[tuple[Any, Any, bool]] = [
+    (1, 1.0, True),
+    (1, True, False),
+    (0, False, False),
+    (2**70, float(2**70), True),
+    (2**53 + 1, float(2**53), False),
+    (None, False, False),
+    ("1", 1, False),
+    ({"a": [1, 2]}, {"a": [1.0, 2]}, True),
+    ({"a": 1}, {"a": 1, "b": 2}, False),
+    ([1], [1, 2], False),
+    ([True], [1], False),
+    ({"a": True}, {"a": 1}, False),
+    ({"a": 1}, {"b": 1}, False),
+    ([], {}, False),
+]
+
+
+@pytest.mark.parametrize(("pin", "value", "covered"), [*PINS, *((value, pin, are) for pin, value, are in PINS)])
+@pytest.mark.parametrize("decision", [Approve(), Reject()])
+async def test_a_grant_covers_calls_whose_pinned_numbers_are_written_in_another_way(
+    decision: Any, pin: Any, value: Any, covered: bool
+) -> None:
+    @function_tool(needs_approval=True)
+    def keep(thing: Any) -> str:
+        """Keep it."""
+        return "kept"
+
+    agent = scripted(call("keep", {"thing": "first"}), call("keep", {"thing": value}), "done", tools=[keep])
+    result, state = await granted(agent, GrantTerms(pins={"thing": pin}), decision)
+    assert state.grants()[0].used == covered
+    assert len(result.interruptions) == (not covered)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), ({"a": [1]}, {"a": [1.0]}), (object(), object())])
+def test_values_are_the_same_only_if_a_digest_could_not_tell_them_apart(one: Any, other: Any) -> None:
+    assert same(one, other) is same(other, one) is False
+    if type(one) is not object:
+        assert digest({"of": one}) != digest({"of": other})
+        assert same(one, one)
+
+
+async def test_the_same_edit_with_a_number_written_in_another_way_is_another_decision() -> None:
+    @function_tool(needs_approval=True)
+    def pay(amount: float) -> str:
+        """Pay it."""
+        return "paid"
+
+    result = await Runner.run(scripted(call("pay", {"amount": 2}), "done", tools=[pay]), "go")
+    state, [item] = result.to_state(), result.interruptions
+    state.edit(item, {"amount": 5}, by="ann")
+    state.edit(item, {"amount": 5}, by="bob")
+    refused(lambda: state.edit(item, {"amount": 5.0}, by="bob"), AlreadyDecided, state)

@@ -36,7 +36,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from assent.errors import InvalidArguments, InvalidDefinition
-from assent.tools.docstring import Docstring, parse
+from assent.tools.docstring import Docstring, parse_docstring
 from assent.tools.schema import FunctionSchema, function_schema
 
 T = TypeVar("T")
@@ -313,12 +313,12 @@ def test_a_summary_only_docstring_never_imports_griffe():
 
 @pytest.mark.parametrize("text", [None, "", "   \n  "])
 def test_no_docstring_says_nothing(text):
-    assert parse(text) == Docstring("", {})
+    assert parse_docstring(text) == Docstring("", {})
 
 
 def test_a_docstring_without_sections_is_kept_as_it_is():
     text = "Send a letter.\n\nBe careful:\n    1. Write it.\n\n    2. Post it.\n\nNote:\n    No stamps."
-    assert parse(text) == Docstring(text, {})
+    assert parse_docstring(text) == Docstring(text, {})
 
 
 GOOGLE = """
@@ -381,7 +381,7 @@ SPHINX = """
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
 def test_the_three_styles_say_the_same(text):
-    assert parse(text) == Docstring(
+    assert parse_docstring(text) == Docstring(
         "Send a letter.\n\nIt takes a day.",
         {"to": "Who gets it.", "body": "What it says,\nin full.", "stamp": "How it is paid."},
     )
@@ -398,11 +398,11 @@ def test_the_three_styles_say_the_same(text):
     ],
 )
 def test_sections_that_are_no_prose_are_left_out_of_the_description(text):
-    assert parse(text) == Docstring("Send.", {})
+    assert parse_docstring(text) == Docstring("Send.", {})
 
 
 def test_a_last_line_without_an_end_is_a_field_too():
-    assert parse(":param to: Who gets it.") == Docstring("", {"to": "Who gets it."})
+    assert parse_docstring(":param to: Who gets it.") == Docstring("", {"to": "Who gets it."})
 
 
 def test_notes_for_the_model_survive_beside_sections_and_those_for_developers_do_not():
@@ -420,23 +420,23 @@ def test_notes_for_the_model_survive_beside_sections_and_those_for_developers_do
 
     The end.
     """
-    assert parse(text).description == "Send.\n\nWarning:\n    It cannot be undone.\n\nThe end."
+    assert parse_docstring(text).description == "Send.\n\nWarning:\n    It cannot be undone.\n\nThe end."
 
 
 def test_starred_names_describe_the_parameter_itself():
-    assert parse("Send.\n\n:param \\*to: Who.").params == {"to": "Who."}
-    assert parse("Send.\n\nParameters\n----------\n*to\n    Who.").params == {"to": "Who."}
-    assert parse("Send.\n\nArgs:\n    **to: Who.").params == {"to": "Who."}
+    assert parse_docstring("Send.\n\n:param \\*to: Who.").params == {"to": "Who."}
+    assert parse_docstring("Send.\n\nParameters\n----------\n*to\n    Who.").params == {"to": "Who."}
+    assert parse_docstring("Send.\n\nArgs:\n    **to: Who.").params == {"to": "Who."}
 
 
 def test_a_google_docstring_that_ends_in_a_returns_field_is_still_google():
-    assert parse("Send.\n\nArgs:\n    to: Who.\n\n:returns: A receipt.").params == {"to": "Who."}
+    assert parse_docstring("Send.\n\nArgs:\n    to: Who.\n\n:returns: A receipt.").params == {"to": "Who."}
 
 
 def test_a_sloppy_docstring_writes_nothing_to_the_log(caplog):
     with caplog.at_level(logging.DEBUG):
-        parse("Send.\n\nArgs:\n    what is this\n    to (1 +): Who.\n   body: Off.\n")
-        parse("Send.\n\n:param a b c d: Who.\n:param\n:type: x\n")
+        parse_docstring("Send.\n\nArgs:\n    what is this\n    to (1 +): Who.\n   body: Off.\n")
+        parse_docstring("Send.\n\n:param a b c d: Who.\n:param\n:type: x\n")
     assert caplog.records == []
 
 
@@ -449,7 +449,7 @@ LINES = st.sampled_from([*GOOGLE_LINES, *NUMPY_LINES, *SPHINX_LINES])
 @settings(max_examples=200, deadline=None)
 @given(st.lists(LINES | st.text(max_size=10), max_size=12).map("\n".join))
 def test_no_docstring_can_break_a_definition(text):
-    for said in (found := parse(text)).params.values():
+    for said in (found := parse_docstring(text)).params.values():
         assert said == said.strip() != ""
     assert found.description == found.description.strip()
 

@@ -449,4 +449,4 @@ async def test_a_state_says_what_it_is() -> None:
     send, _ = sending(needs_approval=True)
     agent = scripted(call("send", {"to": "ann"}), "done", tools=[send])
     state = (await Runner.run(agent, "go")).to_state()
-    assert repr(state) == f"<RunState of run {state.run_id}: waiting, 1 turns, 1 questions>"
+    assert repr(state) == f"<RunState of run {state.run_id}: waiting, 1 turn, 1 question>"

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import TypeAdapter
 
-from ..core.digest import canonical, plain, worded
+from ..core.digest import canonical, described, plain, shortened, worded
 from ..core.facts import NOTHING
 from ..errors import InvalidArguments, InvalidDecision, UsageError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import GenerateJsonSchema
 
 
-def schema_of(schema: Any, generator: type[GenerateJsonSchema] | None = None) -> Raw:
+def answer_schema(schema: Any, generator: type[GenerateJsonSchema] | None = None) -> Raw:
     """Return the JSON schema of an answer, from a JSON schema or a type; `NOTHING` if any answer fits."""
     if schema is None:
         return NOTHING
@@ -36,15 +36,15 @@ def schema_of(schema: Any, generator: type[GenerateJsonSchema] | None = None) ->
         return Raw(canonical(plain(schema)))
     except Exception as error:
         raise UsageError(
-            f"{schema!r:.80} is not a type or a JSON schema that an answer can be checked by: {worded(error)}"
+            f"{described(schema)} is not a type or a JSON schema that an answer can be checked by: {worded(error)}"
         ) from None
 
 
-def earlier_schema_of(schema: Any) -> Raw:
+def earlier_answer_schema(schema: Any) -> Raw:
     """Return the schema of an answer as older questions have it, from before answers were read strictly."""
     from pydantic.json_schema import GenerateJsonSchema
 
-    return schema_of(schema, GenerateJsonSchema)
+    return answer_schema(schema, GenerateJsonSchema)
 
 
 def typed(schema: Any, value: Any) -> Any:
@@ -59,7 +59,7 @@ def typed(schema: Any, value: Any) -> Any:
     try:
         return binding.read(value, "answer")
     except InvalidArguments as error:
-        raise InvalidDecision(f"The answer that was given does not fit {schema!r:.80}: {error}.") from error
+        raise InvalidDecision(f"The answer that was given does not fit {described(schema)}: {error}.") from error
 
 
 def problem_with(value: Any, schema: Raw) -> str | None:
@@ -72,12 +72,12 @@ def problem_with(value: Any, schema: Raw) -> str | None:
 
 def misfit(value: Any, schema: Any) -> str | None:
     """Return a text that says why the form of a value does not fit the schema; None if the form fits."""
-    from ..tools.form import form_of, listed
+    from ..tools.form import form_of, joined
 
     if not isinstance(schema, dict):
         return None  # a schema that is True or False has no form
     try:
-        return listed(form_of(schema).problems(value, "")).removeprefix('"": ') or None
+        return joined(form_of(schema).problems(value, "")).removeprefix('"": ') or None
     except (AttributeError, KeyError, TypeError, RecursionError) as failure:  # the schema is damaged
         return f"the schema cannot be used ({worded(failure)})"
 
@@ -97,4 +97,5 @@ def over_limit(value: Any, schema: Any, formats: FormatChecker | None = None) ->
     if error is None:
         return None
     where = "/".join(map(str, error.absolute_path))
-    return f"{where}: {error.message:.200}" if where else f"{error.message:.200}"
+    words = shortened(error.message, 200)
+    return f"{where}: {words}" if where else words

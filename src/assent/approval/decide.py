@@ -1,4 +1,4 @@
-"""The facts that record a person's decision. A decision is checked in full before a fact is made.
+"""Deciding: the one function that turns a person's decision into facts. It checks everything before it makes a fact.
 
 Appending the facts to a journal does not belong here.
 """
@@ -13,10 +13,18 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import canonical
+from ..core.digest import canonical, described
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run
-from ..errors import AlreadyDecided, DigestMismatch, InvalidArguments, InvalidDecision, NotPending, QuestionNotFound
+from ..errors import (
+    AlreadyDecided,
+    DefinitionChanged,
+    DigestMismatch,
+    InvalidArguments,
+    InvalidDecision,
+    NotPending,
+    QuestionNotFound,
+)
 from .answer import problem_with
 from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
 from .question import action_digest, limit_of, new_id, too_large
@@ -50,15 +58,48 @@ class Definition(Protocol):
         """Return True if the tool can have an argument of this name."""
 
 
-ToolOf = Callable[[CallState, str], Definition]
-"""A function that returns the tool of this name for a decision on a call, or raises an error that says why not."""
+ToolOf = Callable[[CallState, str], Definition | None]
+"""A function that returns the tool of this name for a decision on a call; None if there is none."""
 
 
-def find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ...], CallState, f.Asked]:
+def decide(
+    root: Run,
+    question_id: str,
+    given: Decision | dict[str, Any],
+    *,
+    by: str,
+    at: int,
+    digest: str | None,
+    tool_of: ToolOf,
+    grant: GrantTerms | dict[str, Any] | bool | None = None,
+) -> list[f.AnyFact]:
+    """Return the facts that record a decision and, with `grant`, its grant; none if all is recorded already.
+
+    Every decision becomes facts here and nowhere else, whether a state, a store or the run's own code records it. The
+    decision must be well formed, from somebody with a name, about what the question shows (`digest`), in time, and one
+    that the question allows. An edit must fit the tool, and an answer the question's schema.
+    """
+    decision = decision_from(given)
+    terms = terms_from(grant, decision)
+    checked_name(by)
+    path, state, asked = _find(root, question_id, digest)
+    earlier = root.decided.get(question_id)
+    facts: list[f.AnyFact] = []
+    if earlier is None:
+        _check_open(root, path, state, asked, decision, at)
+        facts.append(_verdict(root, path, state, asked, decision, by, at, tool_of))
+    else:
+        _check_repeated(root, question_id, decision, earlier, state, tool_of)
+    if terms is not None and (earlier is None or terms == FOR_ALWAYS):  # a repetition gives no second grant with terms
+        facts += _grant(root, state, asked, decision, terms, by, at, tool_of)
+    return facts
+
+
+def _find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ...], CallState, f.Asked]:
     """Find a question that is open or decided. Return its path, its call, and the call's latest question."""
     where = root.asked.get(question_id) if type(question_id) is str else None
     if where is None:
-        raise QuestionNotFound(f"This run never asked a question with the id {question_id!r:.80}.")
+        raise QuestionNotFound(f"This run never asked a question with the id {described(question_id)}.")
     path, call = where
     state = root.at(path).calls[call]
     asked = state.question
@@ -69,81 +110,60 @@ def find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ..
     return path, state, asked
 
 
-def settle(
-    root: Run,
-    question_id: str,
-    decision: Decision,
-    *,
-    by: str,
-    at: int,
-    digest: str | None,
-    tool_of: ToolOf,
-) -> Verdict | None:
-    """Return the fact that records a decision; None if the same decision is recorded already."""
-    checked_name(by)
-    path, state, asked = find(root, question_id, digest)
-    earlier = root.decided.get(question_id)
-    if earlier is not None:
-        _same_again(root, question_id, decision, earlier, state, tool_of)
-        return None
+def _check_open(
+    root: Run, path: tuple[str, ...], state: CallState, asked: f.Asked, decision: Decision, at: int
+) -> None:
+    """Raise an error unless the question is open, its deadline has not passed, and it allows the decision."""
     if root.closed is not None or any(root.at(path[:n]).closed is not None for n in range(1, len(path) + 1)):
-        raise NotPending(f"Question {question_id} is not open any more: the run, or the agent it is of, has failed.")
+        raise NotPending(f"Question {asked.id} is not open any more: the run, or the agent it is of, has failed.")
     verdict, allowed = _NAMES[type(decision)], state.allowed()
     if verdict not in allowed:
         fits = ", ".join(allowed)
-        raise InvalidDecision(f"{verdict!r} does not answer question {question_id}; it can be answered by: {fits}.")
+        raise InvalidDecision(f"{verdict!r} does not answer question {asked.id}; it can be answered by: {fits}.")
     if asked.until is not None and at > asked.until and verdict != "reject":
-        raise NotPending(f"Question {question_id} is not open any more: its deadline has passed.")
+        raise NotPending(f"Question {asked.id} is not open any more: its deadline has passed.")
+
+
+def _verdict(
+    root: Run,
+    path: tuple[str, ...],
+    state: CallState,
+    asked: f.Asked,
+    decision: Decision,
+    by: str,
+    at: int,
+    tool_of: ToolOf,
+) -> Verdict:
+    """Return the fact that records a decision on an open question."""
+    call = state.call.id
     if type(decision) is Approve:
-        return f.Approved(state.call.id, by, asked.id, why=decision.note, at=at, path=path)
+        return f.Approved(call, by, asked.id, why=decision.note, at=at, path=path)
     if type(decision) is Reject:
-        return f.Refused(state.call.id, by, asked.id, decision.message, at=at, path=path)
+        return f.Refused(call, by, asked.id, decision.message, at=at, path=path)
     if type(decision) is Edit:
-        tool = tool_of(state, decision.tool or state.tool)
+        tool = _tool(tool_of, state, decision.tool or state.tool)
         args = edited(tool, decision, limit_of(root))
         bound = action_digest(root, path, state, tool.name, tool.fingerprint, args)
         other = tool.name if tool.name != state.tool else None
         raw = Raw(canonical(args))
         mark = tool.fingerprint if other else None
-        return f.Approved(
-            state.call.id, by, asked.id, raw, other, bound, decision.note, definition=mark, at=at, path=path
-        )
-    value = responded(asked, decision)
+        return f.Approved(call, by, asked.id, raw, other, bound, decision.note, definition=mark, at=at, path=path)
+    value = _answer(asked, decision)
     if asked.kind == "input":
-        return f.Answered(state.call.id, by, asked.id, value, at=at, path=path)
-    return f.Finished(state.call.id, value, by, asked.id, at=at, path=path)
+        return f.Answered(call, by, asked.id, value, at=at, path=path)
+    return f.Finished(call, value, by, asked.id, at=at, path=path)
 
 
-def decided(
-    root: Run,
-    question_id: str,
-    given: Decision | dict[str, Any],
-    *,
-    by: str,
-    at: int,
-    digest: str | None,
-    tool_of: ToolOf,
-    terms: GrantTerms | dict[str, Any] | bool | None = None,
-) -> list[f.AnyFact]:
-    """Return the facts that record a decision and, with `terms`, its grant; none if all is recorded already."""
-    decision = decision_from(given)
-    limits = terms_from(terms, decision)
-    fact = settle(root, question_id, decision, by=by, at=at, digest=digest, tool_of=tool_of)
-    facts: list[f.AnyFact] = [fact] if fact is not None else []
-    if limits is None or (fact is None and limits != FOR_ALWAYS):
-        return facts  # a repeated decision does not give a second grant with terms
-    _, state, asked = find(root, question_id, None)
-    if asked.kind != "approval":
-        raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
-    if type(decision) is Edit and decision.tool not in (None, state.call.tool):
-        raise InvalidDecision("An edit that chooses another tool is for one call; it cannot be for always.")
-    message = decision.message if type(decision) is Reject else None
-    verdict = "reject" if type(decision) is Reject else "approve"
-    grant = granted(state, tool_of(state, state.tool), verdict, by, message, at, limits)
-    known = any(replace(grant, id=each.id, by=each.by, at=each.at) == each for each in root.grants.values())
-    if not known or limits != FOR_ALWAYS:  # a grant with terms always adds to the others
-        facts.append(grant)
-    return facts
+def _tool(tool_of: ToolOf, state: CallState, name: str) -> Definition:
+    """Return the tool of this name, or raise an error that says why a decision cannot use it."""
+    tool = tool_of(state, name)
+    if tool is None and name in (state.tool, state.call.tool):
+        raise DefinitionChanged(f"The definition of tool {name!r} is not there any more; nothing was recorded.")
+    if tool is None:
+        raise InvalidDecision(f"The agent has no tool named {described(name)}; choose one of its tools.")
+    if tool.kind != state.call.kind or tool.name != name:
+        raise InvalidDecision(f"{name!r} is not of the kind that was proposed ({state.call.kind}); choose another.")
+    return tool
 
 
 def edited(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) -> dict[str, Any]:
@@ -158,7 +178,7 @@ def edited(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) 
     return args
 
 
-def responded(asked: f.Asked, decision: Decision) -> Raw:
+def _answer(asked: f.Asked, decision: Decision) -> Raw:
     """Return a person's answer as JSON, or raise `InvalidDecision` if it does not fit the question's schema."""
     value = decision.output if type(decision) is Respond else None
     if asked.schema and (problem := problem_with(value, asked.schema)) is not None:
@@ -166,50 +186,55 @@ def responded(asked: f.Asked, decision: Decision) -> Raw:
     return Raw(canonical(value))
 
 
-def granted(
+def _grant(
+    root: Run,
     state: CallState,
-    tool: Definition,
-    verdict: Any,
+    asked: f.Asked,
+    decision: Decision,
+    terms: GrantTerms,
     by: str,
-    message: str | None,
     at: int,
-    terms: GrantTerms | None = None,
-) -> f.Granted:
-    """Return the fact that applies a decision to later calls too, within these terms."""
-    terms = terms or FOR_ALWAYS
+    tool_of: ToolOf,
+) -> list[f.Granted]:
+    """Return the fact that applies a decision to later calls too; none if the run has the same grant already."""
+    if asked.kind != "approval":
+        raise InvalidDecision(f"A question of kind {asked.kind!r} is answered once; it cannot be for always.")
+    if type(decision) is Edit and decision.tool not in (None, state.call.tool):
+        raise InvalidDecision("An edit that chooses another tool is for one call; it cannot be for always.")
+    tool = _tool(tool_of, state, state.tool)
     for name in terms.pins or ():
         if not tool.takes(name):
-            raise InvalidDecision(f"Tool {tool.name!r} has no parameter {name!r:.80} that a grant could pin.")
-    return f.Granted(
+            raise InvalidDecision(f"Tool {tool.name!r} has no parameter {described(name)} that a grant could pin.")
+    grant = f.Granted(
         new_id("g"),
         state.turn.agent,
         tool.name,
-        verdict,
+        "reject" if type(decision) is Reject else "approve",
         by,
         tool.server,
-        message,
+        decision.message if type(decision) is Reject else None,
         tool.fingerprint,
         terms.max_uses,
         terms.until(at),
         terms.pinned(),
         at=at,
     )
+    if terms != FOR_ALWAYS:
+        return [grant]  # a grant with terms always adds to the others
+    known = any(replace(grant, id=each.id, by=each.by, at=each.at) == each for each in root.grants.values())
+    return [] if known else [grant]
 
 
-def _same_again(
-    root: Run,
-    question_id: str,
-    decision: Decision,
-    earlier: f.CallFact,
-    state: CallState,
-    tool_of: ToolOf,
+def _check_repeated(
+    root: Run, question_id: str, decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf
 ) -> None:
+    """Raise an error unless the decision equals the one that is recorded already."""
     replaced = earlier if type(earlier) is f.Asked else None
     if type(earlier) is f.Approved and state.approval is None:
         replaced = state.question  # the call changed after its approval
     if replaced is not None:
         raise NotPending(f"Question {question_id} was replaced by {replaced.id}: {replaced.why}")
-    if not _same(decision, earlier, state, tool_of, limit_of(root)):
+    if not _repeats(decision, earlier, state, tool_of, limit_of(root)):
         by, verdict = getattr(earlier, "by", ""), verdict_of(earlier) or "respond"
         at = (root.began.at if root.began is not None else 0) + earlier.at
         when = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)).isoformat(" ", "seconds")
@@ -218,7 +243,7 @@ def _same_again(
         )
 
 
-def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf, limit: int) -> bool:
+def _repeats(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: ToolOf, limit: int) -> bool:
     """Return True if the decision equals the recorded one. Notes and names are not compared."""
     if type(earlier) is f.Refused:
         return type(decision) is Reject and decision.message == earlier.message
@@ -227,7 +252,7 @@ def _same(decision: Decision, earlier: f.CallFact, state: CallState, tool_of: To
             return type(decision) is Approve
         if type(decision) is not Edit or (decision.tool or state.call.tool) != (earlier.tool or state.call.tool):
             return False
-        args = edited(tool_of(state, decision.tool or state.call.tool), decision, limit)
+        args = edited(_tool(tool_of, state, decision.tool or state.call.tool), decision, limit)
         return canonical(args) == bytes(earlier.args)
     recorded = earlier.output if type(earlier) is f.Finished else earlier.value if type(earlier) is f.Answered else None
     return type(decision) is Respond and recorded is not None and canonical(decision.output) == bytes(recorded)

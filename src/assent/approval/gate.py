@@ -159,21 +159,24 @@ def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = N
 def pinned(pins: Raw, args: dict[str, Any] | None) -> bool:
     """Return True if the arguments have all pinned values."""
     wanted = parse_object(bytes(pins).decode())
-    return args is not None and all(name in args and same(args[name], value) for name, value in wanted.items())
+    return args is not None and all(name in args and _has_pin(args[name], pin) for name, pin in wanted.items())
 
 
-def same(one: Any, other: Any) -> bool:
-    """Return True if two JSON values are equal. 1 equals 1.0 and does not equal true."""
-    kinds = {type(one), type(other)}
+def _has_pin(value: Any, pin: Any) -> bool:
+    """Return True if a JSON value equals a pin. 5 equals 5.0, or a rejection would not cover a call that writes 5.0.
+
+    True does not equal 1. Elsewhere values are compared by their JSON text, as digests are: see `core.digest.same`.
+    """
+    kinds = {type(value), type(pin)}
     if kinds <= {int, float}:
-        return bool(one == other)
+        return bool(value == pin)
     if len(kinds) > 1:
         return False
     if kinds == {dict}:
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return value.keys() == pin.keys() and all(_has_pin(value[key], pin[key]) for key in pin)
     if kinds == {list}:
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+        return len(value) == len(pin) and all(map(_has_pin, value, pin))
+    return bool(value == pin)
 
 
 async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:

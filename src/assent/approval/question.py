@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, parse_object, same
+from ..core.digest import BadJSON, canonical, described, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import without_notes
@@ -168,7 +168,7 @@ def see_that_it_reads(state: CallState) -> None:
         made += [question.args, question.fills, question.schema]
     for json in made:
         if json and type(decode(json)) is not dict:
-            raise UnreadableState(f"This run is damaged: what is kept of call {state.call.id!r:.80} is no object.")
+            raise UnreadableState(f"This run is damaged: what is kept of call {described(state.call.id)} is no object.")
 
 
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:

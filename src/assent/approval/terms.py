@@ -32,6 +32,13 @@ class GrantTerms(Struct, frozen=True, forbid_unknown_fields=True):
         return NOTHING if not self.pins else Raw(canonical(self.pins))
 
 
+def always(name: str, flag: Any) -> bool:
+    """Return the flag of this name, which turns a decision into a grant, or raise `InvalidDecision`."""
+    if type(flag) is not bool:
+        raise InvalidDecision(f"{name} is True or False, got {described(flag)}.")
+    return flag
+
+
 def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
     """Return the terms of the grant that comes with a decision, or raise `InvalidDecision`; None without a grant."""
     if grant is None or grant is False:

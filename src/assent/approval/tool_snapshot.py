@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..core.digest import digest
 from ..core.facts import CallKind
 from ..errors import InvalidArguments, UnreadableState
-from ..tools.defaults import Planning, filled
+from ..tools.defaults import with_defaults
 from ..tools.form import at
 from ..tools.tool import takes
 from .answer import misfit, over_limit
@@ -53,11 +53,8 @@ class ToolSnapshot(Struct, frozen=True):
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the defaults filled in. Nothing is coerced."""
-        shape = self.shape or self.schema
         try:
-            return filled(Planning(shape.get("$defs", {})).top(shape), args)
-        except RecursionError:
-            raise InvalidArguments("arguments: nested too deeply") from None
+            return with_defaults(self.shape or self.schema, args)
         except (AttributeError, KeyError, TypeError) as error:
             raise UnreadableState(f"The definition of tool {self.name!r} is damaged: {error!r}.") from None
 

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Any, get_args
 
-from ..core.digest import BadJSON, parse
+from ..core.digest import BadJSON, described, parse
 from ..core.number import LONGEST
 from ..core.run import Status
 
@@ -17,10 +17,10 @@ def duration(text: str) -> float:
     """Return seconds from text such as `90d`, `12h`, `30m`, `45s` or `1.5`."""
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)", text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no time; write 90d, 12h, 30m or 45s")
+        raise argparse.ArgumentTypeError(f"{described(text, 40)} is no time; write 90d, 12h, 30m or 45s")
     seconds = float(found[1]) * SECONDS[found[2]]
     if seconds > LONGEST:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is longer than 100 years")
+        raise argparse.ArgumentTypeError(f"{described(text, 40)} is longer than 100 years")
     return seconds
 
 
@@ -29,7 +29,7 @@ def statuses(text: str) -> tuple[str, ...]:
     known, given = get_args(Status), tuple(text.split(","))
     for each in given:
         if each not in known:
-            raise argparse.ArgumentTypeError(f"{each!r:.40} is no status; there are {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"{described(each, 40)} is no status; there are {', '.join(known)}")
     return given
 
 

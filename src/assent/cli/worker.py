@@ -9,7 +9,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from ..core.digest import worded
+from ..core.digest import described, worded
 from ..engines.worker import Worker
 from ..errors import UsageError
 from ..store.open import open_store
@@ -44,7 +44,7 @@ def find(place: str) -> Any:
     """Import the object at `module:name`. The working directory is searched too."""
     module, colon, name = place.partition(":")
     if not module or not colon or not name:
-        raise UsageError(f"Agents are named as module:name, such as shop:agents, got {place!r:.80}.")
+        raise UsageError(f"Agents are named as module:name, such as shop:agents, got {described(place)}.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

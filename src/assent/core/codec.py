@@ -16,8 +16,8 @@ from msgspec import Raw, Struct
 
 from ..errors import IllegalFact, UnknownSchema, UnreadableState
 from .facts import NOTHING, AnyFact
+from .fold import fold
 from .number import Count
-from .replay import fold_all
 from .run import Run
 
 SCHEMA = 1
@@ -26,7 +26,7 @@ UPGRADERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """By version: a function that turns a saved run of this version, as plain JSON, into one of the next version."""
 
 
-class Signature(Struct):
+class SavedSignature(Struct):
     """The signature of a saved run: the key's name, and the authentication code."""
 
     key: str
@@ -48,7 +48,7 @@ class Traced(Struct, omit_defaults=True):
         return f"<Traced to {self.endpoint!r}>"
 
 
-class Saved(Struct, omit_defaults=True):
+class SavedRun(Struct, omit_defaults=True):
     """A saved run: the schema version, the version of Assent, the journal, and the user's context."""
 
     schema: int
@@ -56,7 +56,7 @@ class Saved(Struct, omit_defaults=True):
     journal: list[AnyFact]
     context: Raw = NOTHING
     context_kind: str | None = None
-    signature: Signature | None = None
+    signature: SavedSignature | None = None
     tracing: Traced | None = None
     stored: Count = 0
     """The number of facts that are in the run's store."""
@@ -72,18 +72,18 @@ _head = msgspec.json.Decoder(_Head)
 
 
 @functools.cache
-def _decoder() -> msgspec.json.Decoder[Saved]:
+def _decoder() -> msgspec.json.Decoder[SavedRun]:
     from .decoders import SAVED
 
     return SAVED
 
 
-def encode(saved: Saved) -> bytes:
+def encode(saved: SavedRun) -> bytes:
     """Return a saved run as JSON text."""
     return _encoder.encode(saved)
 
 
-def decode(data: bytes | str) -> Saved:
+def decode(data: bytes | str) -> SavedRun:
     """Return a saved run from its JSON text, or raise `UnreadableState`."""
     try:
         if isinstance(data, bytes):
@@ -106,7 +106,7 @@ def _version(data: bytes | str, error: Exception) -> int:
         raise UnreadableState(f"This is not the whole text of a saved run: {error}.") from None
 
 
-def _upgrade(text: bytes | str, version: int) -> Saved:
+def _upgrade(text: bytes | str, version: int) -> SavedRun:
     path = list(takewhile(UPGRADERS.__contains__, range(version, SCHEMA)))
     if version > SCHEMA or len(path) < SCHEMA - version:
         raise UnknownSchema(
@@ -126,7 +126,8 @@ def replay(journal: list[AnyFact]) -> Run:
     """Return the run of a journal, or raise `UnreadableState` if its facts may not follow one another."""
     run = Run()
     try:
-        fold_all(run, journal)
+        for fact in journal:
+            fold(run, fact)
     except IllegalFact as error:
         raise UnreadableState(f"This saved run is damaged: {error}") from None
     if run.began is None:

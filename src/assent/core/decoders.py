@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from .codec import Saved
+from .codec import SavedRun
 from .facts import AnyFact
 
 FACT: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(AnyFact)
-SAVED: msgspec.json.Decoder[Saved] = msgspec.json.Decoder(Saved)
+SAVED: msgspec.json.Decoder[SavedRun] = msgspec.json.Decoder(SavedRun)

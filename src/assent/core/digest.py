@@ -30,7 +30,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) != len(pairs):
         seen: set[str] = set()
         twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
-        raise BadJSON(f"the key {twice[:80]!r} occurs twice")
+        raise BadJSON(f"the key {described(twice)} occurs twice")
     return out
 
 
@@ -41,7 +41,7 @@ def _constant(name: str) -> Any:
 def _float(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise BadJSON(f"the number {text[:40]} is too large")
+        raise BadJSON(f"the number {shortened(text, 40)} is too large")
     return value
 
 
@@ -143,7 +143,10 @@ def canonical(value: Any) -> bytes:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return True if two values have the same JSON text. 1 and True differ; a value that is no JSON equals nothing."""
+    """Return True if two values have the same JSON text, as digests see it. 1, 1.0 and True all differ.
+
+    A value that is no JSON equals nothing.
+    """
     try:
         return canonical(one) == canonical(other)
     except (TypeError, ValueError, RecursionError):
@@ -219,10 +222,15 @@ def _plain(value: Any) -> Any:
     raise BadJSON(f"a value of type {kind.__name__} is not JSON")
 
 
-def described(value: Any) -> str:
+def shortened(words: str, limit: int = 80) -> str:
+    """Return the text; if it is longer than `limit`, its beginning and its length."""
+    return words if len(words) <= limit else f"{words[:limit]}... ({len(words)} characters)"
+
+
+def described(value: Any, limit: int = 80) -> str:
     """Return a short `repr` of a value for a message; the name of its type if `repr` fails."""
     try:
-        return text(f"{value!r:.80}")[0]
+        return text(shortened(repr(value), limit))[0]
     except Exception:
         return f"a {type(value).__name__}"
 

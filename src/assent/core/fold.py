@@ -1,8 +1,8 @@
 """Folding: the facts that may follow, and the change that each fact makes to a run.
 
-`check` raises unless a fact may follow; `fold` checks and then advances the run in place. Only `replay` also changes a
-run, by several facts at once. The table in `rules` fixes the order of facts. Each fact has one function here. The
-function first checks what the fact must match besides the phase. With `commit`, it then sets what changes besides it.
+`check` raises unless a fact may follow; `fold` checks and then advances the run in place. Nothing else changes a run.
+The table in `rules` fixes the order of facts. Each fact has one function here. The function first checks what the fact
+must match besides the phase. With `commit`, it then sets what changes besides it.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -34,16 +34,18 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
             raise _illegal(root, fact, "the journal has no beginning")
         step(root, run, None, fact, commit)
     else:
-        state = run.calls.get(call)
-        phase = rows[state.phase] if state is not None else None
-        if state is None or phase is None:
-            raise _illegal(root, fact, f"call {call!r} is {state.phase.name if state else 'not there'}")
+        try:
+            state = run.calls[call]
+        except KeyError:
+            raise _illegal(root, fact, f"call {call!r} is not there") from None
+        phase = rows[state.phase]
+        if phase is None:
+            raise _illegal(root, fact, f"call {call!r} is {state.phase.name}")
         step(root, run, state, fact, commit)
         if commit:
             state.phase = phase
-            if phase is DONE and call in run.open:
-                del run.open[call]
-                state.turn.left -= 1
+            if phase is DONE:
+                run.open.pop(call, None)
     if commit:
         root.seq += 1
 
@@ -359,28 +361,25 @@ def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) ->
             del run.unheard[:news]
         run.turns += 1
         run.concluded = None
-        run.answering = calls != ()
+        run.answering = bool(calls)
         run.concluding = not calls or (run.definition is not None and run.definition.finishing)
         _add(run, fact, calls)
 
 
 def _fresh(root: Run, run: Run, fact: f.AnyFact, calls: tuple[f.Call, ...]) -> None:
-    known = run.calls
     for call in calls:
-        if call.id in known or not call.id:
+        if call.id in run.calls or not call.id:
             raise _illegal(root, fact, f"the call id {call.id!r} is empty or used already")
     if len(calls) > 1 and len({call.id for call in calls}) < len(calls):
         raise _illegal(root, fact, "two of its calls have one id")
 
 
 def _add(run: Run, reply: f.Replied | f.Proposed, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
-    states: list[CallState] = []
-    turn = Turn(reply, run.agent, states, len(calls), run.definition)
+    turn = Turn(reply, run.agent, [], run.definition)
     run.entries.append(turn)
     for call in calls:
-        id = call.id
-        run.calls[id] = run.open[id] = state = CallState(call, turn, args)
-        states.append(state)
+        run.calls[call.id] = run.open[call.id] = state = CallState(call, turn, args)
+        turn.calls.append(state)
 
 
 def _proposed(root: Run, run: Run, state: None, fact: f.Proposed, commit: bool) -> None:

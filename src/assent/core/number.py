@@ -28,3 +28,8 @@ def is_count(value: Any, least: int = 1) -> bool:
 def is_seconds(value: Any, least: float = 0) -> bool:
     """Return True if the value is a number of seconds in range; NaN is not."""
     return type(value) in (int, float) and least <= value <= LONGEST
+
+
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun: "1 turn", "2 turns"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

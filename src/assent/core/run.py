@@ -1,7 +1,7 @@
 """A run: the state that a journal folds into, and the values derived from that state.
 
 `owed`, `status` and `questions` are derived and never stored. Their cost does not grow with the run: open calls are
-kept apart, and calls that are done are not read again. Only `fold` and `replay` change a run.
+kept apart, and calls that are done are not read again. Only `fold` changes a run.
 
 No I/O, no clock, no randomness and no user code may be put here.
 """
@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from ..errors import IllegalFact, UnreadableState
 from . import facts as f
-from .rules import ANSWERS, ASKED, NEW, READY, REFUSED, RUNNING, Phase
+from .rules import ANSWERS, ASKED, DONE, NEW, READY, REFUSED, RUNNING, Phase
 
 Status = Literal["idle", "working", "waiting", "done", "exhausted", "cancelled", "closed"]
 Outcome = f.Finished | f.Refused | f.HandedOff | f.Concluded
 
 
-class Proposal(Struct, frozen=True):
+class CallItem(Struct, frozen=True):
     """The fields of a provider's call item that Assent reads."""
 
     name: str = ""
@@ -34,7 +34,7 @@ class Proposal(Struct, frozen=True):
 
 
 _items = Decoder(list[Raw]).decode
-_proposal = Decoder(Proposal).decode
+_call_item = Decoder(CallItem).decode
 
 
 class CallState(Struct, eq=False):
@@ -75,18 +75,18 @@ class CallState(Struct, eq=False):
     """The text for the model from whoever refused the call."""
     told: str | None = None
     child: Run | None = None
-    read: Proposal | None = None
+    read: CallItem | None = None
 
     @property
-    def proposal(self) -> Proposal:
+    def proposal(self) -> CallItem:
         """The call as it was proposed."""
         if self.read is None:
             reply = self.turn.reply
             if isinstance(reply, f.Proposed):
-                self.read = Proposal(reply.proposal.tool, bytes(reply.args).decode())
+                self.read = CallItem(reply.proposal.tool, bytes(reply.args).decode())
             else:
                 try:
-                    self.read = _proposal(self.turn.items[self.call.item])
+                    self.read = _call_item(self.turn.items[self.call.item])
                 except (MsgspecError, IndexError, UnicodeDecodeError) as error:
                     raise UnreadableState(f"This run is damaged: a call's item cannot be read ({error}).") from None
         return self.read
@@ -120,11 +120,14 @@ class Turn(Struct, eq=False):
     reply: f.Replied | f.Proposed
     agent: str
     calls: list[CallState]
-    left: int = 0
-    """The number of calls that are not done."""
     definition: f.Defined | None = None
     handed: bool = False
     parts: list[Raw] | None = None
+
+    @property
+    def pending(self) -> bool:
+        """True if a call of the turn is not done."""
+        return any(state.phase is not DONE for state in self.calls)
 
     @property
     def items(self) -> list[Raw]:
@@ -134,11 +137,11 @@ class Turn(Struct, eq=False):
         return self.parts
 
 
-Entry = f.Said | Turn | f.HandedOff
+TranscriptEntry = f.Said | Turn | f.HandedOff
 
 
 class Run(Struct, eq=False):
-    """A folded journal. Anyone may read a run; only `fold` and `replay` may change it."""
+    """A folded journal. Anyone may read a run; only `fold` may change it."""
 
     began: f.Began | None = None
     seq: int = 0
@@ -149,7 +152,7 @@ class Run(Struct, eq=False):
     live: bool = False
     batch: bool = False
     definition: f.Defined | None = None
-    entries: list[Entry] = []
+    entries: list[TranscriptEntry] = []
     """The conversation, in the order in which the model gets it."""
     unheard: list[f.Said] = []
     said: int = 0

@@ -14,7 +14,7 @@ from ..errors import UnreadableState
 from . import facts as f
 from .digest import canonical
 from .facts import decode
-from .run import CallState, Entry, Run, Turn
+from .run import CallState, Run, TranscriptEntry, Turn
 
 Item = dict[str, Any]
 NOTE = "assent:message"
@@ -45,7 +45,7 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
     talk: Talk = run.talk or Talk([])
     run.talk = talk
     for entry in run.entries[talk.upto :]:
-        if type(entry) is Turn and entry.left:
+        if type(entry) is Turn and entry.pending:
             break
         if type(entry) is f.HandedOff and entry.history:
             talk.items = []
@@ -58,7 +58,7 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
     heard = talk.items.copy()
     for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
-    return answered(heard) if talk.asks else heard
+    return drop_unanswered(heard) if talk.asks else heard
 
 
 def asks(item: Item) -> bool:
@@ -79,13 +79,13 @@ def unanswered(items: list[Item]) -> set[int]:
     return {number for number in asking if not any(items[number].get(name) in given for name in ("call_id", "id"))}
 
 
-def answered(items: list[Item]) -> list[Item]:
+def drop_unanswered(items: list[Item]) -> list[Item]:
     """Return the items without requests that have no answer among them: providers refuse such requests."""
     out = unanswered(items)
     return without(items, out) if out else items
 
 
-def pending(run: Run) -> list[Item]:
+def open_requests(run: Run) -> list[Item]:
     """Return the unanswered requests of the last reply that are not calls; none if there is newer input."""
     for turn in reversed(run.entries if not run.unheard else ()):
         if type(turn) is Turn and type(turn.reply) is f.Replied:
@@ -115,7 +115,7 @@ def news(run: Run, saw: int | None = None) -> list[Item]:
     return out + [item for said in unheard for item in said_items(said)]
 
 
-def entry_items(entry: Entry) -> list[Item]:
+def entry_items(entry: TranscriptEntry) -> list[Item]:
     """Return the items of one entry. An open turn leaves out the calls that have no output yet."""
     if type(entry) is Turn:
         return turn_items(entry)
@@ -167,7 +167,7 @@ def turn_items(turn: Turn) -> list[Item]:
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
     items = without_notes(items_in(reply.items))
-    if turn.left:
+    if turn.pending:
         items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
     for state in turn.calls:
         text = output_text(state)

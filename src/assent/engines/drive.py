@@ -12,6 +12,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..core.facts import AnyFact, Began
+from ..core.number import counted
 from ..core.run import UNDER_WAY, status
 from ..errors import MaxTurnsExceeded, RunFinished
 from ..hooks import RunHooks
@@ -35,7 +36,7 @@ class Halted(Exception):
     """The worker stops: nothing new is begun, and the next worker that claims the run continues it."""
 
 
-class Plan:
+class DriveSettings:
     """The settings with which a worker drives all of its runs."""
 
     def __init__(
@@ -91,7 +92,7 @@ async def _given(context: Any, record: RunRecord) -> Any:
 class Drive:
     """One drive of one run. When it ends, the lease is released or belongs to another worker."""
 
-    def __init__(self, plan: Plan, lease: Lease) -> None:
+    def __init__(self, plan: DriveSettings, lease: Lease) -> None:
         self.plan = plan
         self.lease = lease
         self.record: RunRecord | None = None
@@ -138,9 +139,8 @@ class Drive:
             self.known = writer.seq
         run = driver.journal.run
         if status(run) == "exhausted":
-            raise MaxTurnsExceeded(
-                f"The run used up its {run.max_turns} turns; go on with Runner.run(..., max_turns=...) and the store."
-            )
+            used = counted(run.max_turns, "turn")
+            raise MaxTurnsExceeded(f"The run used up its {used}; go on in the store with Runner.run(max_turns=...).")
 
     def halt(self) -> None:
         """Begin nothing more: running tool bodies may end, and a pending model call is not waited for."""

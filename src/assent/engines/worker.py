@@ -46,7 +46,7 @@ from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
 from ..store.store import Store
 from .backoff import delay
-from .drive import Drive, Halted, Plan
+from .drive import Drive, DriveSettings, Halted
 from .signals import handled
 
 log = logging.getLogger("assent")
@@ -115,7 +115,7 @@ class Worker:
         random: Callable[[], float] = random.random,
     ) -> None:
         if not isinstance(store, Store):
-            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {store!r:.80}.")
+            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {described(store)}.")
         _check_numbers(concurrency, max_failures, poll, drain)
         _check_objects(run_config, hooks, sessions, on_error)
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
@@ -123,7 +123,7 @@ class Worker:
         self.store = store
         self.agents = registry_of(agents)
         config = replace(run_config or DEFAULT, lease=RunConfig(lease=lease).lease)  # checked: `replace` may not check
-        self._plan = Plan(store, self.agents, config, hooks, context, sessions)
+        self._plan = DriveSettings(store, self.agents, config, hooks, context, sessions)
         self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
         self._max_failures, self._on_error, self._random = max_failures, on_error, random
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
@@ -321,8 +321,8 @@ class Worker:
         seconds = None if alone else delay(failures - 1, self._random())
         then = "it is left alone until something new is recorded" if seconds is None else f"again in {seconds:.1f} s"
         trace = None if isinstance(error, AssentError) else error
-        log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, worded(error), exc_info=trace)
-        await self._give_back(drive.lease, seconds, worded(error))
+        log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, one_line(error), exc_info=trace)
+        await self._give_back(drive.lease, seconds, one_line(error))
         if alone and not drive.over():
             await self._look_once_more(drive)
         if self._on_error is not None and record is not None:
@@ -361,7 +361,7 @@ def registry_of(agents: Any) -> AgentRegistry:
         registry = AgentRegistry()
         single = isinstance(agents, Agent)
         if not single and not isinstance(agents, Iterable):
-            raise UsageError(f"agents is an AgentRegistry, an Agent, or a list of agents, got {agents!r:.80}.")
+            raise UsageError(f"agents is an AgentRegistry, an Agent, or a list of agents, got {described(agents)}.")
         for agent in [agents] if single else agents:
             registry.add(agent, version="1")
     if not registry.names():
@@ -369,7 +369,7 @@ def registry_of(agents: Any) -> AgentRegistry:
     return registry
 
 
-def worded(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return an error as one line that any store can keep."""
     text = clean_text(f"{type(error).__name__}: {error}")[0].replace("\0", "")
     return " ".join(text.split())[:LONGEST_ERROR]
@@ -386,9 +386,9 @@ def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -
 
 def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:
     if config is not None and not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
+        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
     if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}.")
+        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
     for option, function in (("sessions", sessions), ("on_error", on_error)):
         if function is not None and not callable(function):
-            raise UsageError(f"{option} must be a function, got {function!r:.80}.")
+            raise UsageError(f"{option} must be a function, got {described(function)}.")

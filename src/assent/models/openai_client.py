@@ -29,14 +29,14 @@ ADVICE = {
 }
 
 
-class Kept(NamedTuple):
+class LoopClient(NamedTuple):
     """A client, and the generator that closes it with its event loop."""
 
     client: AsyncOpenAI
     life: AsyncGenerator[None, None]
 
 
-_kept: dict[asyncio.AbstractEventLoop, dict[frozenset[tuple[str, str]], Kept]] = {}
+_kept: dict[asyncio.AbstractEventLoop, dict[frozenset[tuple[str, str]], LoopClient]] = {}
 """The clients by event loop, and by the `OPENAI_...` environment variables that they were made with."""
 
 
@@ -53,7 +53,7 @@ async def shared_client() -> AsyncOpenAI:
         made = await asyncio.to_thread(_made)  # importing openai takes most of a second
         here = _kept.setdefault(loop, {})
         if said not in here:  # another task may have made a client meanwhile
-            here[said] = Kept(made, _life(loop, made))
+            here[said] = LoopClient(made, _life(loop, made))
             await anext(here[said].life)
     return _kept[loop][said].client
 

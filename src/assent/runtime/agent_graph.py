@@ -69,7 +69,7 @@ class Seat:
         return definition(self.agent, self.tools)
 
 
-class Found(NamedTuple):
+class Exploration(NamedTuple):
     """The seats that an exploration found, by place, and the seats with their tools that it read, root first."""
 
     seats: dict[str, Seat]
@@ -89,7 +89,7 @@ class AgentGraph:
     def __init__(self, root: Agent[Any]) -> None:
         self.root = root
         self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
-        self._found: Found | None = None
+        self._found: Exploration | None = None
         """The result of the last exploration."""
 
     def seat(self, place: str) -> Seat:
@@ -132,6 +132,11 @@ class AgentGraph:
         place = state.turn.agent
         return self._seats.get(place) or self.seat(place)
 
+    def tool_of(self, state: CallState, name: str) -> Tool | None:
+        """Return the tool of this name that a decision on a call may use; None if there is none."""
+        tool = self.of(state).tool_of(state, name)
+        return tool if tool is not None and tool.is_enabled is not False else None
+
     def names(self) -> AgentGraph:
         """Return a graph with the same places, in which each agent is reduced to its name."""
         graph = AgentGraph(Agent(self.root.name))
@@ -146,14 +151,14 @@ class AgentGraph:
         root, new = self.root, len(self._seats) == 1
         if self._found is not None and self._found.holds(root):
             return
-        found: Found | None = root._graph if new else None  # a run that begins can use the result of another run
+        found: Exploration | None = root._graph if new else None  # a run that begins can use the result of another run
         if found is None or not found.holds(root):
             found = self._explored()
             if new:
                 root._graph = found
         self._found, self._seats = found, found.seats.copy()
 
-    def _explored(self) -> Found:
+    def _explored(self) -> Exploration:
         seats: dict[str, Seat] = {}
         places: dict[int, str] = {}
         explored: list[tuple[Seat, dict[str, Tool]]] = []
@@ -172,7 +177,7 @@ class AgentGraph:
                         found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
                         seats[place], places[id(tool.agent)] = found, place
                         queue.append(found)
-        return Found(seats, explored)
+        return Exploration(seats, explored)
 
     def _walk(self, place: str) -> Seat | None:
         """Return the seat at the end of a way that is no longer the shortest; None if the way is broken."""

@@ -156,7 +156,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
         for option, choices in CHOICES:
             if getattr(self, option) not in choices:
                 named = " or ".join(f'"{each}"' for each in choices)
-                raise InvalidDefinition(f"RunConfig: {option} must be {named}, got {getattr(self, option)!r:.80}.")
+                raise InvalidDefinition(f"RunConfig: {option} must be {named}, got {described(getattr(self, option))}.")
         for option in ("max_parallel_tools", "session_limit"):
             limit = getattr(self, option)
             if limit is not None and not is_count(limit):
@@ -166,7 +166,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
         for option in CALLABLES:
             value = getattr(self, option)
             if value is not None and not callable(value):
-                raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {value!r:.80}.")
+                raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {described(value)}.")
         if self.model is not None:
             force_setattr(self, "model", model_from("RunConfig", self.model))
         for option, least, most, said in SECONDS:
@@ -179,16 +179,16 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     def _check_kinds(self) -> None:
         if type(self.max_argument_bytes) is not int or self.max_argument_bytes < 2:
             raise InvalidDefinition(
-                f"RunConfig: max_argument_bytes must be at least 2, got {self.max_argument_bytes!r:.80}."
+                f"RunConfig: max_argument_bytes must be at least 2, got {described(self.max_argument_bytes)}."
             )
         if self.model_settings is not None and not isinstance(self.model_settings, ModelSettings):
             raise InvalidDefinition(
-                f"RunConfig: model_settings must be ModelSettings, got {self.model_settings!r:.80}."
+                f"RunConfig: model_settings must be ModelSettings, got {described(self.model_settings)}."
             )
         early = self.pre_approval_tool_input_guardrails
         if type(early) is not bool:
             raise InvalidDefinition(
-                f"RunConfig: pre_approval_tool_input_guardrails must be True or False, got {early!r:.80}."
+                f"RunConfig: pre_approval_tool_input_guardrails must be True or False, got {described(early)}."
             )
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from ..approval.decision import Approve, Decision, Reject
 from ..approval.gate import grant_for
+from ..approval.terms import always
 from ..core import facts as f
 from ..core.run import CallState, Run
 from ..errors import Conflict
 from ..item import ToolApprovalItem
 from .agent_graph import AgentGraph
-from .decider import always, record
 from .journal import Journal
 from .sync import Home
 
@@ -43,12 +43,12 @@ class RunControl:
     def decide(self, item: ToolApprovalItem, approve: bool, always_: bool, message: str | None) -> None:
         """Record a decision of the run's own code, on the event loop; a body in a thread may call this too."""
         decision: Decision = Approve() if approve else Reject(message)
-        lasting = always(always_, "approve" if approve else "reject")
+        grant = always("always_approve" if approve else "always_reject", always_)
 
         def act() -> None:
             if self.state is not None:
                 raise Conflict("The run has stopped, and its state was taken; decide on the state.")
-            record(self.journal, self.graph, item.id, decision, "code", item.digest, lasting)
+            self.journal.decide(item.id, decision, "code", item.digest, self.graph.tool_of, grant)
 
         self.home.do(act)
 

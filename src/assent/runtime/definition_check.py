@@ -24,7 +24,7 @@ from ..approval.question import (
     see_that_it_reads,
 )
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest
+from ..core.digest import BadJSON, canonical, described, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
@@ -195,7 +195,7 @@ def _read(state: CallState) -> None:
 def _see_that_grants_read(run: Run) -> None:
     for grant in run.grants.values():
         if grant.pins and type(f.decode(grant.pins)) is not dict:
-            raise UnreadableState(f"This run is damaged: the pins of grant {grant.id!r:.80} are no object.")
+            raise UnreadableState(f"This run is damaged: the pins of grant {described(grant.id)} are no object.")
 
 
 def damaged(error: Exception) -> UnreadableState:

@@ -6,8 +6,11 @@ Storing the facts belongs in `store_writer`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ..approval.decide import ToolOf, decide
+from ..approval.decision import Decision
+from ..approval.terms import GrantTerms
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.facts import AnyFact
@@ -107,6 +110,19 @@ class Journal:
         """Acquire the lease before running user code; with `new`, also for a run that is not stored yet."""
         if self.writer is not None:
             await self.writer.own(new=new)
+
+    def decide(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        by: str,
+        digest: str | None,
+        tool_of: ToolOf,
+        grant: GrantTerms | dict[str, Any] | bool | None,
+    ) -> None:
+        """Record a decision on an open question; if `approval.decide` refuses it, raise and record nothing."""
+        at = self.now()
+        self.append(decide(self.run, question_id, decision, by=by, at=at, digest=digest, tool_of=tool_of, grant=grant))
 
     def listen(self, listener: Callable[[AnyFact], None]) -> None:
         """Call the listener for every fact from now on."""

@@ -12,7 +12,7 @@ from typing_extensions import TypeIs
 from ..agent import Agent
 from ..core import codec
 from ..core import facts as f
-from ..core.digest import holds
+from ..core.digest import described, holds
 from ..core.rules import REFUSED
 from ..core.run import CallState, Run
 from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
@@ -38,9 +38,9 @@ class AgentRegistry:
     def add(self, agent: Agent[Any], *, version: str) -> None:
         """Add a version of an agent; the version added last is the newest."""
         if not isinstance(agent, Agent):
-            raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
+            raise UsageError(f"The first argument is the agent, got {described(agent)}.")
         if type(version) is not str or not version.strip() or not holds(version):
-            raise UsageError(f"A version of agent {agent.name!r} is named with text, got {version!r:.80}.")
+            raise UsageError(f"A version of agent {agent.name!r} is named with text, got {described(version)}.")
         versions = self._agents.setdefault(agent.name, {})
         if version in versions:
             raise InvalidDefinition(f"Agent {agent.name!r} has a version {version!r} already; name this one otherwise.")
@@ -52,7 +52,7 @@ class AgentRegistry:
         if version is None:
             return versions[next(reversed(versions))]
         if type(version) is not str or version not in versions:
-            raise AgentNotFound(f"Agent {name!r} has no version {version!r:.80}; there are {_listed(versions)}.")
+            raise AgentNotFound(f"Agent {name!r} has no version {described(version)}; there are {_listed(versions)}.")
         return versions[version]
 
     def names(self) -> list[str]:
@@ -113,7 +113,7 @@ class AgentRegistry:
         versions = self._agents.get(name) if type(name) is str else None
         if versions is None:
             there = f"there are {_listed(self._agents)}" if self._agents else "nothing was added yet"
-            raise AgentNotFound(f"The registry has no agent {name!r:.80}; {there}.")
+            raise AgentNotFound(f"The registry has no agent {described(name)}; {there}.")
         return versions
 
     def _choose(

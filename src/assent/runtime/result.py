@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ..agent import Agent
 from ..context import RunContextWrapper
+from ..core.digest import described
 from ..core.run import status
 from ..core.transcript import Item
 from ..errors import UsageError
@@ -158,7 +159,7 @@ class RunResultBase:
 
     def __repr__(self) -> str:
         run = self._scope.run_at(self._path)
-        what = f"{status(run)}, {run.turns} turns, output {self.final_output!r:.80}"
+        what = f"{status(run)}, {run.turns} turns, output {described(self.final_output)}"
         return f"<{type(self).__name__} of run {run.id}: {what}>"
 
 

@@ -13,7 +13,7 @@ from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described, holds
-from ..core.number import is_count
+from ..core.number import counted, is_count
 from ..core.run import Run, exhausted, status
 from ..core.transcript import Item
 from ..errors import (
@@ -184,9 +184,9 @@ def _order(previous: str | None, auto: bool, conversation: str | None, session: 
     _check_store(store)
     for name, value in (("previous_response_id", previous), ("conversation_id", conversation)):
         if value is not None and not (type(value) is str and value and holds(value)):
-            raise UsageError(f"{name} is the provider's id, a text, got {value!r:.80}.")
+            raise UsageError(f"{name} is the provider's id, a text, got {described(value)}.")
     if type(auto) is not bool:
-        raise UsageError(f"auto_previous_response_id is True or False, got {auto!r:.80}.")
+        raise UsageError(f"auto_previous_response_id is True or False, got {described(auto)}.")
     if conversation is not None and (previous is not None or auto):
         raise UsageError("Give conversation_id or previous_response_id: a talk is kept in one place.")
     kept = {"id": conversation} if conversation else {"previous": previous} if previous else {"auto": "yes"}
@@ -201,7 +201,7 @@ def _check_store(store: Any) -> None:
         from ..store.store import Store
 
         if not isinstance(store, Store):
-            raise UsageError(f"store must be a Store, such as SQLiteStore(path), got {store!r:.80}.")
+            raise UsageError(f"store must be a Store, such as SQLiteStore(path), got {described(store)}.")
 
 
 def prepare(
@@ -215,14 +215,14 @@ def prepare(
 ) -> tuple[Driver, Any]:
     """Return a driver for a new run or a state, and a function that begins a run which reads its session first."""
     if not isinstance(agent, Agent):
-        raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
+        raise UsageError(f"The first argument is the agent, got {described(agent)}.")
     if max_turns is not None and not is_count(max_turns):
         raise UsageError(f"max_turns must be a whole number from 1 to 2**63 - 1, got {described(max_turns)}.")
     if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {hooks!r:.80}; an agent's own hooks go to Agent(hooks=...).")
+        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}. Give an agent's own hooks to Agent.")
     config = config or DEFAULT
     if not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {config!r:.80}.")
+        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
     if not isinstance(input, str | list):
         state = _state(agent, input, context, config)
         return resume(agent, state, context, max_turns, config, hooks, order), None
@@ -315,7 +315,7 @@ def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> Ru
     if not isinstance(input, _of_stores().stored):
         raise InvalidInput(
             f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
-            f"got {input!r:.80}."
+            f"got {described(input)}."
         )
     return state_of(agent, input, context, config)
 
@@ -379,7 +379,8 @@ def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order) -> Non
             raise RunFinished(f"The run was closed and cannot go on: {run.closed.why} Begin a new one.")
         raise RunFinished(f"The run is {now}; it has nothing left to do. Give it new input with state.add_input(...).")
     if now == "exhausted" and max_turns is None and not late:
-        raise MaxTurnsExceeded(f"The run used up its {run.max_turns} turns; resume it with a higher max_turns.")
+        used = counted(run.max_turns, "turn")
+        raise MaxTurnsExceeded(f"The run used up its {used}; resume it with a higher max_turns.")
 
 
 def _same_order(began: f.Began, order: Order) -> None:
@@ -445,9 +446,8 @@ async def _driven(driver: Driver, begin: Any) -> None:
         await drive_through(driver)
         run = driver.journal.run
         if exhausted(run):
-            raise MaxTurnsExceeded(
-                f"The run used up its {run.max_turns} turns. Resume error.state with a higher max_turns to go on."
-            )
+            used = counted(run.max_turns, "turn")
+            raise MaxTurnsExceeded(f"The run used up its {used}. Resume error.state with a higher max_turns to go on.")
     except GeneratorExit:  # the coroutine is garbage-collected with its event loop: nothing can be awaited
         raise
     except BaseException as error:

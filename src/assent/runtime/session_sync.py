@@ -140,13 +140,13 @@ def checked_session(session: Any) -> Session | None:
         return None
     if not isinstance(session, Session):
         raise UsageError(
-            f"session must be a Session, with get_items, add_items, pop_item and clear_session, got {session!r:.80}."
+            f"session must have get_items, add_items, pop_item and clear_session, got {described(session)}."
         )
     name: Any = session.session_id
     if name == "" and isinstance(session, OpeningSession):
         return session  # its id is known when the run begins
     if type(name) is not str or not name or not holds(name):
-        raise UsageError(f"A session's session_id is a text that is not empty, got {name!r:.80}.")
+        raise UsageError(f"A session's session_id is a text that is not empty, got {described(name)}.")
     return session
 
 
@@ -159,7 +159,7 @@ def done_upto(run: Run) -> int:
     for number in range(run.saved, len(run.entries)):
         entry = run.entries[number]
         if type(entry) is Turn:
-            if entry.left or (run.concluding and number == _last_reply(run)):
+            if entry.pending or (run.concluding and number == _last_reply(run)):
                 break
             upto = number + 1
         elif type(entry) is f.HandedOff and upto == number:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core import codec
-from ..core.digest import BadJSON, canonical, check_keys
+from ..core.digest import BadJSON, canonical, check_keys, described
 from ..errors import BadSignature, UsageError
 
 SHORTEST = 16
@@ -31,12 +31,12 @@ class SigningKey(Struct, frozen=True, repr_omit_defaults=True):
         return f"<SigningKey {self.id!r}>"
 
 
-def sign(saved: codec.Saved, key: SigningKey) -> None:
+def sign(saved: codec.SavedRun, key: SigningKey) -> None:
     """Put the key's signature on a saved run."""
     if not isinstance(key, SigningKey):
         raise UsageError(f"A state is signed with a SigningKey, got a {type(key).__name__}.")
     saved.signature = None
-    saved.signature = codec.Signature(key.id, _code(codec.encode(saved), key))
+    saved.signature = codec.SavedSignature(key.id, _code(codec.encode(saved), key))
 
 
 def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
@@ -54,19 +54,19 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
         pass  # raised below
     try:
         data = msgspec.json.decode(text)
-        given = msgspec.convert(data.pop("signature"), codec.Signature)
+        given = msgspec.convert(data.pop("signature"), codec.SavedSignature)
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, AttributeError, TypeError, RecursionError):
         raise BadSignature("This saved run has no signature; it may have been stripped of it.") from None
     signer = known.get(given.key)
     if signer is None:
         raise BadSignature(
-            f"This saved run was signed with the key {given.key!r:.80}, which is not among the keys given."
+            f"This saved run was signed with the key {described(given.key)}, which is not among the keys given."
         )
     import hmac
 
     code = _code(msgspec.json.encode(data), signer)
     if not hmac.compare_digest(code.encode(), given.code.encode()):
-        raise BadSignature(f"This saved run is not what was signed with the key {given.key!r:.80}.")
+        raise BadSignature(f"This saved run is not what was signed with the key {described(given.key)}.")
 
 
 def _code(text: bytes, key: SigningKey) -> str:

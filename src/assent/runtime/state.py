@@ -14,9 +14,11 @@ from typing_extensions import TypeVar
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.question import see_that_it_reads
-from ..approval.terms import GrantTerms
+from ..approval.terms import GrantTerms, always
 from ..core import codec
 from ..core import facts as f
+from ..core.digest import described
+from ..core.number import counted
 from ..core.run import Run, questions, status
 from ..core.transcript import forget
 from ..errors import (
@@ -36,7 +38,6 @@ from ..version import __version__
 from . import saved_context
 from .agent_graph import AgentGraph
 from .config import RunConfig
-from .decider import Always, always, record
 from .definition_check import UNREADABLE, OnChange, damaged, fit
 from .journal import NOT_STORED, Journal, StoredPart
 from .scope import Scope
@@ -123,8 +124,10 @@ class RunState(Generic[T, A]):
 
     def __repr__(self) -> str:
         run = self._journal.run
-        waiting = f", {len(self.get_interruptions())} questions" if status(run) == "waiting" else ""
-        return f"<RunState of run {run.id}: {'spent' if self._spent else status(run)}, {run.turns} turns{waiting}>"
+        parts = ["spent" if self._spent else status(run), counted(run.turns, "turn")]
+        if status(run) == "waiting":
+            parts.append(counted(len(self.get_interruptions()), "question"))
+        return f"<RunState of run {run.id}: {', '.join(parts)}>"
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -179,7 +182,7 @@ class RunState(Generic[T, A]):
 
     def approve(self, item: ToolApprovalItem, always_approve: bool = False, *, by: str = "local") -> None:
         """Let the call run as it was shown; with `always_approve`, approve later calls of this tool too."""
-        self._decide(_item(item).id, Approve(), by, item.digest, always(always_approve, "approve"))
+        self.decide(_item(item).id, Approve(), by, item.digest, always("always_approve", always_approve))
 
     def reject(
         self,
@@ -190,17 +193,17 @@ class RunState(Generic[T, A]):
         by: str = "local",
     ) -> None:
         """Reject the call, and tell the model so; with `always_reject`, reject later calls of this tool too."""
-        self._decide(_item(item).id, Reject(rejection_message), by, item.digest, always(always_reject, "reject"))
+        self.decide(_item(item).id, Reject(rejection_message), by, item.digest, always("always_reject", always_reject))
 
     def edit(
         self, item: ToolApprovalItem, arguments: dict[str, Any], *, tool: str | None = None, by: str = "local"
     ) -> None:
         """Run the call with these arguments, which must fit the tool's schema."""
-        self._decide(_item(item).id, Edit(arguments, tool), by, item.digest)
+        self.decide(_item(item).id, Edit(arguments, tool), by, item.digest)
 
     def respond(self, item: ToolApprovalItem, output: Any, *, by: str = "local") -> None:
         """Answer in the tool's place, or answer a question of the tool's body."""
-        self._decide(_item(item).id, Respond(output), by, item.digest)
+        self.decide(_item(item).id, Respond(output), by, item.digest)
 
     def decide(
         self,
@@ -215,26 +218,15 @@ class RunState(Generic[T, A]):
         With `digest` the decision is refused unless the question still has this digest. With `grant` an approval
         or a rejection holds for later calls of the tool too: for all of them, or within the terms.
         """
-        self._decide(question_id, decision, by, digest, terms=grant)
-
-    def _decide(
-        self,
-        question_id: str,
-        decision: Decision | dict[str, Any],
-        by: str,
-        digest: str | None,
-        lasting: Always = None,
-        terms: Any = None,
-    ) -> None:
         self._usable()
-        record(self._journal, self._graph, question_id, decision, by, digest, lasting, terms)
+        self._journal.decide(question_id, decision, by, digest, self._graph.tool_of, grant)
 
     def revoke(self, grant_id: str, by: str = "local") -> None:
         """Revoke a grant: later calls are judged without it."""
         self._usable()
         checked_name(by)
         if type(grant_id) is not str or grant_id not in self._journal.run.grants:
-            raise GrantNotFound(f"This run has no grant {grant_id!r:.80}; see state.grants().")
+            raise GrantNotFound(f"This run has no grant {described(grant_id)}; see state.grants().")
         self._journal.add(f.Revoked(grant_id, by, at=self._journal.now()))
 
     def add_input(self, input: str | list[dict[str, Any]]) -> None:
@@ -292,7 +284,7 @@ class RunState(Generic[T, A]):
         self._usable()
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
-        saved = codec.Saved(
+        saved = codec.SavedRun(
             codec.SCHEMA, __version__, self._held.facts, context, kind, tracing=traced, stored=self._kept.facts
         )
         if key is not None:
@@ -341,9 +333,9 @@ class RunState(Generic[T, A]):
         if not isinstance(text, str | bytes):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}; for a dict use from_json.")
         if not isinstance(agent, Agent):
-            raise UsageError(f"The first argument is the agent, got {agent!r:.80}.")
+            raise UsageError(f"The first argument is the agent, got {described(agent)}.")
         if on_change not in ("refuse", "ask", "accept"):
-            raise UsageError(f'on_change is "refuse", "ask" or "accept", got {on_change!r:.80}.')
+            raise UsageError(f'on_change is "refuse", "ask" or "accept", got {described(on_change)}.')
         if keys is not None:
             verify(text, keys)
         saved = codec.decode(text)
@@ -442,5 +434,5 @@ def agent_name(run: Run) -> str:
 
 def _item(item: ToolApprovalItem) -> ToolApprovalItem:
     if not isinstance(item, ToolApprovalItem):
-        raise InvalidDecision(f"Decide on an item of `interruptions`, got {item!r:.80}; by id, use state.decide().")
+        raise InvalidDecision(f"Give an item of `interruptions`, got {described(item)}; by id, use state.decide().")
     return item

@@ -52,7 +52,7 @@ class Looking(Body):
         raise UsageError(f"{self.who}, and has no effect to guard with the lease.")
 
 
-class Told(Looking):
+class HookBody(Looking):
     """A call as hooks see it."""
 
     __slots__ = ()

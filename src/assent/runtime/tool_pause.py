@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from ..approval.answer import earlier_schema_of, schema_of, typed
+from ..approval.answer import answer_schema, earlier_answer_schema, typed
 from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, digest, holds
+from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..errors import Conflict, ReplayMismatch, UsageError
@@ -123,7 +123,7 @@ class Body:
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
         self._still_goes()
-        (prompt, text), shape = _prompt(question), schema_of(schema)
+        (prompt, text), shape = _prompt(question), answer_schema(schema)
         place = {**self._identity(), "ask": self._asks, "prompt": text}
         shown = _shown(place, shape)
         number, self._asks = self._asks, self._asks + 1
@@ -134,9 +134,9 @@ class Body:
                 return typed(schema, decode(answered.value))
             if not self._may_ask_anew(number):
                 self.mismatch = ReplayMismatch(
-                    f"Tool {self._state.tool!r} asked {bytes(prompt).decode():.80} where it had asked "
-                    f"{bytes(before.prompt).decode():.80} before its answers came. A body that asks must ask the "
-                    "same, in the same order, each time it is entered; wrap what may differ in ctx.step."
+                    f"Tool {self._state.tool!r} asked {shortened(bytes(prompt).decode())} where it had asked "
+                    f"{shortened(bytes(before.prompt).decode())} before its answers came. A body that asks must ask "
+                    "the same, in the same order, each time it is entered; wrap what may differ in ctx.step."
                 )
                 raise Paused
             _warn(f"Tool {self._state.tool!r}", before)
@@ -191,7 +191,7 @@ class Body:
     def replayed(self, name: str) -> tuple[int, f.Stepped | None]:
         """Return the number of the next step of this name, and the recorded step if there is one."""
         if type(name) is not str or not name or not holds(name):
-            raise UsageError(f"A step needs a name, got {name!r:.80}.")
+            raise UsageError(f"A step needs a name, got {described(name)}.")
         self._still_goes()
         number = self._steps.get(name, 0)
         self._steps[name] = number + 1
@@ -216,7 +216,7 @@ class Body:
                 ended.set_result(None)
         return decode(done.value)
 
-    async def settle(self) -> None:
+    async def await_steps(self) -> None:
         """Wait for the steps that are under way; a step that is not recorded would run again."""
         while self._begun:
             await asyncio.wait(self._begun)
@@ -250,7 +250,7 @@ class Body:
 def _own(name: str) -> str:
     """Return the step's name; raise `UsageError` if the name has the runtime's prefix."""
     if type(name) is str and name.startswith(OURS):
-        raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {name!r:.80}.")
+        raise UsageError(f"Names of steps that begin with {OURS!r} are the runtime's, got {described(name)}.")
     return name
 
 
@@ -298,7 +298,7 @@ class Hook:
     def ask_sync(self, question: Any, schema: Any) -> Any:
         """Return the person's answer; raise `Paused` if it is not given yet."""
         self.still_goes()
-        (prompt, text), shape = _prompt(question), schema_of(schema)
+        (prompt, text), shape = _prompt(question), answer_schema(schema)
         run, number = self._journal.run.at(self.path), self._asks
         place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number, "prompt": text}
         shown = _shown(place, shape)
@@ -340,7 +340,7 @@ def _shown_earlier(before: f.Asked, place: dict[str, Any], schema: Any) -> bool:
     """Return True if this question was recorded by an older Assent, which wrote a type's schema differently."""
     if schema is None or isinstance(schema, dict):
         return False
-    return before.digest == _shown(place, earlier_schema_of(schema))
+    return before.digest == _shown(place, earlier_answer_schema(schema))
 
 
 def asked_at(run: Run) -> int | None:

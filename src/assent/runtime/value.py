@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import BaseModel
 
-from ..core.digest import BadJSON, canonical, holds, plain, text
+from ..core.digest import BadJSON, canonical, described, holds, plain, text
 from ..errors import InvalidInput
 
 
@@ -85,7 +85,7 @@ def input_json(value: Any) -> Raw:
             raise InvalidInput("The input holds text that UTF-8 cannot carry (a lone surrogate); remove it.")
         return Raw(_encode(str(value)))
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise InvalidInput(f"Input is text or a list of items (dicts), got {value!r:.80}.")
+        raise InvalidInput(f"Input is text or a list of items (dicts), got {described(value)}.")
     try:
         return Raw(_encode(plain(value)))
     except BadJSON as error:

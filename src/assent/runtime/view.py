@@ -12,7 +12,7 @@ from ..core.facts import decode
 from ..core.run import CallState, Run, Turn, questions, usage_of
 from ..core.transcript import (
     Item,
-    answered,
+    drop_unanswered,
     entry_items,
     items_in,
     output_item,
@@ -143,7 +143,7 @@ class View:
         # A handoff's filtered history is no new part of the conversation.
         talk = (entry for entry in self.run.entries if type(entry) is not f.HandedOff)
         heard = [item for entry in talk for item in entry_items(entry)]
-        return answered(heard + [item for said in self.run.unheard for item in said_items(said)])
+        return drop_unanswered(heard + [item for said in self.run.unheard for item in said_items(said)])
 
     def output(self) -> Any:
         """Return the final output; None while there is none."""

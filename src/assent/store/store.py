@@ -17,7 +17,7 @@ from msgspec import Raw
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from ..approval.decide import decided
+from ..approval.decide import decide
 from ..approval.decision import Decision, Edit, checked_name, decision_from
 from ..approval.terms import GrantTerms
 from ..approval.tool_snapshot import ToolSnapshot
@@ -29,7 +29,6 @@ from ..core.fold import fold
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
 from ..errors import (
-    DefinitionChanged,
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
@@ -343,7 +342,7 @@ class Store(ABC):
             tool_of = await self._frozen(run, chosen, grant is not None)
             for question, given, digest in chosen:
                 try:
-                    made += decided(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, terms=grant)
+                    made += decide(run, question, given, by=by, at=at, digest=digest, tool_of=tool_of, grant=grant)
                 except InvalidDecision as error:
                     error.question = question
                     raise
@@ -483,7 +482,7 @@ class Store(ABC):
 
     async def _frozen(
         self, run: Run, chosen: Sequence[tuple[str, Decision, str]], all_: bool
-    ) -> Callable[[CallState, str], ToolSnapshot]:
+    ) -> Callable[[CallState, str], ToolSnapshot | None]:
         """Return a lookup of tools as they were when the questions were asked.
 
         With `all_` the lookup has the tools of all decisions, else only those of the edits.
@@ -498,18 +497,7 @@ class Store(ABC):
                 text = await self.definition(fingerprint) if fingerprint is not None else None
                 if text is not None and fingerprint is not None:
                     found[id(state), name] = kept_tool(fingerprint, text)
-
-        def tool_of(state: CallState, name: str) -> ToolSnapshot:
-            tool = found.get((id(state), name))
-            if tool is None and name == state.tool:
-                raise DefinitionChanged(f"The store does not know how tool {name!r} was defined; nothing was recorded.")
-            if tool is None:
-                raise InvalidDecision(f"The agent has no tool named {name!r}; choose one of its tools.")
-            if tool.kind != state.call.kind:
-                raise InvalidDecision(f"{name!r} is not of the kind that was proposed; choose another.")
-            return tool
-
-        return tool_of
+        return lambda state, name: found.get((id(state), name))
 
 
 def _settled(shown: Question, asked: Question | None, stored: Stored) -> Question:

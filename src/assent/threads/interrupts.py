@@ -348,7 +348,7 @@ def _redirected(state: CallState, edit: Edit, tool_at: ToolAt) -> Edit:
         return Edit(edit.arguments, note=edit.note)
     other = tool_at(state, edit.tool or "")
     if other is None:
-        raise InvalidDecision(f"The agent has no tool named {edit.tool!r:.80}; choose one of its tools.")
+        raise InvalidDecision(f"The agent has no tool named {described(edit.tool)}; choose one of its tools.")
     if other.needs_approval is not False and other.allowed is not None and "edit" not in other.allowed:
         raise InvalidDecision(f"{edit.tool!r} needs approval itself and may not be edited, so no edit can choose it.")
     return edit
@@ -363,7 +363,7 @@ def decision_inside(answer: Any, request: HITLRequest, tool: Tool | None) -> Dec
     if decision.tool != name:
         raise InvalidDecision(
             f"A call that a middleware has made cannot be made one of another tool: the name is {name!r}, "
-            f"not {decision.tool!r:.80}."
+            f"not {described(decision.tool)}."
         )
     if tool is None:
         raise InvalidDecision(f"The agent has no tool named {name!r} any more, so no edit of its call can run.")

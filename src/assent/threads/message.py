@@ -18,7 +18,7 @@ from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
-from ..core.run import CallState, Entry, Run, Turn, usage_of
+from ..core.run import CallState, Run, TranscriptEntry, Turn, usage_of
 from ..core.transcript import NOTE, Item, content_text, is_given, kept_items, output_text, provider_id, without_notes
 from ..errors import InvalidInput
 from ..runtime.session_sync import accepted
@@ -172,12 +172,12 @@ def run_messages(run: Run, saw: int | None = None, last: Turn | None = None) -> 
     return out
 
 
-def entries_of(run: Run) -> list[Entry]:
+def entries_of(run: Run) -> list[TranscriptEntry]:
     """Return the entries that become messages and number them: all but the questions of hooks."""
     return [entry for entry in run.entries if not _is_question(entry)]
 
 
-def _is_question(entry: Entry) -> bool:
+def _is_question(entry: TranscriptEntry) -> bool:
     return type(entry) is Turn and type(entry.reply) is f.Proposed and entry.reply.proposal.kind == "hook"
 
 

@@ -355,7 +355,7 @@ class Asking:
                 calls.add(item.get("call_id"))
             elif item.get("type") == "function_call_output" and item["call_id"] not in calls:
                 raise InvalidInput(
-                    f"A ToolMessage answers {item['call_id']!r:.80}, which is no call before it in this reply."
+                    f"A ToolMessage answers {described(item['call_id'])}, which is no call before it in this reply."
                 )
         return items
 

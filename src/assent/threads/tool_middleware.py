@@ -55,7 +55,7 @@ class WrappedTool(ToolLayer):
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Run the middleware, which runs the body."""
         if self.hooks:
-            return await Entry(self, ctx, bound).run()
+            return await MiddlewareEntry(self, ctx, bound).run()
         given = checked(self.name, await run_inside(ctx, self.inner, bound))
         return outcome(given) if isinstance(given, ToolMessage) else given
 
@@ -72,7 +72,7 @@ def outcome(given: ToolMessage) -> Any:
     return Failure(given.text) if given.status == "error" else given.content
 
 
-class Entry:
+class MiddlewareEntry:
     """One entry of a tool with middleware."""
 
     def __init__(self, tool: WrappedTool, ctx: ToolContext[Any], bound: Any) -> None:

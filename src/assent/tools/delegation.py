@@ -49,7 +49,9 @@ class AgentTool(Tool, Generic[A]):
         for option in ("custom_output_extractor", "on_stream", "input_builder"):
             value = getattr(self, option)
             if value is not None and not callable(value):
-                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
+                raise InvalidDefinition(
+                    f"Tool {self.name!r}: {option} must be callable or None, got {described(value)}."
+                )
         limit = self.max_turns
         if limit is not None and not is_count(limit):
             raise InvalidDefinition(

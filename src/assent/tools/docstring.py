@@ -26,7 +26,7 @@ class Docstring:
     params: dict[str, str] = field(default_factory=dict)
 
 
-def parse(text: str | None) -> Docstring:
+def parse_docstring(text: str | None) -> Docstring:
     """Parse a docstring of any style; for None and blank text the result is empty."""
     text = cleandoc(text or "").strip()
     style = _style(text)

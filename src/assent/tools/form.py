@@ -2,7 +2,7 @@
 
 A rule judges the arguments as JSON, and the body gets values made from that JSON. So nothing ambiguous is accepted: no
 number from a text, no bool from a number, no date from seconds. A type that JSON lacks is a text, in the one spelling
-that is listed here. Limits of a value and validators belong elsewhere.
+that is joined here. Limits of a value and validators belong elsewhere.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import re
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time
+from importlib import import_module
+from pathlib import PurePath
 from types import NoneType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from .strict import referred
 
@@ -33,7 +36,7 @@ def short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def listed(problems: Iterable[str]) -> str:
+def joined(problems: Iterable[str]) -> str:
     """Join problems to a few hundred characters, and count those that do not fit."""
     shown: list[str] = []
     room, more = TOTAL - len("and 1000000 more"), 0
@@ -102,43 +105,13 @@ def _comes_back(kind: Callable[[str], Any]) -> Callable[[str], bool]:
     return fits
 
 
-def _uuid(text: str) -> Any:
-    from uuid import UUID
-
-    return UUID(text)
-
-
-def _path(text: str) -> Any:
-    from pathlib import PurePath
-
-    return PurePath(text)
+def _made_by(module: str, name: str) -> Callable[[str], Any]:
+    """Return a constructor by its name; its module may be slow to import, and is imported on first use."""
+    return lambda text: getattr(import_module(module), name)(text)
 
 
-def _url(text: str) -> Any:
-    from pydantic import AnyUrl
-
-    return AnyUrl(text)
-
-
-def _base64(text: str) -> str:
-    return b64encode(b64decode(text)).decode()
-
-
-def _base64url(text: str) -> str:
-    return urlsafe_b64encode(urlsafe_b64decode(text)).decode()
-
-
-def _hex(text: str) -> str:
-    return bytes.fromhex(text).hex()
-
-
-def _address(name: str) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        import ipaddress
-
-        return getattr(ipaddress, name)(text)
-
-    return read
+def _address(name: str, example: str) -> Spelling:
+    return Spelling(f'an address such as "{example}"', _comes_back(_made_by("ipaddress", name)))
 
 
 _CLOCK: Final = r"\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?"
@@ -152,27 +125,6 @@ def trimmed(strip: bool, lower: bool, upper: bool) -> str:
     return "-".join(["stripped"] * strip + [case] * bool(case))
 
 
-def _is_trimmed(strip: bool, case: Callable[[str], str]) -> Callable[[str], bool]:
-    return lambda text: case(text.strip() if strip else text) == text
-
-
-def _trimmed() -> Iterator[tuple[str, Spelling]]:
-    cases: dict[str, Callable[[str], str]] = {"": str, "lowercase": str.lower, "uppercase": str.upper}
-    for name, case in cases.items():
-        for strip in (True, False):
-            says = f"text{f' in {name}' if name else ''}{' without blanks around it' if strip else ''}"
-            format = trimmed(strip, name == "lowercase", name == "uppercase")
-            yield format, Spelling(says, _is_trimmed(strip, case))
-
-
-def _addresses() -> Iterator[tuple[str, Spelling]]:
-    examples = {"4Address": "192.0.2.1", "4Network": "192.0.2.0/24", "4Interface": "192.0.2.1/24"}
-    examples |= {"6Address": "2001:db8::1", "6Network": "2001:db8::/32", "6Interface": "2001:db8::1/64"}
-    for name, example in examples.items():
-        format = f"ipv{name.lower().removesuffix('address')}"
-        yield format, Spelling(f'an address such as "{example}"', _comes_back(_address(f"IPv{name}")))
-
-
 SPELLINGS: Final[dict[str, Spelling]] = {
     "date": Spelling('a date such as "2026-11-17"', _matches(r"\d{4}-\d\d-\d\d", date.fromisoformat)),
     "date-time": Spelling(
@@ -182,20 +134,37 @@ SPELLINGS: Final[dict[str, Spelling]] = {
     "time": Spelling('a time such as "09:30:00"', _matches(_CLOCK, time.fromisoformat)),
     "duration": Spelling('a duration such as "P1DT2H30M"', _matches(_DURATION)),
     "decimal": Spelling('a decimal number as text, such as "19.90"', _matches(DECIMAL)),
-    "uri": Spelling('a URL in its normal form, such as "https://example.com/"', _comes_back(_url)),
-    "base64": Spelling('base64 such as "aGk="', _comes_back(_base64)),
-    "base64url": Spelling('base64 for URLs, such as "aGk="', _comes_back(_base64url)),
-    "hex": Spelling('hexadecimal digits such as "6869"', _comes_back(_hex)),
+    "uri": Spelling(
+        'a URL in its normal form, such as "https://example.com/"', _comes_back(_made_by("pydantic", "AnyUrl"))
+    ),
+    "base64": Spelling('base64 such as "aGk="', _comes_back(lambda text: b64encode(b64decode(text)).decode())),
+    "base64url": Spelling(
+        'base64 for URLs, such as "aGk="', _comes_back(lambda text: urlsafe_b64encode(urlsafe_b64decode(text)).decode())
+    ),
+    "hex": Spelling('hexadecimal digits such as "6869"', _comes_back(lambda text: bytes.fromhex(text).hex())),
     **dict.fromkeys(
         ("uuid", "uuid1", "uuid3", "uuid4", "uuid5", "uuid6", "uuid7", "uuid8"),
-        Spelling('a UUID such as "0b8ba4f2-3c1e-4d55-9d6c-0a4e3c9d2f10"', _comes_back(_uuid)),
+        Spelling('a UUID such as "0b8ba4f2-3c1e-4d55-9d6c-0a4e3c9d2f10"', _comes_back(UUID)),
     ),
     **dict.fromkeys(
         ("path", "file-path", "directory-path"),
-        Spelling('a path in its normal form, such as "folder/file.txt"', _comes_back(_path)),
+        Spelling('a path in its normal form, such as "folder/file.txt"', _comes_back(PurePath)),
     ),
-    **dict(_addresses()),
-    **{format: spelling for format, spelling in _trimmed() if format},
+    "ipv4": _address("IPv4Address", "192.0.2.1"),
+    "ipv4network": _address("IPv4Network", "192.0.2.0/24"),
+    "ipv4interface": _address("IPv4Interface", "192.0.2.1/24"),
+    "ipv6": _address("IPv6Address", "2001:db8::1"),
+    "ipv6network": _address("IPv6Network", "2001:db8::/32"),
+    "ipv6interface": _address("IPv6Interface", "2001:db8::1/64"),
+    "stripped": Spelling("text without blanks around it", _comes_back(str.strip)),
+    "lowercase": Spelling("text in lowercase", _comes_back(str.lower)),
+    "uppercase": Spelling("text in uppercase", _comes_back(str.upper)),
+    "stripped-lowercase": Spelling(
+        "text in lowercase without blanks around it", _comes_back(lambda text: text.strip().lower())
+    ),
+    "stripped-uppercase": Spelling(
+        "text in uppercase without blanks around it", _comes_back(lambda text: text.strip().upper())
+    ),
 }
 """The spellings by the schema's `format`. A value has one spelling, or several that all read the same."""
 
@@ -203,32 +172,23 @@ SPELLINGS: Final[dict[str, Spelling]] = {
 # Forms
 
 
-class Form(Protocol):
-    """The JSON that one place of a schema accepts."""
+class Form:
+    """The JSON that one place of a schema accepts: by default anything."""
 
-    says: str
+    says = "anything"
     """The form's name in messages, after "expected"."""
 
     def fits(self, value: Any) -> bool:
         """Return True if the value has the form; cheap checks come first."""
-
-    def problems(self, value: Any, place: str) -> Iterator[str]:
-        """Yield the problems of a value."""
-
-
-class Anything:
-    """Any JSON."""
-
-    says = "anything"
-
-    def fits(self, value: Any) -> bool:
         return True
 
     def problems(self, value: Any, place: str) -> Iterator[str]:
-        return iter(())
+        """Yield the problems of a value."""
+        if not self.fits(value):
+            yield at(place, f"expected {self.says}, got {got(value)}")
 
 
-class Kind:
+class Kind(Form):
     """A type that JSON has."""
 
     def __init__(self, says: str, *kinds: type) -> None:
@@ -237,10 +197,6 @@ class Kind:
 
     def fits(self, value: Any) -> bool:
         return type(value) in self.kinds
-
-    def problems(self, value: Any, place: str) -> Iterator[str]:
-        if not self.fits(value):
-            yield at(place, f"expected {self.says}, got {got(value)}")
 
 
 class Number(Kind):
@@ -264,7 +220,7 @@ def is_exact(value: int) -> bool:
         return False
 
 
-class Text:
+class Text(Form):
     """A text with a spelling of its own."""
 
     def __init__(self, spelling: Spelling) -> None:
@@ -273,12 +229,8 @@ class Text:
     def fits(self, value: Any) -> bool:
         return type(value) is str and self._spelled(value)
 
-    def problems(self, value: Any, place: str) -> Iterator[str]:
-        if not self.fits(value):
-            yield at(place, f"expected {self.says}, got {got(value)}")
 
-
-class Choice:
+class Choice(Form):
     """One of several values, with the same type: true is not 1, and neither is 1.0."""
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -289,12 +241,8 @@ class Choice:
     def fits(self, value: Any) -> bool:
         return any(type(value) is type(each) and value == each for each in self._values)
 
-    def problems(self, value: Any, place: str) -> Iterator[str]:
-        if not self.fits(value):
-            yield at(place, f"expected {self.says}, got {got(value)}")
 
-
-class List:
+class List(Form):
     """An array: a form for each of the first positions, and one for the rest."""
 
     says = "a list"
@@ -328,7 +276,7 @@ def _repeats(values: list[Any]) -> bool:
     return len(set(written)) < len(written)
 
 
-class Object:
+class Object(Form):
     """An object with named members, and a form for the rest if other members are allowed."""
 
     says = "an object"
@@ -362,7 +310,7 @@ class Object:
         for name, form in self._members.items():
             if name in value:
                 yield from form.problems(value[name], f"{inside}{name}")
-        if self._rest is not None and type(self._rest) is not Anything:
+        if self._rest is not None and self._rest is not ANYTHING:
             for name in value.keys() - self._members.keys():
                 yield from self._rest.problems(value[name], f"{inside}{name}")
 
@@ -377,7 +325,7 @@ class Object:
         return f"as a name, expected {self._names.says}"
 
 
-class AnyOf:
+class AnyOf(Form):
     """One of several forms."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
@@ -401,7 +349,7 @@ class AnyOf:
             yield at(place, f"expected {self.says}, got {got(value)}")
 
 
-class All:
+class All(Form):
     """Several forms at once."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
@@ -416,7 +364,7 @@ class All:
             yield from form.problems(value, place)
 
 
-class Ref:
+class Ref(Form):
     """A form by its name, so that a form may contain itself."""
 
     def __init__(self, reading: _Reading, name: str) -> None:
@@ -437,6 +385,7 @@ def _is_deep(form: Form) -> bool:
     return isinstance(form, List | Object | AnyOf | All | Ref)
 
 
+ANYTHING: Final = Form()
 KINDS: Final[dict[str, Form]] = {
     "string": Kind("text", str),
     "integer": Kind("a whole number", int),
@@ -460,16 +409,16 @@ class _Reading:
 
     def form(self, schema: Any) -> Form:
         if not isinstance(schema, dict):
-            return Anything()
+            return ANYTHING
         name = referred(schema) if "$ref" in schema else None
         if name is not None:
-            return Ref(self, name) if name in self._definitions else Anything()
+            return Ref(self, name) if name in self._definitions else ANYTHING
         parts: list[Form] = [self.form(each) for each in schema.get("allOf", ())]
         branches = schema.get("anyOf") or schema.get("oneOf")
         if branches:
             parts.append(AnyOf([self.form(each) for each in branches]))
         parts += self._own(schema)
-        return All(parts) if len(parts) > 1 else parts[0] if parts else Anything()
+        return All(parts) if len(parts) > 1 else parts[0] if parts else ANYTHING
 
     def _own(self, schema: Json) -> Iterator[Form]:
         if "const" in schema or "enum" in schema:
@@ -488,7 +437,7 @@ class _Reading:
         if kind == "object":
             return self._object(schema)
         spelling = SPELLINGS.get(schema.get("format", "")) if kind == "string" else None
-        return Text(spelling) if spelling is not None else KINDS.get(kind, Anything())
+        return Text(spelling) if spelling is not None else KINDS.get(kind, ANYTHING)
 
     def _object(self, schema: Json) -> Form:
         members = {name: self.form(each) for name, each in schema.get("properties", {}).items()}

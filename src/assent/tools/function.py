@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..approval.deadline import Deadline
 from ..context import RunContextWrapper, ToolContext
+from ..core.digest import described
 from ..errors import InvalidDefinition
 from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from .probe import Probe
@@ -144,9 +145,9 @@ def function_tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool from a function, bare (`@function_tool`) or with options.
 
-    Name, description and parameters come from the function's own name, docstring and type hints.
-    A first parameter of type `RunContextWrapper` or `ToolContext` gets the context and is not
-    offered to the model. A function that is not async runs in a thread.
+    Name, description and parameters come from the function's own name, docstring and type hints. A first parameter of
+    type `RunContextWrapper` or `ToolContext` gets the context and is not offered to the model. A function that is not
+    async runs in a thread.
 
     Args:
         function: The function, when used bare.
@@ -155,71 +156,70 @@ def function_tool(
         use_docstring_info: If True, read the descriptions from the docstring.
         strict_mode: If True, the schema is strict: every property is required, and no others are allowed.
         is_enabled: If True, the model is offered the tool; or a function of context and agent.
-        needs_approval: If True, a person must approve each call; or a function of context, canonical
-            arguments and the provider's call id. If the function fails or returns no bool, a person is asked. The
-            tool's fingerprint covers the function's name, and its `version` attribute if it has one.
+        needs_approval: If True, a person must approve each call; or a function of context, canonical arguments and the
+            provider's call id. If it fails or returns no bool, a person is asked. The tool's fingerprint covers its
+            name, and its `version` attribute if it has one.
         on_approval: Code that decides in the person's place; see the guide on approvals.
         failure_error_function: A function that words an exception for the model; None raises the exception to you.
         timeout: Seconds that the body may take; for async functions only.
-        deadline: The time that a question about a call waits: a `Deadline`, or the seconds after which the call is
-            rejected.
-        idempotent: If True, a call whose outcome is unknown may run again, with the same idempotency key, without
-            asking a person.
+        deadline: The time that a question waits: a `Deadline`, or the seconds after which the call is rejected.
+        idempotent: If True, a call whose outcome is unknown may run again, with the same idempotency key.
         probe: A function that finds out the outcome of such a call. It gets the context and the canonical arguments,
-            and returns `Happened(output)`, `NotHappened()`, or None if it cannot tell; then a person is
-            asked, unless the tool is idempotent.
+            and returns `Happened(output)`, `NotHappened()`, or None if it cannot tell.
         version: A version of your own, part of the tool's fingerprint.
         tool_input_guardrails: Guardrails that check the arguments before the body is entered.
         tool_output_guardrails: Guardrails that check the body's output before anyone else sees it.
     """
 
-    def make(function: Callable[..., Any]) -> FunctionTool:
-        from .schema import function_schema  # imports much of pydantic, which a program without tools does not need
-
-        schema = function_schema(
-            function,
-            name=name_override,
-            description=description_override,
-            strict=strict_mode,
-            use_docstring=use_docstring_info,
-            context_types=(RunContextWrapper, ToolContext),
-        )
-        awaits = is_async(function)
-        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-            raise InvalidDefinition(f"Tool {schema.name!r} is a generator; a tool returns one value.")
-        if timeout is not None and not awaits:
-            raise InvalidDefinition(
-                f"Tool {schema.name!r}: timeout is for async functions only; a thread cannot be stopped. "
-                "Make the function async, or give it a limit of its own."
-            )
-        return FunctionTool(
-            name=schema.name,
-            description=schema.description,
-            params_json_schema=schema.json_schema,
-            required=schema.required,
-            needs_approval=needs_approval,
-            on_approval=on_approval,
-            is_enabled=is_enabled,
-            timeout=timeout,
-            failure_error_function=failure_error_function,
-            strict_json_schema=strict_mode,
-            defaults=schema.defaults,
-            deadline=deadline,
-            idempotent=idempotent,
-            probe=probe,
-            version=version,
-            tool_input_guardrails=tool_input_guardrails,
-            tool_output_guardrails=tool_output_guardrails,
-            function=function,
-            schema=schema,
-            awaits=awaits,
-        )
-
+    options = {name: value for name, value in locals().items() if name != "function"}
     if function is None:
-        return make
+        return functools.partial(_made_from, **options)
     if not callable(function):
-        raise InvalidDefinition(f"function_tool takes a function, got {function!r:.80}; name its options.")
-    return make(function)
+        raise InvalidDefinition(f"function_tool takes a function, got {described(function)}; name its options.")
+    return _made_from(function, **options)
+
+
+def _made_from(
+    function: Callable[..., Any],
+    *,
+    name_override: str | None,
+    description_override: str | None,
+    use_docstring_info: bool,
+    strict_mode: bool,
+    timeout: float | None,
+    **options: Any,
+) -> FunctionTool:
+    from .schema import function_schema  # imports much of pydantic, which a program without tools does not need
+
+    schema = function_schema(
+        function,
+        name=name_override,
+        description=description_override,
+        strict=strict_mode,
+        use_docstring=use_docstring_info,
+        context_types=(RunContextWrapper, ToolContext),
+    )
+    awaits = is_async(function)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise InvalidDefinition(f"Tool {schema.name!r} is a generator; a tool returns one value.")
+    if timeout is not None and not awaits:
+        raise InvalidDefinition(
+            f"Tool {schema.name!r}: timeout is for async functions only; a thread cannot be stopped. "
+            "Make the function async, or give it a limit of its own."
+        )
+    return FunctionTool(
+        name=schema.name,
+        description=schema.description,
+        params_json_schema=schema.json_schema,
+        required=schema.required,
+        strict_json_schema=strict_mode,
+        defaults=schema.defaults,
+        timeout=timeout,
+        function=function,
+        schema=schema,
+        awaits=awaits,
+        **options,
+    )
 
 
 tool = function_tool

@@ -13,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin
 
@@ -24,11 +25,12 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 from ..core.digest import described, plain
 from ..errors import InvalidArguments, InvalidDefinition
 from .binding import Binding
-from .defaults import Plan, Planning, filled
-from .docstring import parse
-from .form import DECIMAL, NAMES, PROBLEM, form_of, is_exact, short, trimmed
+from .defaults import defaults_of, has_defaults, with_defaults
+from .docstring import parse_docstring
+from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
 from .strict import Tightening, referred
+from .typed import Parameters
 
 Json = dict[str, Any]
 
@@ -47,43 +49,29 @@ class FunctionSchema:
     """The parameters without a default in the function; a strict schema requires the others too."""
     loose: Json = field(repr=False, compare=False)
     """The schema before it is made strict, with the defaults at every depth."""
-    _plan: Plan | None = field(repr=False, compare=False)
-    _defaults: Json = field(repr=False, compare=False)
+    defaults: Json = field(repr=False, compare=False)
+    """The defaults of the parameters, as JSON."""
+    fills: bool = field(repr=False, compare=False)
+    """True if there may be a default to fill in, at any depth."""
     _binding: Binding = field(repr=False, compare=False)
-    _call: _Call = field(repr=False, compare=False)
+    _call: Callable[[dict[str, Any]], tuple[list[Any], Json]] = field(repr=False, compare=False)
     _plain: dict[str, type] | None = field(repr=False, compare=False)
     """The type of each parameter, if all are JSON types: arguments of just these types need no validation."""
 
-    @property
-    def fills(self) -> bool:
-        """True if there is any default to fill in."""
-        return self._plan is not None
-
-    @property
-    def defaults(self) -> Json:
-        """The defaults of the parameters, as JSON."""
-        return self._defaults
-
     def canonical(self, args: Json) -> Json:
         """Return a copy of `args` with the schema's defaults filled in at every depth; nothing present is changed."""
-        try:
-            return filled(self._plan, args)
-        except RecursionError:
-            raise InvalidArguments("arguments: nested too deeply") from None
+        return with_defaults(self.loose, args)
 
     def bind(self, args: Json) -> tuple[list[Any], dict[str, Any]]:
         """Validate `args` into the positional and keyword arguments of a call, without the context."""
-        if not self._defaults.keys() <= args.keys():
-            args = {**self._defaults, **args}
+        if not self.defaults.keys() <= args.keys():
+            args = {**self.defaults, **args}
         plain = self._plain
         if plain is not None and args.keys() == plain.keys():
             given = [*map(args.__getitem__, plain)]
             if [*map(type, given)] == [*plain.values()]:
                 return given, {}
-            given = [*map(_as_float, given, plain.values())]
-            if [*map(type, given)] == [*plain.values()]:
-                return given, {}
-        return self._call.arguments(self._binding.read(args).__dict__)
+        return self._call(self._binding.read(args).__dict__)
 
 
 def function_schema(
@@ -100,12 +88,11 @@ def function_schema(
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
     source = source_of(function)
     name = name or name_of(source)
-    doc = parse(inspect.getdoc(source) if use_docstring else None)
+    doc = parse_docstring(inspect.getdoc(source) if use_docstring else None)
     signature = Signature.read(function, name, source, context_types)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]
     model, loose = _build(name, parameters)
     _drop_unfit_defaults(loose)
-    plan = Planning(loose.get("$defs", {})).top(loose)
     return FunctionSchema(
         name=name,
         description=doc.description if description is None else description,
@@ -113,39 +100,15 @@ def function_schema(
         takes_context=signature.context is not None,
         required=frozenset(each.name for each in parameters if model.model_fields[each.field].is_required()),
         loose=loose,
-        _plan=plan if plan.matters() else None,
-        _defaults=plan.defaults,
+        defaults=defaults_of(loose),
+        fills=has_defaults(loose),
         _binding=Binding.of(loose, model.__pydantic_core_schema__, model.__pydantic_validator__.validate_json),
-        _call=_Call.of(parameters, signature.context),
+        _call=partial(_call, parameters, _own_names(signature)),
         _plain=_plain_types(parameters),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TypeSchema:
-    """The schema of a type for a model, and the binding of JSON arguments to a value of the type."""
-
-    json_schema: Json
-    required: frozenset[str]
-    defaults: Json
-    loose: Json = field(repr=False, compare=False)
-    """The schema before it is made strict, with the defaults at every depth."""
-    _plan: Plan | None = field(repr=False, compare=False)
-    _binding: Binding = field(repr=False, compare=False)
-
-    def canonical(self, args: Json) -> Json:
-        """Return a copy of `args` with the type's defaults filled in at every depth; nothing present is changed."""
-        try:
-            return filled(self._plan, args)
-        except RecursionError:
-            raise InvalidArguments("arguments: nested too deeply") from None
-
-    def bind(self, args: Json) -> Any:
-        """Return a value of the type, or raise `InvalidArguments`."""
-        return self._binding.read(args)
-
-
-def type_schema(name: str, kind: Any) -> TypeSchema:
+def type_schema(name: str, kind: Any) -> Parameters:
     """Read a type whose JSON is an object: a model, a dataclass, a TypedDict."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
@@ -159,14 +122,13 @@ def type_schema(name: str, kind: Any) -> TypeSchema:
     if loose.get("type") != "object" or "properties" not in loose:
         raise InvalidDefinition(f"{name!r}: {described(kind)} has no named fields; use a model or a dataclass.")
     _drop_unfit_defaults(loose)
-    plan = Planning(loose.get("$defs", {})).top(loose)
-    return TypeSchema(
+    return Parameters(
         json_schema=Tightening(name, loose).top(),
         required=frozenset(loose.get("required", ())),
-        defaults=plan.defaults,
+        defaults=defaults_of(loose),
+        fill=partial(with_defaults, loose),
+        validate=Binding.of(loose, adapter.core_schema, adapter.validate_json).read,
         loose=loose,
-        _plan=plan if plan.matters() else None,
-        _binding=Binding.of(loose, adapter.core_schema, adapter.validate_json),
     )
 
 
@@ -267,11 +229,6 @@ def _plain_types(parameters: Sequence[_Parameter]) -> dict[str, type] | None:
 
 
 _JSON_TYPES: Final = (str, int, float, bool)
-
-
-def _as_float(value: Any, hint: type) -> Any:
-    """Return an integer as a float where the hint is float and the value stays exact; else return the value."""
-    return float(value) if hint is float and type(value) is int and is_exact(value) else value
 
 
 def _definition(parameter: _Parameter) -> Any:
@@ -423,40 +380,26 @@ def _drop_unfit_defaults(schema: Json) -> None:
 # Calling the function
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """The place of each field of the validated model in a call."""
+def _call(parameters: Sequence[_Parameter], own: frozenset[str], values: dict[str, Any]) -> tuple[list[Any], Json]:
+    """Return the positional and keyword arguments of a call; `own` are the names that `**kwargs` cannot hold."""
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for each in parameters:  # a signature has its parameters in this order
+        value = values[each.field]
+        if each.kind in POSITIONAL:
+            positional.append(value)
+        elif each.kind is inspect.Parameter.VAR_POSITIONAL:
+            positional += value
+        elif each.kind is inspect.Parameter.KEYWORD_ONLY:
+            keyword[each.name] = value
+        elif clash := own & value.keys():
+            raise InvalidArguments(f"{each.name}.{min(clash)}: is a parameter of its own")
+        else:
+            keyword |= value
+    return positional, keyword
 
-    positional: tuple[str, ...]
-    rest: str | None
-    keyword: tuple[tuple[str, str], ...]
-    others: _Parameter | None
-    taken: frozenset[str]
-    """Names that `**kwargs` cannot hold, since they are parameters of their own."""
 
-    @classmethod
-    def of(cls, parameters: Sequence[_Parameter], context: inspect.Parameter | None) -> _Call:
-        kinds = inspect.Parameter
-        named = [each for each in (*parameters, context) if each]
-        return cls(
-            positional=tuple(each.field for each in parameters if each.kind in POSITIONAL),
-            rest=next((each.field for each in parameters if each.kind is kinds.VAR_POSITIONAL), None),
-            keyword=tuple((each.name, each.field) for each in parameters if each.kind is kinds.KEYWORD_ONLY),
-            others=next((each for each in parameters if each.kind is kinds.VAR_KEYWORD), None),
-            taken=frozenset(
-                each.name for each in named if each.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-            ),
-        )
-
-    def arguments(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        positional = [values[each] for each in self.positional]
-        keyword = {name: values[each] for name, each in self.keyword}
-        if self.rest:
-            positional += values[self.rest]
-        if self.others:
-            more = values[self.others.field]
-            if clash := self.taken & more.keys():
-                path = f"{self.others.name}.{min(clash)}"
-                raise InvalidArguments(f"{path}: is a parameter of its own")
-            keyword |= more
-        return positional, keyword
+def _own_names(signature: Signature) -> frozenset[str]:
+    """Return the names that `**kwargs` cannot hold, since they are parameters of their own."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(each.name for each in (*signature.parameters, signature.context) if each and each.kind in named)

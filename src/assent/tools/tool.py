@@ -140,27 +140,29 @@ class Tool:
 
     def _check(self) -> None:
         if type(self.name) is not str or not self.name.strip():
-            raise InvalidDefinition(f"A tool needs a name, got {self.name!r:.80}.")
+            raise InvalidDefinition(f"A tool needs a name, got {described(self.name)}.")
         if not holds(f"{self.name}{self.description}{self.version}"):
-            raise InvalidDefinition(f"Tool {self.name!r:.80}: a name, description or version that UTF-8 cannot hold.")
+            raise InvalidDefinition(f"Tool {described(self.name)}: UTF-8 cannot hold its name, description or version.")
         for option, kinds in (("needs_approval", "True, False or a callable"), ("is_enabled", "a bool or a callable")):
             value = getattr(self, option)
             if type(value) is not bool and not callable(value):
-                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be {kinds}, got {value!r:.80}.")
+                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be {kinds}, got {described(value)}.")
         for option in ("on_approval", "failure_error_function", "probe", "describe"):
             value = getattr(self, option)
             if value is not None and not callable(value):
-                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be a callable or None, got {value!r:.80}.")
+                raise InvalidDefinition(
+                    f"Tool {self.name!r}: {option} must be callable or None, got {described(value)}."
+                )
         if self.timeout is not None and not (is_seconds(self.timeout) and self.timeout):
             raise InvalidDefinition(
                 f"Tool {self.name!r}: timeout must be seconds above zero, at most 100 years, "
                 f"got {described(self.timeout)}."
             )
         if type(self.idempotent) is not bool:
-            raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {self.idempotent!r:.80}.")
+            raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {described(self.idempotent)}.")
         object.__setattr__(self, "deadline", deadline_from(f"Tool {self.name!r}", self.deadline))
         if self.version is not None and type(self.version) is not str:
-            raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {self.version!r:.80}.")
+            raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {described(self.version)}.")
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in; nothing is coerced."""
@@ -199,5 +201,5 @@ def marked(function: Any) -> str:
     if version is None:
         return qualified(function)
     if type(version) is not str or not version or not holds(version):
-        raise InvalidDefinition(f"The version of {qualified(function)} must be text, got {version!r:.80}.")
+        raise InvalidDefinition(f"The version of {qualified(function)} must be text, got {described(version)}.")
     return f"{qualified(function)}@{version}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..core.digest import shortened
 from ..errors import InvalidArguments
 
 Json = dict[str, Any]
@@ -32,7 +33,7 @@ class Parameters(Struct, frozen=True, eq=False):
         schema = self.json_schema
         more = [] if schema.get("additionalProperties") else [name for name in args if name not in schema["properties"]]
         if more:
-            raise InvalidArguments(f'"{more[0]:.80}": there is no such argument')
+            raise InvalidArguments(f'"{shortened(more[0])}": there is no such argument')
         return self.validate(args) if self.validate is not None else None
 
 
@@ -44,5 +45,4 @@ def parameters(name: str, kind: Any) -> Parameters:
     """Read a type whose JSON is an object; raise `InvalidDefinition` if no model could fill it in."""
     from .schema import type_schema  # imports much of pydantic
 
-    schema = type_schema(name, kind)
-    return Parameters(schema.json_schema, schema.required, schema.defaults, schema.canonical, schema.bind, schema.loose)
+    return type_schema(name, kind)

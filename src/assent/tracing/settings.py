@@ -53,7 +53,7 @@ class Tracing:
         for name in ("workflow_name", "group_id"):
             text = getattr(self, name)
             if text is not None and not (text and _text(text)):
-                raise InvalidDefinition(f"Tracing: {name} must be text, got {text!r:.80}.")
+                raise InvalidDefinition(f"Tracing: {name} must be text, got {described(text)}.")
         if type(self.include_sensitive_data) is not bool:
             raise InvalidDefinition("Tracing: include_sensitive_data must be True or False.")
         if self.tracer_provider is not None and not callable(getattr(self.tracer_provider, "get_tracer", None)):

@@ -14,6 +14,7 @@ from msgspec import Raw
 from ...approval.question import effective
 from ...core import facts as f
 from ...core.digest import canonical, worded
+from ...core.number import counted
 from ...core.run import CallState, Run
 from ...errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
 from ...tools.delegation import AgentTool, Extractor, InputBuilder
@@ -21,7 +22,7 @@ from ..config import DEFAULT_MAX_TURNS
 from ..guardrail_results import input_guardrails
 from ..result import RunResult
 from ..scope import Scope
-from ..tool_context import Told, context_of, record_failure
+from ..tool_context import HookBody, context_of, record_failure
 from ..value import input_json, output_json
 
 Path = tuple[str, ...]
@@ -118,7 +119,7 @@ async def close_branch(scope: Scope, effect: f.Return) -> None:
         value = await record_failure(scope, path, state, tool, ctx, error)
     agent = scope.graph.of(state).agent
     if scope.hooks.wants(agent):
-        _, ctx = context_of(scope, path, state, tool, tool.canonical(effective(state)), Told)
+        _, ctx = context_of(scope, path, state, tool, tool.canonical(effective(state)), HookBody)
         await scope.hooks.tell(ctx, "tool_end", agent, tool, value)
 
 
@@ -131,4 +132,4 @@ def why_failed(tool: AgentTool, child: Run) -> Exception:
     """Return the reason why a branch ended without an output, as an exception."""
     if child.closed is not None:
         return AgentFailed(f"The agent {tool.agent.name!r} stopped: {child.closed.why}")
-    return MaxTurnsExceeded(f"The agent {tool.agent.name!r} used up its {child.max_turns} turns.")
+    return MaxTurnsExceeded(f"The agent {tool.agent.name!r} used up its {counted(child.max_turns, 'turn')}.")

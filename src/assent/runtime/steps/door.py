@@ -23,7 +23,7 @@ from ...approval.gate import Case, judge, read_arguments
 from ...approval.question import action_digest, added_to, effective, limit_of
 from ...context import RunContextWrapper, ToolContext
 from ...core import facts as f
-from ...core.digest import BadJSON, canonical, plain, worded
+from ...core.digest import BadJSON, canonical, plain, shortened, worded
 from ...core.run import CallState
 from ...errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
 from ...handoff import Handoff
@@ -33,7 +33,7 @@ from ..definition import resolve
 from ..journal import Writer
 from ..layer import ToolLayer
 from ..scope import Scope, scope_of
-from ..tool_context import ReplacementContext, Told, context_of, record_failure
+from ..tool_context import HookBody, ReplacementContext, context_of, record_failure
 from ..tool_pause import HERE, Body
 from ..value import output_json
 from .branch import open_branch
@@ -82,7 +82,7 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         check_filter(scope, path, tool)
         hooked = scope.ctx
     elif scope.hooks.wants(agent):
-        _, hooked = context_of(scope, path, state, tool, args, Told)
+        _, hooked = context_of(scope, path, state, tool, args, HookBody)
         await scope.hooks.tell(hooked, "tool_start", agent, tool)
     if scope.tasks.stopped(path):  # while guardrails and hooks ran
         return
@@ -150,7 +150,7 @@ def _arguments(scope: Scope, path: Path, state: CallState, tool: Tool) -> tuple[
     shown = effective(state)
     if (state.digest is None or is_accepted(state, tool)) and (added := added_to(state, tool, shown)):
         names = ", ".join(added)
-        raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {names:.80}")
+        raise InvalidArguments(f"it has changed, and would fill in what nobody has agreed to: {shortened(names)}")
     args = tool.canonical(shown)
     return shown, args, tool.bind(args)
 
@@ -175,7 +175,7 @@ async def _entered(
     if body.mismatch is not None:
         raise body.mismatch
     if body.pending is not None:  # even if the body caught `Paused`, its question has no answer
-        await body.settle()
+        await body.await_steps()
         journal.add(body.pending)
         return None
     by, failed = "tool", None
@@ -300,7 +300,7 @@ async def run_instead(
         bound = tool.bind(args)
     except (InvalidArguments, BadJSON) as error:
         raise NotRun(str(error)) from None
-    except _Answered as answer:
+    except AnsweredInstead as answer:
         return answer.value
     if tool.tool_input_guardrails:
         refused = await guard_call(scope, path, state, tool, args)
@@ -331,7 +331,7 @@ async def _judged(
 ) -> tuple[dict[str, Any], bool]:
     """Return the arguments that may run, and True if a person edited them.
 
-    Raise `NotRun` if the call is refused, and `_Answered` if a person answered in its place.
+    Raise `NotRun` if the call is refused, and `AnsweredInstead` if a person answered in its place.
     """
     limit = limit_of(scope.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
@@ -345,14 +345,14 @@ async def _judged(
     if type(decision) is Edit:
         return edited(tool, decision, limit), True
     if type(decision) is Respond:
-        raise _Answered(decision.output)
+        raise AnsweredInstead(decision.output)
     if type(decision) is not Approve or read.problem is not None:
         words = decision.message if type(decision) is Reject else None
         raise NotRun(words or "The call was not approved and did not run.")
     return read.value or {}, False
 
 
-class _Answered(Exception):
+class AnsweredInstead(Exception):
     """A person has answered in place of a replacement call."""
 
     def __init__(self, value: Any) -> None:

@@ -14,7 +14,7 @@ from msgspec import Raw
 from ...agent import ToolsToFinalOutputResult, schema_of
 from ...approval.question import effective
 from ...core import facts as f
-from ...core.digest import canonical, described
+from ...core.digest import canonical, described, shortened
 from ...core.facts import decode
 from ...core.run import Run, Turn
 from ...core.transcript import reply_refusal, reply_text, value_text
@@ -108,7 +108,7 @@ def _text(seat: Seat, turn: Turn) -> Any:
     refusal = reply_refusal(reply)
     if refusal is not None:
         raise ModelRefused(
-            f"The model refused to give {shape.name}: {refusal.rstrip('.'):.200}. "
+            f"The model refused to give {shape.name}: {shortened(refusal.rstrip('.'), 200)}. "
             "Resume error.state after state.add_input(...) to go on."
         )
     return shape.parse(reply_text(reply))

@@ -10,7 +10,7 @@ from msgspec import Raw
 from ...agent import Agent
 from ...core import facts as f
 from ...core.digest import described
-from ...core.run import CallState, Entry, Run, Turn
+from ...core.run import CallState, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, entry_items, handed_text, output_item, ran_text
 from ...errors import InvalidInput, UsageError
 from ...handoff import Handoff, HandoffInputData, InputFilter
@@ -79,7 +79,7 @@ def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
     return tuple(given), before, tuple(here)
 
 
-def _given(entry: Entry) -> bool:
+def _given(entry: TranscriptEntry) -> bool:
     """Return True if an entry is not from the model: input, a filtered history, or a proposal of the runtime."""
     if type(entry) is f.HandedOff:
         return bool(entry.history)

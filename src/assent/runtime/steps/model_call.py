@@ -17,8 +17,8 @@ from ...core import facts as f
 from ...core.digest import described
 from ...core.digest import text as clean_text
 from ...core.number import is_count
-from ...core.run import Entry, Run, Turn
-from ...core.transcript import Item, news, pending, transcript
+from ...core.run import Run, TranscriptEntry, Turn
+from ...core.transcript import Item, news, open_requests, transcript
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ...output import TRY_AGAIN
@@ -78,7 +78,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
 
 def see_that_nothing_is_asked(run: Run) -> None:
     """Raise `UnansweredRequest` if the last reply has a request that no tool answers: neither a call nor an end."""
-    asked = _read(lambda: pending(run))
+    asked = _read(lambda: open_requests(run))
     if not asked:
         return
     what = ", ".join(sorted({described(item["type"]) for item in asked}))
@@ -132,7 +132,7 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
     return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation, offer.hosted)
 
 
-def _filtered(entry: Entry) -> bool:
+def _filtered(entry: TranscriptEntry) -> bool:
     """Return True if the history before this entry was chosen for the agent that took over."""
     return type(entry) is f.HandedOff and bool(entry.history)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...approval.question import effective, new_id
 from ...core import facts as f
-from ...core.digest import described, digest, worded
+from ...core.digest import described, digest, shortened, worded
 from ...core.rules import RUNNING
 from ...core.run import CallState
 from ...errors import DefinitionChanged
@@ -76,7 +76,7 @@ def _why(state: CallState, note: str) -> str:
     """Return the text of the question: the known facts about the call, and the possible answers."""
     parts = [f"{state.tool} was started, as attempt {state.attempt}, and how it ended is not known.", note]
     parts += [
-        f"Attempt {late.attempt} gave this, too late to count: {bytes(late.output).decode():.200}"
+        f"Attempt {late.attempt} gave this, too late to count: {shortened(bytes(late.output).decode(), 200)}"
         for late in state.witnessed
     ]
     parts.append("Respond with its result if it happened, approve to run it (again), reject to give it up.")

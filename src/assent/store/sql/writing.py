@@ -89,7 +89,7 @@ def advance(*more: str) -> Statement:
     return Statement(update(runs).where(runs.c.id == bindparam("number")).values(values))
 
 
-class Found(NamedTuple):
+class LockedRun(NamedTuple):
     """A run's own row, locked for the transaction."""
 
     id: int
@@ -165,12 +165,12 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     return record.wake is not None and (change.release or not driven)
 
 
-def locked(transaction: Transaction, run_id: str) -> Found:
+def locked(transaction: Transaction, run_id: str) -> LockedRun:
     """Return a run's own row, locked until the transaction ends; raise `RunNotFound` if there is none."""
     row = transaction.row(FIND, run=run_id)
     if row is None:
         raise missing(run_id)
-    return Found(*row)
+    return LockedRun(*row)
 
 
 def missing(run_id: object) -> RunNotFound:
