@@ -118,7 +118,10 @@ class Machine(Journalled):
             item = {"type": "function_call", "name": "t", "arguments": chance.choice(PROPOSED), "ours": f"c{number}"}
             provider = chance.choice(PROVIDER_IDS)
             calls.append(f.Call(f"c{number}", "t", len(items), kind))
-            items.append(item if provider is None else item | {"call_id": provider})
+            if kind == "hosted":
+                items.append(item | {"type": "mcp_approval_request", "id": f"r{number}", "server_label": "s"})
+            else:
+                items.append(item if provider is None else item | {"call_id": provider})
         usage = chance.choice([(), (1,), (1, 10, 5), (1, 10, 5, 3, 2)])
         unsaid = saw == self.run.at(path).said and maybe(chance, 2)
         return f.Replied(js(items), None if unsaid else saw, tuple(calls), usage, at=self.tick(), path=path)

@@ -288,12 +288,14 @@ class Journalled(RuleBasedStateMachine):
             waiting: list[Any] = []
             answered = False
             for item in items:
-                if item.get("type") == "function_call":
+                kind = item.get("type")
+                if kind in ("function_call", "mcp_approval_request"):
                     assert not answered or not waiting
                     answered = False
-                    waiting.append(item.get("call_id", item["ours"]))
-                elif item.get("type") == "function_call_output":
-                    assert waiting and item["call_id"] == waiting.pop(0), "outputs come in the order of the calls, once"
+                    waiting.append(item["id"] if kind == "mcp_approval_request" else item.get("call_id", item["ours"]))
+                elif kind in ("function_call_output", "mcp_approval_response"):
+                    given = item["call_id"] if kind == "function_call_output" else item["approval_request_id"]
+                    assert waiting and given == waiting.pop(0), "outputs come in the order of the calls, once"
                     answered = True
                 else:
                     assert not waiting or (not answered and item["role"] == "assistant")

@@ -19,6 +19,7 @@ from ..core import facts as f
 from ..core.digest import described
 from ..core.transcript import NOTE, Item, without, without_notes
 from ..errors import InvalidInput, ModelFailed, UsageError
+from ..models.delta import as_dict
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
@@ -272,7 +273,7 @@ class Asking:
             if isinstance(event, Response):
                 reply = event
             else:
-                self.deltas.put_nowait({**event, NOTE: {"id": id}})  # the id of the message that the deltas become
+                self.deltas.put_nowait({**as_dict(event), NOTE: {"id": id}})
         if reply is None:
             raise ModelFailed(f"The model {model.name!r} ended its stream without a complete reply.")
         return reply
