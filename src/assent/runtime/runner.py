@@ -268,8 +268,8 @@ async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -
 
 
 def _beginning(driver: Driver) -> Any:
-    """Return the writer's `begin` if the store must be read or written before the drive; else None."""
-    return driver.writer.begin if driver.writer is not None and driver.writer.waits else None
+    """Return the writer's `begin` for a run of a store; else None."""
+    return driver.writer.begin if driver.writer is not None else None
 
 
 def _keep(driver: Driver, store: Store, run: str, kept: Kept = NOT_KEPT, lease: Lease | None = None) -> None:

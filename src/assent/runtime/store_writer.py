@@ -118,12 +118,6 @@ class StoreWriter:
 
     # -- the lease ---------------------------------------------------------------------------------
 
-    @property
-    def waits(self) -> bool:
-        """True if something must be read or written before the run is driven."""
-        began = self.journal.run.began
-        return (began is not None and began.follows is not None) or not (self.lease.acquired or self._can_wait())
-
     def _can_wait(self) -> bool:
         """Return True if the lease can be acquired with a later write: the run is new, or owes nothing but bodies.
 

@@ -549,8 +549,6 @@ async def _taken_up(driver: Driver, now: bool) -> None:
     """Store the run and acquire its lease. Without `now`, both may wait for the first write."""
     writer = driver.writer
     assert writer is not None
-    if not now and not writer.waits:
-        return
     try:
         await writer.begin(now=now)
     except GeneratorExit:  # the coroutine is garbage-collected with its event loop: awaiting is impossible
