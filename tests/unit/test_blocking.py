@@ -148,9 +148,11 @@ def test_a_thread_that_ends_leaves_no_open_loop_behind() -> None:
 
 def test_a_program_that_blocks_ends_without_complaint() -> None:
     code = """
-        import threading
+        import logging, threading
         from assent import Agent, Runner, function_tool
         from assent.testing import ScriptedModel, call
+
+        logging.getLogger("asyncio").setLevel(logging.ERROR)  # in development mode it names what takes long
 
         @function_tool
         def nested() -> str:

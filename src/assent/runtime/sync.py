@@ -159,17 +159,28 @@ class _Kept:
         self.runner = asyncio.Runner(loop_factory=_new_loop)
         self.process = os.getpid()
 
+    # Not with the runner's `close`: it starts a thread, and none can be started when a thread or a program ends.
     def __del__(self) -> None:
-        if self.process != os.getpid():
-            return  # the tasks and connections are the parent's
-        with suppress(RuntimeError):  # no thread can be started to end the executor when a program ends
-            self.runner.close()
+        loop = self.runner.get_loop()
+        with suppress(RuntimeError):  # forked on this very loop
+            if self.process == os.getpid():  # in a forked child, the tasks are the parent's
+                loop.run_until_complete(_end_tasks())
+            loop.close()
+
+
+async def _end_tasks() -> None:
+    """Cancel all other tasks and close the async generators of this event loop."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop that a forked child can drop without harm.
+    """Return an event loop whose copy a forked child can close without harm.
 
-    With epoll, closing the child's copy would end the parent's registrations. Poll keeps none in the system.
+    With epoll, closing the copy would end the parent's registrations. Poll has none in the system.
     """
     if not hasattr(selectors, "PollSelector"):
         return asyncio.new_event_loop()
