@@ -482,34 +482,6 @@ def test_a_drive_that_is_collected_in_the_middle_of_a_write_does_not_write(path:
     asyncio.run(store.close())
 
 
-def test_a_blocking_call_does_its_work_on_its_own_loop_and_not_on_those_of_others(path: Path) -> None:
-    threads: list[str] = []
-
-    def clock() -> float:
-        threads.append(threading.current_thread().name)
-        return 1.0
-
-    store = SQLiteStore(path, clock=clock)
-
-    async def look() -> None:
-        await store.runs(unchanged_for=1)
-
-    with asyncio.Runner() as server:
-        others, done = server.get_loop(), threading.Event()
-        serving = threading.Thread(target=lambda: server.run(asyncio.to_thread(done.wait)), name="server")
-        serving.start()
-
-        async def work() -> None:
-            await look()
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(look(), others))
-
-        block(work())
-        done.set()
-        serving.join()
-    block(store.close())
-    assert threads == ["MainThread", "assent-store-read"]
-
-
 async def test_a_store_that_is_dropped_lets_go_of_its_threads(path: Path) -> None:
     store = SQLiteStore(path)
     await store.runs()

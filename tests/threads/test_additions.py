@@ -11,6 +11,7 @@ import pytest
 
 from assent import Agent, Approve, InvalidDecision, InvalidDefinition, NotPending, Reject, Runner, function_tool
 from assent.core.run import Run, questions
+from assent.runtime import sync
 from assent.runtime.sync import iterate
 from assent.store import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
@@ -146,7 +147,8 @@ def test_whoever_stops_reading_ends_it() -> None:
     assert ended == ["assent-stream"]
 
 
-def test_whoever_collects_it_as_garbage_does_not_wait_for_its_end() -> None:
+def test_whoever_collects_it_as_garbage_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "LEAVE", 0.01)
     held, ended = threading.Lock(), threading.Event()
 
     async def needs_it() -> AsyncGenerator[int, None]:
@@ -180,13 +182,10 @@ def test_what_it_raises_is_raised() -> None:
 
 
 def test_that_there_is_no_loop_to_be_had_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(work: Any) -> None:
-        for each in (work.cr_frame.f_locals["work"], work):  # which are not begun
-            each.close()
+    def new_event_loop() -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr(asyncio, "run", run)
-    monkeypatch.setattr(threading.Thread, "is_alive", lambda thread: True)  # it is about to end
+    monkeypatch.setattr(asyncio, "new_event_loop", new_event_loop)
     with pytest.raises(OSError, match="too many"):
         next(iterate(numbers([])))
 

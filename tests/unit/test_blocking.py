@@ -1,21 +1,25 @@
 """Blocking calls work everywhere (SPEC E5)."""
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import inspect
 import os
 import signal
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from traceback import walk_stack
 from typing import Any
 
 import pytest
 
 from assent import Agent, RunContextWrapper, Runner, function_tool
 from assent.errors import InvalidInput, MaxTurnsExceeded
+from assent.runtime.sync import block, iterate
 from assent.testing import ScriptedModel, call
 from tests.unit.support import python, scripted, sending, soon, told
 
@@ -144,9 +148,11 @@ def test_a_thread_that_ends_leaves_no_open_loop_behind() -> None:
 
 def test_a_program_that_blocks_ends_without_complaint() -> None:
     code = """
-        import threading
+        import logging, threading
         from assent import Agent, Runner, function_tool
         from assent.testing import ScriptedModel, call
+
+        logging.getLogger("asyncio").setLevel(logging.ERROR)  # in development mode it names what takes long
 
         @function_tool
         def nested() -> str:
@@ -363,3 +369,71 @@ def test_ctrl_c_pressed_again_does_not_wait_for_a_tool_that_goes_on() -> None:
     ended.set()
     other: Agent[Any] = Agent("other", model=ScriptedModel(["fine"]))
     assert Runner.run_sync(other, "go").final_output == "fine"
+
+
+def _stopped_by_ctrl_c(waiter: Any) -> Any:
+    """A model that presses Ctrl-C once the main thread waits in this function for another thread, and never answers."""
+
+    async def stop(request: Any) -> str:
+        ident = threading.main_thread().ident
+        assert ident is not None
+        while not _waits_in(waiter.__code__, sys._current_frames()[ident]):  # noqa: ASYNC110 - it can tell nobody
+            await asyncio.sleep(0)
+        signal.pthread_kill(ident, signal.SIGINT)
+        await asyncio.Event().wait()
+        return "never"
+
+    return Agent("agent", model=ScriptedModel([stop, "done"]))
+
+
+def _waits_in(code: Any, frame: Any) -> bool:
+    stack = [each.f_code for each, _ in walk_stack(frame)]
+    return code in stack and not any(each.co_filename == contextlib.__file__ for each in stack)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a signal cannot be sent to a thread here")
+def test_ctrl_c_ends_a_blocking_run_inside_a_running_loop_and_leaves_its_state() -> None:
+    agent = _stopped_by_ctrl_c(block)
+
+    async def main() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook
+        with pytest.raises(KeyboardInterrupt) as caught:
+            Runner.run_sync(agent, "go")
+        assert Runner.run_sync(agent, caught.value.state).final_output == "done"  # type: ignore[attr-defined]
+        assert not any(thread.name == "assent-blocking" for thread in threading.enumerate())
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="a signal cannot be sent to a thread here")
+def test_ctrl_c_ends_whoever_waits_for_the_next_of_an_iterator_and_leaves_its_state() -> None:
+    agent = _stopped_by_ctrl_c(iterate)
+
+    async def runs() -> AsyncGenerator[Any, None]:
+        yield await Runner.run(agent, "go")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        next(iterate(runs()))
+    assert Runner.run_sync(agent, caught.value.state).final_output == "done"  # type: ignore[attr-defined]
+
+
+def test_what_was_left_on_a_threads_loop_is_cancelled_when_the_thread_ends() -> None:
+    ended = threading.Event()
+
+    async def client() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def connect() -> asyncio.Task[None]:
+        task = asyncio.create_task(client())
+        await asyncio.sleep(0)
+        return task
+
+    thread = threading.Thread(target=lambda: block(connect()))
+    thread.start()
+    thread.join()
+    assert ended.wait(20)

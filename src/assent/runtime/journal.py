@@ -21,7 +21,6 @@ from ..core.transcript import Item
 from ..errors import IllegalFact
 
 if TYPE_CHECKING:
-    from ..store.projection import Projection
     from ..store.record import SavedContext
     from ..store.store import Store
 
@@ -40,8 +39,6 @@ class StoredPart(NamedTuple):
     """The fence of the newest lease, if known."""
     context: SavedContext | None = None
     """The stored context, if known."""
-    noted: Projection | None = None
-    """The changes of the facts that are not stored yet, if they were collected."""
 
 
 NOT_STORED = StoredPart()
@@ -51,10 +48,12 @@ class Writer(Protocol):
     """Stores a journal for the one drive that holds the run's lease."""
 
     store: Store
-    joined: bool
-    """True if another writer changed the run during this drive."""
     unwritten: list[AnyFact]
     """The facts of the journal that are not stored yet."""
+
+    @property
+    def joined(self) -> bool:
+        """True if another writer changed the run during this drive."""
 
     def stored_part(self) -> StoredPart:
         """Return the parts of the run that the store has."""

@@ -278,8 +278,8 @@ def _observer(scope: Scope, tracing: Tracing, began: f.Began, *, resumed: bool =
 
 
 def _beginning(driver: Driver) -> Any:
-    """Return the writer's `begin` if the store must be read or written before the drive; else None."""
-    return driver.writer.begin if driver.writer is not None and driver.writer.waits else None
+    """Return the writer's `begin` for a run of a store; else None."""
+    return driver.writer.begin if driver.writer is not None else None
 
 
 def _keep(driver: Driver, store: Store, run: str, kept: StoredPart = NOT_STORED, lease: Lease | None = None) -> None:

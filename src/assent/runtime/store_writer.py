@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from msgspec.json import Encoder
@@ -38,7 +39,6 @@ from ..errors import (
     StoreFailed,
     UnreadableState,
 )
-from ..loop import begun
 from ..store.projection import Projection
 from ..store.record import Change, SavedContext
 from . import saved_context
@@ -58,6 +58,14 @@ TRIES = 20
 """The number of attempts for one write while others keep writing to the run."""
 
 
+class Phase(Enum):
+    """The phase of a writer, besides the state of its lease."""
+
+    OPEN = "facts are written in the background, and the lease is renewed"
+    FAILED = "a write failed: none is begun in the background until the drive begins again"
+    CLOSING = "the last facts are written: no more background writes, and no heartbeat, which nobody would stop"
+
+
 class StoreWriter:
     """Writes one run to its store, for one drive."""
 
@@ -67,48 +75,39 @@ class StoreWriter:
         self.journal: Journal = scope.journal
         self.lag = scope.config.write_lag
         self.lease = lease
+        self.phase = Phase.OPEN
         self.seq = kept.facts
         """The number of facts that the store has."""
-        self.unwritten: list[AnyFact] = []
+        self.unwritten = self.journal.facts[kept.facts :]
         self.unsure: Change | None = None
         """A failed write that may have been stored all the same."""
         self.projection = Projection()
+        """The changes that the unwritten facts make in the records."""
         self.sent: set[str] = set()
         """The fingerprints of the tools whose definitions this drive has stored."""
         self.saved = kept.context
         """The stored context, if known."""
-        self.spoiled: ContextMissing | None = None
-        """The error if the context could not be saved with the last write."""
         self.merging = False
+        """True while facts of others are being appended to the journal."""
         self.merges = 0
-        """The number of times that facts of others were merged."""
-        self.joined = False
-        """True if another writer changed the run during this drive."""
+        """The number of times that facts of others were merged since the drive began, or began again."""
         self.writing: asyncio.Task[bool] | None = None
-        """The write under way; there is at most one at a time."""
+        """The last write; there is at most one at a time."""
         self.soon: asyncio.TimerHandle | None = None
         """The timer of the next background write."""
         self.heartbeat: Heartbeat | None = None
-        self.ended = False
-        """True once the writer closes: a last write starts no heartbeat, which nobody would stop."""
         self.closing: asyncio.Task[None] | None = None
         self.news: asyncio.Future[None] | None = None
         """A future for a waiting drive, done when others have written something."""
-        self.failing = False
-        """True after a write failed: no background write is begun until the drive begins again or ends."""
-        self.unwritten += self._recent(kept.facts)
+        if self.unwritten:
+            self._project()
         self.journal.listen(self._heard)
         self.journal.writer = self
 
-    def _recent(self, known: int) -> list[AnyFact]:
-        """Return the facts that were recorded in a state and are not stored yet, and note their changes."""
-        facts = self.journal.facts[known:]
-        if facts:
-            run = replay(self.journal.facts[:known]) if known else Run()
-            for fact in facts:
-                fold(run, fact)
-                self.projection.note(run, fact)
-        return facts
+    @property
+    def joined(self) -> bool:
+        """True if another writer changed the run during this drive."""
+        return self.merges > 0
 
     def _heard(self, fact: AnyFact) -> None:
         if not self.merging:
@@ -118,12 +117,6 @@ class StoreWriter:
                 self.kick()  # a hook that runs next may be slow
 
     # -- the lease ---------------------------------------------------------------------------------
-
-    @property
-    def waits(self) -> bool:
-        """True if something must be read or written before the run is driven."""
-        began = self.journal.run.began
-        return (began is not None and began.follows is not None) or not (self.lease.acquired or self._can_wait())
 
     def _can_wait(self) -> bool:
         """Return True if the lease can be acquired with a later write: the run is new, or owes nothing but bodies.
@@ -146,9 +139,9 @@ class StoreWriter:
         entered, and before any model call except a new run's.
         """
         if not self.lease.acquired and self.lease.fence is None and self.seq:
-            await self._done(self._begin(self._acquire()))
+            await asyncio.shield(self._begin(self._acquire))
         elif not self.lease.acquired and (now or not self._can_wait()):
-            await self._done(self._begin_write())
+            await asyncio.shield(self._begin_write())
         began = self.journal.run.began
         if began is not None and began.follows is not None:
             self.journal.before = await past(self.store, began.follows)
@@ -168,11 +161,11 @@ class StoreWriter:
         """Write all unwritten facts and hold the lease; with `new`, also if the run is not stored yet."""
         if self.lease.acquired or not (new or self.seq):
             return
-        await (self._done(self._begin_write()) if self.writing is None else asyncio.shield(self.writing))
+        await asyncio.shield(self._under_way() or self._begin_write())
 
     def start(self) -> None:
         """Renew the lease from now on, until the writer is closed."""
-        if self.lease.held is not None and self.heartbeat is None and not self.ended:
+        if self.lease.held is not None and self.heartbeat is None and self.phase is not Phase.CLOSING:
             self.heartbeat = Heartbeat(self.lease.run, self.lease.hold, self.look, self._stop)
 
     async def _acquire(self) -> bool:
@@ -199,11 +192,11 @@ class StoreWriter:
             raise self._gone()
         # A write under way merges by itself. One that began during the read may be the source of the facts found.
         if self._is_idle() and (await self.store.read(self.lease.run, self.seq)).facts and self._is_idle():
-            await self._done(self._begin(self._merge()))
+            await asyncio.shield(self._begin(self._merge))
 
     def _is_idle(self) -> bool:
         """Return True if the lease is held and no write is under way."""
-        return self.writing is None and self.lease.state is HELD
+        return self._under_way() is None and self.lease.state is HELD
 
     async def _renewed(self) -> bool:
         """Renew the lease; return False if another worker has it.
@@ -232,7 +225,8 @@ class StoreWriter:
     def _stop(self, error: Exception) -> None:
         if isinstance(error, LeaseLost):
             self.lease.lose()
-        self.failing = True
+        if self.phase is Phase.OPEN:
+            self.phase = Phase.FAILED
         self.scope.tasks.fail((), error)
         self._tell()
 
@@ -250,26 +244,29 @@ class StoreWriter:
 
     def kick(self) -> None:
         """Start a background write soon, and return; facts recorded until then are written with it."""
-        if self.unwritten and self.soon is None and not self.failing and self.lease.active:
+        if self.soon is None and self._may_write_soon():
             if self.lag:
                 self.soon = asyncio.get_running_loop().call_later(self.lag, self._write_soon)
             else:
                 self._write_soon()
 
+    def _may_write_soon(self) -> bool:
+        return bool(self.unwritten) and self.phase is Phase.OPEN and self.lease.active
+
     def _write_soon(self) -> None:
         self.soon = None
-        if self.writing is not None and self.lag:
-            self.kick()
-        elif self.writing is None and self.unwritten and not self.failing and self.lease.active:
-            with suppress(Exception):  # `_written` has stopped the drive
+        if self._under_way() is None:
+            if self._may_write_soon():
                 self._begin_write()
+        elif self.lag:
+            self.kick()
 
     async def flush(self) -> None:
         """Wait until all facts that are in the journal now are stored and the lease is held."""
         wanted = self.unwritten[-1] if self.unwritten else None
         while wanted is not None and any(fact is wanted for fact in reversed(self.unwritten)):
             self.lease.check("write")
-            await (self._done(self._begin_write()) if self.writing is None else asyncio.shield(self.writing))
+            await self.own()
 
     async def finish(self) -> bool:
         """Write the last facts and release the lease; return False if others wrote something to continue with."""
@@ -278,30 +275,22 @@ class StoreWriter:
         self.lease.check("release")
         if self.merges != merges:
             return False
-        return await self._done(self._begin_write(release=True))
+        return await asyncio.shield(self._begin_write(release=True))
 
     async def close(self, *, release: bool = True) -> None:
         """Stop: if this drive still has the run, write what can be written, and release the lease if `release` is True.
 
         This runs to its end even if the caller is cancelled again; otherwise the lease would stay held by nobody.
         """
-        if self.closing is None:
-            work = self._close(release)
-            left = begun(work) if self.store.immediate else work
-            if left is None:
-                return
-            self.closing = asyncio.create_task(left)
-            self.closing.add_done_callback(self._closed)
+        if self.closing is None or self.closing.done():
+            self.closing = asyncio.create_task(self._close(release))
         await asyncio.shield(self.closing)
 
-    def _closed(self, task: asyncio.Task[None]) -> None:
-        self.closing = None
-
     async def _close(self, release: bool) -> None:
-        self.ended = True
-        await self.settle()  # a write under way may acquire the lease and start the heartbeat
+        self.phase = Phase.CLOSING
         if self.soon is not None:
             self.soon.cancel()
+        await self.settle()
         if self.heartbeat is not None:
             await self.heartbeat.end()
             self.heartbeat = None
@@ -311,8 +300,6 @@ class StoreWriter:
                 await self._write_last(release)
             except Exception as error:
                 log.warning("What run %s did last could not be written: %s", self.lease.run, error)
-        if self.soon is not None:
-            self.soon.cancel()
         if self.lease.state is LOST:
             await self._bear_witness()
 
@@ -331,7 +318,7 @@ class StoreWriter:
             if self.lease.state is RELEASED:
                 self.lease.step("reopen")
             try:
-                stored = await self._done(self._begin_write(release=release or self.lease.state is RELEASING))
+                stored = await asyncio.shield(self._begin_write(release or self.lease.state is RELEASING))
             except Overtaken:
                 if self.lease.state is not HELD:
                     raise
@@ -341,80 +328,53 @@ class StoreWriter:
                 return
         raise Overtaken("It is written to faster than it can be released.")
 
+    def _under_way(self) -> asyncio.Task[bool] | None:
+        """Return the write under way, if there is one."""
+        return self.writing if self.writing is not None and not self.writing.done() else None
+
     async def settle(self) -> None:
         """Wait for a write under way, however it ends."""
-        while self.writing is not None:
-            await asyncio.wait([self.writing])
+        while (writing := self._under_way()) is not None:
+            await asyncio.wait([writing])
 
-    async def _done(self, task: asyncio.Task[bool] | bool) -> bool:
-        """Wait for a write, which runs to its end even if the caller is cancelled."""
-        return task if isinstance(task, bool) else await asyncio.shield(task)
-
-    def _begin_write(self, release: bool = False) -> asyncio.Task[bool] | bool:
+    def _begin_write(self, release: bool = False) -> asyncio.Task[bool]:
         """Begin to write the unwritten facts. The lease changes its state here, before anything else can begin."""
         self.lease.step("release" if release else "write")
-        return self._begin(self._write(release))
+        return self._begin(lambda: self._write(release))
 
-    def _begin(self, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool] | bool:
-        """Begin a write, a merge or an acquisition; there is at most one at a time.
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> asyncio.Task[bool]:
+        """Begin a write, a merge or an acquisition, in its own task; there is at most one at a time.
 
-        Work that has to wait gets its own task, so that cancelling the caller does not cut the work in two. If the
-        work is done already, return its result.
+        Wait for it with `shield`, so that cancelling the caller does not cut the work in two.
         """
-        assert self.writing is None
-        done: list[bool] = []
-        written = self._written(work, done)
-        left = begun(written) if self.store.immediate else written
-        if left is None:
-            return done[0]
-        task = asyncio.create_task(self._result(left, done))
-
-        def ended(task: asyncio.Task[bool]) -> None:
-            if self.writing is task:  # cancelled before its first step
-                left.close()
-                work.close()
-                self.writing = None
-            if not task.cancelled():
-                task.exception()  # waiters get the exception
-
-        task.add_done_callback(ended)
-        if not task.done():  # an eager loop may have run it at once
-            self.writing = task
+        assert self._under_way() is None
+        self.writing = task = asyncio.create_task(self._guarded(work))
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the drive has heard of it
         return task
 
-    async def _result(self, work: Coroutine[Any, Any, None], done: list[bool]) -> bool:
-        await work
-        return done[0]
-
-    async def _written(self, work: Coroutine[Any, Any, bool], done: list[bool]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """Do the work. If it fails, the drive stops, and a release that was not stored is given up."""
         try:
-            done.append(await work)
-        except Exception as error:
-            self._stop(error)
+            return await work()
+        except BaseException as error:
+            if self.unsure is None:
+                self.lease.give_up_release()
+            if isinstance(error, Exception):
+                self._stop(error)
             raise
-        finally:
-            self.writing = None
 
     async def _write(self, release: bool) -> bool:
         """Write the unwritten facts. With `release`, return False if others wrote something; the lease is then kept."""
-        try:
-            return await self._write_through(release)
-        except BaseException:
-            if self.unsure is None:
-                self.lease.give_up_release()
-            raise
-
-    async def _write_through(self, release: bool) -> bool:
         lease = self.lease
         for _ in range(TRIES):
             await self._make_sure()
             if lease.state is RELEASED:  # the earlier write was stored after all
                 return True
-            change = self._change(release)
+            change, spoiled = self._change(release)
             try:
                 await self._append(change)
             except Overtaken:
-                self._put_back()
+                self._project()
                 if lease.held is None:
                     await self._acquire_first()
                     continue
@@ -424,13 +384,14 @@ class StoreWriter:
                     return False  # the run may have something to do
                 continue
             except BaseException as error:
-                self._put_back()
+                self._project()
                 if lease.held is None and isinstance(error, RunBusy | LeaseLost):
                     lease.lose()
                 raise
             self._wrote(change)
             self.start()
-            self._tell_of_context()
+            if spoiled is not None:
+                raise spoiled
             return True
         raise Overtaken(f"Run {lease.run!r} is written to faster than it can be driven.")
 
@@ -444,16 +405,11 @@ class StoreWriter:
         if change.release:
             self.lease.released()
 
-    def _tell_of_context(self) -> None:
-        spoiled, self.spoiled = self.spoiled, None
-        if spoiled is not None:
-            raise spoiled
-
     async def _make_sure(self) -> None:
         """Find out if the last write, whose outcome is unknown, was stored. It may have released the lease."""
         if self.unsure is not None and await self._is_there(self.unsure):
             self._wrote(self.unsure)
-            self._put_back()
+            self._project()
         self.unsure = None
 
     async def _acquire_first(self) -> None:
@@ -463,8 +419,9 @@ class StoreWriter:
             raise Overtaken(f"There is a run {self.lease.run!r} already; load it.")
         await self._acquire()
 
-    def _change(self, release: bool) -> Change:
-        run, facts, lease = self.journal.run, list(self.unwritten), self.lease
+    def _change(self, release: bool) -> tuple[Change, ContextMissing | None]:
+        """Return the change that writes the unwritten facts, and the error if the context cannot be saved with it."""
+        run, facts, lease, spoiled = self.journal.run, list(self.unwritten), self.lease, None
         change = self.projection.change(run, self.seq, facts, self.store.clock())
         change.lease, change.hold, change.release = lease.offered(), lease.hold, release
         change.take = lease.held is None and self.seq > 0
@@ -476,8 +433,8 @@ class StoreWriter:
             except ContextMissing as error:
                 if self.seq == 0:
                     raise
-                self.spoiled = error  # the facts are written all the same
-        return change
+                spoiled = error  # the facts are written all the same
+        return change, spoiled
 
     def _definitions(self, change: Change) -> dict[str, bytes]:
         """Return the tool definitions, as offered, of the agents that ask; the person who decides needs them."""
@@ -497,11 +454,11 @@ class StoreWriter:
         now = SavedContext(bytes(json) if json else None, kind)
         return now if now != self.saved else None
 
-    def _put_back(self) -> None:
+    def _project(self) -> None:
         """Collect anew the changes that the unwritten facts make in the records."""
         written = {id(fact) for fact in self.unwritten}
         base = [fact for fact in self.journal.facts if id(fact) not in written]
-        run = replay(base) if base else type(self.journal.run)()
+        run = replay(base) if base else Run()
         self.projection = Projection()
         for fact in self.unwritten:
             fold(run, fact)
@@ -568,7 +525,7 @@ class StoreWriter:
             self.merging = False
         if ours is not None and _course(ours) != _course(self.journal.run):
             raise Overtaken(f"Others have changed the course of run {self.lease.run!r} meanwhile.")
-        self.seq, self.joined = len(stored.facts), True
+        self.seq = len(stored.facts)
         self.merges += 1
         await_guardrails(self.scope)
         self._tell()
@@ -590,7 +547,9 @@ class StoreWriter:
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
         self.seq, self.unwritten, self.unsure, self.projection = len(stored.facts), [], None, Projection()
-        self.joined = self.failing = False
+        self.merges = 0
+        if self.phase is Phase.FAILED:
+            self.phase = Phase.OPEN
         for fact in outcomes:
             with suppress(IllegalFact):
                 self.journal.add(fact)

@@ -1,231 +1,208 @@
-"""Blocking calls for a runtime that is async: anywhere, inside a running loop too."""
+"""Blocking calls: run a coroutine to its end, or read an async generator, from code that is not async.
+
+A thread without an event loop keeps an `asyncio.Runner` for its blocking calls. Inside a running event loop, such as a
+notebook's, another thread does the work.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import contextvars
-import gc
 import os
-import signal
+import selectors
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError, Future, wait
-from contextlib import aclosing, suppress
-from inspect import CO_COROUTINE
+from concurrent.futures import Future, wait
+from contextlib import aclosing, contextmanager, suppress
 from queue import SimpleQueue
-from traceback import walk_tb
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import Conflict, UsageError
-from ..loop import ALONE
 
 R = TypeVar("R")
 STOPPED = 1.0
-"""Seconds after which a thread that waits for a loop sees whether it still runs."""
-
-
-class _Kept:
-    """A thread's loop for its blocking calls, closed when the thread ends."""
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.runner = asyncio.Runner()
-
-    def __del__(self) -> None:
-        if self.process == os.getpid():
-            self.close()
-            return
-        # It came with a fork, and the parent's loop waits for events with it: closing one would deafen the other.
-        with suppress(AttributeError):
-            self.runner.get_loop().is_closed = lambda: True  # type: ignore[method-assign]
-
-    def close(self) -> None:
-        """Close the loop when what is left on it has ended.
-
-        The runner would start a thread to end its executor; none can be started when a program ends.
-        """
-        loop = self.runner.get_loop()
-        if loop.is_closed():
-            return
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-
-        async def end() -> None:
-            await asyncio.gather(*left, return_exceptions=True)
-            await loop.shutdown_asyncgens()
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            loop.run_until_complete(end())
-        loop.close()  # at once, where it is collected by chance on another that runs
-
-    def run(self, work: Coroutine[Any, Any, R], context: contextvars.Context) -> R:
-        """Run this to its end, as the runner would; Ctrl-C cancels it.
-
-        The runner's own way to handle Ctrl-C describes the task for every call, which takes longer than a short run.
-        """
-        loop = self.runner.get_loop()
-        context.run(ALONE.set, loop)
-        task = loop.create_task(work, context=context)
-        with _Interruptible(task) as stop:
-            try:
-                return loop.run_until_complete(task)
-            except (SystemExit, KeyboardInterrupt) as raised:
-                # By what the task waits for, past the task: it is still to hear of it, and not in the next call.
-                latest: BaseException = raised
-                while not task.done() and _is_of_a_task(latest):
-                    try:
-                        loop.run_until_complete(task)
-                    except BaseException as again:
-                        latest = again
-                raise
-            except asyncio.CancelledError:
-                if stop.asked and task.uncancel() == 0:
-                    raise KeyboardInterrupt from None
-                raise
-
-
-def _is_of_a_task(error: BaseException) -> bool:
-    """Whether it was raised in a task, which so has come to its end. If not, nobody on the loop will hear of it."""
-    return any(frame.f_code.co_flags & CO_COROUTINE for frame, _ in walk_tb(error.__traceback__))
-
-
-class _Interruptible:
-    """Has Ctrl-C cancel a task, where it would raise `KeyboardInterrupt` otherwise; if it is pressed again, it does."""
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
-        self.asked = False
-        self.handles = False
-
-    def __call__(self, number: int, frame: Any) -> None:
-        if self.asked or self.task.done():
-            raise KeyboardInterrupt
-        self.asked = True
-        self.task.cancel()
-        self.task.get_loop().call_soon_threadsafe(lambda: None)  # it may be waiting for something that takes its time
-
-    def __repr__(self) -> str:
-        return "Ctrl-C"
-
-    def __enter__(self) -> Self:
-        main = threading.current_thread() is threading.main_thread()
-        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with suppress(ValueError):  # an interpreter inside another program may not be let
-                signal.signal(signal.SIGINT, self)
-                self.handles = True
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self.handles and signal.getsignal(signal.SIGINT) is self:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-_own = threading.local()
-atexit.register(_own.__dict__.clear)
+"""Seconds after which a thread that waits for an event loop checks that the loop still runs."""
+LEAVE = 10.0
+"""The most seconds that whoever stops reading an iterator waits for its end."""
 
 
 def block(work: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine to its end and return what it gives.
+    """Run a coroutine to its end and return its result.
 
-    A thread without a loop keeps one for its blocking calls, so that clients opened in one call
-    work in the next. In a thread whose loop is running (a notebook) another thread does it.
+    A thread keeps its event loop between calls, so that a client opened in one call works in the next. Ctrl-C cancels
+    the coroutine, and the `KeyboardInterrupt` has the run's state.
     """
+    result: list[R] = []
+
+    async def main() -> None:  # without a result: asyncio describes the task's whenever it sets a signal handler
+        result.append(await work)
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        kept: _Kept | None = getattr(_own, "kept", None)
-        if kept is None or kept.process != os.getpid():
-            kept = _own.kept = _Kept()
-        try:
-            return kept.run(work, contextvars.copy_context())
-        except KeyboardInterrupt as stop:  # stands in for the cancellation, which has the run's state
-            if not hasattr(stop, "state"):
-                stop.state = getattr(stop.__context__, "state", None)  # type: ignore[attr-defined]
-            raise
-    return _in_thread(work)
-
-
-async def _alone(work: Coroutine[Any, Any, R]) -> R:
-    """Do this on a loop that is there for it alone."""
-    ALONE.set(asyncio.get_running_loop())
-    return await work
-
-
-def _in_thread(work: Coroutine[Any, Any, R]) -> R:
-    done: Future[R] = Future()
-    context = contextvars.copy_context()
-
-    def go() -> None:
-        try:
-            done.set_result(context.run(asyncio.run, _alone(work)))
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=go, name="assent-blocking", daemon=True).start()
-    return done.result()
-
-
-_collecting: int | None = None
-"""The thread that collects garbage at the moment."""
-
-
-def _note(phase: str, info: Any) -> None:
-    global _collecting
-    _collecting = threading.get_ident() if phase == "start" else None
+        thread = None
+    else:
+        thread = _Thread("assent-blocking", main)
+    if thread is None:
+        _run(_kept(), main(), contextvars.copy_context())
+    else:
+        with thread.running():
+            thread.ended.result()
+    return result[0]
 
 
 def iterate(things: AsyncGenerator[R, None]) -> Iterator[R]:
-    """Iterate over an async generator, blocking, anywhere.
+    """Iterate over an async generator, blocking.
 
-    The generator runs in a thread of its own, also while nobody reads. Whoever stops reading stops it, and waits for
-    its end. When the garbage collector finds it, nobody waits: that may happen in the middle of a write that the end
-    would have to wait for.
+    The generator runs in its own thread, also while nobody reads. Whoever stops reading stops it and waits for its end.
     """
-    if _note not in gc.callbacks:
-        gc.callbacks.append(_note)
-    queue: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
-    context = contextvars.copy_context()
+    queue: SimpleQueue[tuple[R] | None] = SimpleQueue()
 
     async def pump() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        begun.set_result((asyncio.get_running_loop(), task))
         async with aclosing(things):
             async for thing in things:
                 queue.put((thing,))
 
-    def go() -> None:
-        end: BaseException | None = None
-        try:
-            context.run(asyncio.run, _alone(pump()))
-        except BaseException as error:
-            end = error
-        begun.cancel()  # if there was no loop to be had
-        queue.put(end)
-
-    thread = threading.Thread(target=go, name="assent-stream", daemon=True)
-    thread.start()
-    try:
-        while isinstance(each := queue.get(), tuple):
+    thread = _Thread("assent-stream", pump)
+    thread.ended.add_done_callback(lambda _: queue.put(None))
+    with thread.running():
+        while (each := queue.get()) is not None:
             yield each[0]
-        if each is not None:
-            raise each
-    finally:
-        if thread.is_alive():
-            with suppress(RuntimeError, CancelledError):  # it has just come to its end, or it never began
-                loop, task = begun.result()
-                loop.call_soon_threadsafe(task.cancel)
-        if _collecting != threading.get_ident():
-            thread.join()
+        thread.ended.result()
+
+
+def _run(runner: asyncio.Runner, work: Coroutine[Any, Any, None], context: contextvars.Context) -> None:
+    """Run a coroutine to its end. An interrupt or exit has the run's state, and leaves nothing to the next call."""
+    try:
+        runner.run(work, context=context)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        _give_state(stop, stop.__context__)
+        task = _task_of(work, runner.get_loop())
+        if task is not None:  # another task has raised it, such as a tool's body, or Ctrl-C was pressed twice
+            task.cancel()
+            try:
+                runner.get_loop().run_until_complete(task)
+            except BaseException as error:
+                _give_state(stop, error)
+        raise
+
+
+def _give_state(stop: BaseException, error: BaseException | None) -> None:
+    """Put the state that a run left on its error on the exception that the caller gets, unless that has one."""
+    if getattr(stop, "state", None) is None:
+        stop.state = getattr(error, "state", None)  # type: ignore[attr-defined]
+
+
+def _task_of(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> asyncio.Task[Any] | None:
+    """Return the task that runs this coroutine, unless it has ended."""
+    return next((task for task in asyncio.all_tasks(loop) if task.get_coro() is work), None)
+
+
+class _Thread(threading.Thread):
+    """A thread that runs one coroutine on its own event loop."""
+
+    def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.ended: Future[None] = Future()
+        self._context = contextvars.copy_context()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._work = work()
+
+    def run(self) -> None:
+        try:
+            with self._runner as runner:
+                _run(runner, self._work, self._context)
+        except BaseException as error:
+            self.ended.set_exception(error)
+        else:
+            self.ended.set_result(None)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the coroutine during a `with` block, and stop it at the end of the block, unless it has ended.
+
+        A `KeyboardInterrupt` in the block has the state that the coroutine left.
+        """
+        try:
+            self.start()
+            yield
+        except KeyboardInterrupt as stop:
+            self._stop_soon()
+            wait([self.ended])
+            _give_state(stop, self.ended.exception())
+            raise
+        finally:
+            self._stop_soon()
+            if self.is_alive():
+                # Not for ever: the garbage collector may call this in the middle of a write that the end waits for.
+                self.join(LEAVE)
+
+    def _stop_soon(self) -> None:
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        task = _task_of(self._work, self._loop)
+        if task is not None:
+            task.cancel()
+
+
+# -- the runner that a thread keeps ----------------------------------------------------------------
+
+
+class _Kept:
+    """A thread's runner, closed when the thread or the program ends."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner(loop_factory=_new_loop)
+        self.process = os.getpid()
+
+    # Not with the runner's `close`: it starts a thread, and none can be started when a thread or a program ends.
+    def __del__(self) -> None:
+        loop = self.runner.get_loop()
+        with suppress(RuntimeError):  # forked on this very loop
+            if self.process == os.getpid():  # in a forked child, the tasks are the parent's
+                loop.run_until_complete(_end_tasks())
+            loop.close()
+
+
+async def _end_tasks() -> None:
+    """Cancel all other tasks and close the async generators of this event loop."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Return an event loop whose copy a forked child can close without harm.
+
+    With epoll, closing the copy would end the parent's registrations. Poll has none in the system.
+    """
+    if not hasattr(selectors, "PollSelector"):
+        return asyncio.new_event_loop()
+    return asyncio.SelectorEventLoop(selectors.PollSelector())
+
+
+_own = threading.local()
+atexit.register(lambda: _own.__dict__.clear())
+if hasattr(os, "register_at_fork"):  # a forked child makes its own
+    os.register_at_fork(after_in_child=lambda: _own.__dict__.clear())
+
+
+def _kept() -> asyncio.Runner:
+    """Return this thread's runner."""
+    if not hasattr(_own, "kept"):
+        _own.kept = _Kept()
+    kept: _Kept = _own.kept
+    return kept.runner
 
 
 class Home:
-    """The loop, and its thread, that a run's journal belongs to."""
+    """The event loop, and its thread, that a run's journal belongs to."""
 
     __slots__ = ("_thread", "loop")
 
@@ -234,7 +211,7 @@ class Home:
         self._thread = threading.get_ident()
 
     def do(self, act: Callable[[], None]) -> None:
-        """Do this on the loop and wait for it, from a body's thread too; `Conflict` if the loop runs no more."""
+        """Call this on the loop and wait for it, from a body's thread too; `Conflict` if the loop has stopped."""
         if self.here:
             act()
             return
@@ -250,7 +227,7 @@ class Home:
         return threading.get_ident() == self._thread
 
     def wait_for(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Run this on the loop and wait for it, from another thread; `Conflict` if the loop runs no more."""
+        """Run this on the loop and wait for it, from another thread; `Conflict` if the loop has stopped."""
         if self.here:
             raise UsageError("This would wait for the event loop that it is on; in an async body await the other form.")
         if self.loop.is_running():

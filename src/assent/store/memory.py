@@ -107,14 +107,6 @@ class MemoryStore(Store):
         clock: A function that returns the time in seconds since 1970.
     """
 
-    @property
-    def immediate(self) -> bool:
-        """True unless a subclass overrides `append`, `read` or `take`, and so may wait."""
-        kind = type(self)
-        return kind is MemoryStore or all(
-            getattr(kind, name) is getattr(MemoryStore, name) for name in ("append", "read", "take")
-        )
-
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()

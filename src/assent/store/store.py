@@ -61,14 +61,6 @@ class Store(ABC):
     unless the error says that the outcome is unknown.
     """
 
-    @property
-    def immediate(self) -> bool:
-        """True if the store's methods often finish without waiting and may run in any task.
-
-        A method is then started in the caller's task; only what remains after its first wait gets a task of its own.
-        """
-        return False
-
     # -- what each store implements ----------------------------------------------------------------
 
     @abstractmethod

@@ -169,8 +169,6 @@ class Opening:
     async def _take(self, driver: Driver) -> None:
         writer = driver.writer
         assert writer is not None
-        if not self.now and not writer.waits:
-            return
         try:
             await writer.begin(now=self.now)
         except GeneratorExit:  # the coroutine is garbage-collected with its event loop: awaiting is impossible

@@ -53,14 +53,6 @@ class SQLStore(Store):
     async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
         """Run `work`, which only reads; with `snapshot` all of its statements see one snapshot."""
 
-    @property
-    def immediate(self) -> bool:
-        """True for Assent's own stores, which often finish without waiting: small work, and work in a blocking call.
-
-        False for a subclass from elsewhere, since its methods may depend on their task.
-        """
-        return type(self).__module__.startswith("assent.store.")
-
     @abstractmethod
     async def upgrade(self) -> None:
         """Create or migrate the tables."""

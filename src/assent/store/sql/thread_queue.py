@@ -1,7 +1,6 @@
 """A queue of blocking jobs with threads of its own, which keeps the work off the event loop.
 
 A lane may be used from any thread with an event loop. A job that has started is finished, even if nobody waits for it.
-On the private event loop of a blocking call a job runs at once: another thread would only cost time.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
-
-from ...loop import alone
 
 R = TypeVar("R")
 
@@ -43,20 +40,10 @@ class ThreadQueue:
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
         """Queue a job and return a future for its result."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        if alone():
-            self._do_here(work, future)
-            return future
         if len(self._threads) < self._most:
             self._grow()
         self._jobs.put((work, future))
         return future
-
-    def _do_here(self, work: Callable[[], R], future: asyncio.Future[R]) -> None:
-        try:
-            with self._turns:
-                future.set_result(work())
-        except Exception as error:
-            future.set_exception(error)
 
     def soon(self, work: Callable[[], Any]) -> None:
         """Queue a job whose result and errors are ignored. Without a thread the job is dropped."""
