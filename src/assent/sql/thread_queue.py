@@ -1,6 +1,6 @@
 """A queue of blocking jobs with threads of its own, which keeps the work off the event loop.
 
-A lane may be used from any thread with an event loop. A job that has started is finished, even if nobody waits for it.
+A queue may be used from any thread with an event loop. A job that has started is finished, even if nobody waits for it.
 On the private event loop of a blocking call a job runs at once: another thread would only cost time.
 """
 
@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ...loop import alone
+from ..loop import alone
 
 R = TypeVar("R")
 
@@ -30,7 +30,7 @@ class ThreadQueue:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self.turn = threading.Lock()
-        """The lock held during a job, if the lane has one thread."""
+        """The lock held during a job, if the queue has one thread."""
         self._turns: AbstractContextManager[Any] = self.turn if threads == 1 else nullcontext()
         self._stop = weakref.finalize(self, _stop, self._jobs, self._threads)
         self._stop.atexit = False
@@ -43,12 +43,10 @@ class ThreadQueue:
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
         """Queue a job and return a future for its result."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        if alone():
+        if alone() or not self._has_thread():
             self._do_here(work, future)
-            return future
-        if len(self._threads) < self._most:
-            self._grow()
-        self._jobs.put((work, future))
+        else:
+            self._jobs.put((work, future))
         return future
 
     def _do_here(self, work: Callable[[], R], future: asyncio.Future[R]) -> None:
@@ -60,11 +58,25 @@ class ThreadQueue:
 
     def soon(self, work: Callable[[], Any]) -> None:
         """Queue a job whose result and errors are ignored. Without a thread the job is dropped."""
-        if len(self._threads) < self._most:
-            with suppress(RuntimeError):
-                self._grow()
-        if self._threads:
+        if self._has_thread():
             self._jobs.put((work, None))
+
+    def wait(self, work: Callable[[], Any]) -> None:
+        """Queue a job whose errors are ignored, and block until it is done. Without threads, run the job now."""
+        done = threading.Event()
+
+        def last() -> None:
+            try:
+                work()
+            finally:
+                done.set()
+
+        if self._threads:
+            self._jobs.put((last, None))
+            done.wait()
+        else:
+            with self._turns:
+                work()
 
     def end(self, work: Callable[[], Any]) -> None:
         """Queue a last job without waiting for it, and stop the threads. Without threads, run the job now."""
@@ -74,12 +86,18 @@ class ThreadQueue:
         self._jobs.put((work, None))
         self._stop()
 
-    def _grow(self) -> None:
-        with self._lock:
-            if len(self._threads) < self._most:
-                thread = threading.Thread(target=_serve, args=(self._jobs, self._turns), name=self._name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
+    def _has_thread(self) -> bool:
+        """Start another thread if there may be more; return False if there is none, at the end of the interpreter."""
+        if len(self._threads) < self._most:
+            with self._lock, suppress(RuntimeError):
+                if len(self._threads) < self._most:
+                    self._start()
+        return bool(self._threads)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=_serve, args=(self._jobs, self._turns), name=self._name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
 
 def _serve(jobs: SimpleQueue[Job | None], turn: AbstractContextManager[Any]) -> None:
