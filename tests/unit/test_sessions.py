@@ -856,6 +856,13 @@ async def test_a_file_of_a_later_assent_is_refused(path: Path) -> None:
     await failing(SQLiteSession("user-1", path).get_items(), "schema version 99", "Assent that made it")
 
 
+async def test_a_file_without_its_id_is_refused(path: Path) -> None:
+    async with SQLiteSession("user-1", path) as session:
+        await session.add_items(said("x"))
+    program(path, "DELETE FROM assent_file")
+    await failing(SQLiteSession("user-1", path).get_items(), "assent_file is empty", "Restore")
+
+
 @pytest.mark.parametrize("damage", ["'{'", "'[1]'", "x'ff00'", "'{}' || x'ff'", "5", "''", "'{\"a\": NaN}'"])
 async def test_a_damaged_row_is_named(damage: str, path: Path) -> None:
     session, other = SQLiteSession("user-1", path), SQLiteSession("user-2", path)

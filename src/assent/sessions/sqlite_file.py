@@ -50,8 +50,10 @@ class SessionFile(File):
             if not application:
                 connection.execute(f"PRAGMA application_id={SESSIONS}")
             connection.execute("COMMIT")
-        [[self.id, *rest]] = connection.execute("SELECT * FROM assent_file")  # older files have no version there
-        version = rest[0] if rest else VERSION
+        row = connection.execute("SELECT * FROM assent_file").fetchone()
+        if row is None:
+            raise Unusable("its table assent_file is empty. Restore it from a copy")
+        self.id, version = row if len(row) == 2 else (row[0], VERSION)  # the table of older files has no version
         if version != VERSION:
             raise Unusable(
                 f"it has schema version {version} of sessions, and this Assent knows {VERSION}. "

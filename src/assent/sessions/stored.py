@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import weakref
@@ -94,13 +93,16 @@ def share(key: Hashable, open_connections: Callable[[], C]) -> Shared[C]:
     return found
 
 
-@functools.cache
-def _queues() -> list[ThreadQueue]:
-    return [ThreadQueue(1, "assent-session") for _ in range(THREADS)]
+_queues: list[ThreadQueue] = []
 
 
+def _make_queues() -> None:
+    _queues[:] = [ThreadQueue(1, "assent-session") for _ in range(THREADS)]
+
+
+_make_queues()
 if hasattr(os, "register_at_fork"):  # the threads do not exist in a forked child
-    os.register_at_fork(after_in_child=_queues.cache_clear)
+    os.register_at_fork(after_in_child=_make_queues)
 
 
 class StoredSession(ABC):
@@ -216,7 +218,7 @@ class StoredSession(ABC):
 
     @property
     def _queue(self) -> ThreadQueue:
-        return _queues()[self._line]
+        return _queues[self._line]
 
     async def _do(self, work: Work[R], *, writes: bool = True, repeatable: bool = False) -> R:
         if self._closed:

@@ -63,7 +63,9 @@ class Pool:
         self._room.acquire()
         with self._lock:
             if self._idle:
-                return self._idle.pop()
+                link = self._idle.pop()
+                link.sent = False
+                return link
             now = self._now
         try:
             return Link(self._connect(), now)

@@ -156,7 +156,6 @@ class Server(ABC):
         self.ready()
         pool = self._pool
         link = pool.take()
-        link.sent = False
         try:
             if begin is None:
                 return work(link)
