@@ -5,6 +5,8 @@ import gc
 import inspect
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,6 @@ from assent import PostgresSession, SQLiteSession, UsageError
 from assent.store import PostgresStore, SQLiteStore
 from tests.store.postgres import Server
 from tests.store.support import Script
-from tests.unit.support import python
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
@@ -125,18 +126,64 @@ def test_what_nobody_has_used_yet_may_be_used_on_both_sides(opened: Opened) -> N
     assert run(opened.found()) in (["r1", "r2"], ["r2"]), "each process has its own, if it is in memory"
 
 
-def test_a_child_makes_its_own(opened: Opened) -> None:
+def in_a_file(opened: Opened) -> bool:
+    return isinstance(opened.it, SQLiteStore) or (
+        isinstance(opened.it, SQLiteSession) and "memory" not in repr(opened.it)
+    )
+
+
+def test_a_child_makes_its_own_unless_it_is_of_a_file_that_the_parent_has_open(opened: Opened) -> None:
     run(opened.add("r1"))
+    file = in_a_file(opened)
 
     def child() -> None:
         own = Opened(opened.make)
-        run(own.add("r2"))
-        assert "r2" in run(own.found())
+        if file:
+            with pytest.raises(UsageError, match=r"still open when this one was forked.*Open it after the fork"):
+                run(own.add("r2"))
+        else:
+            run(own.add("r2"))
+            assert "r2" in run(own.found())
         run(own.close())
 
     in_a_fork(child)
     run(opened.add("r3"))
-    assert run(opened.found()) in (["r1", "r2", "r3"], ["r1", "r3"]), "each process has its own, if it is in memory"
+    found = run(opened.found())
+    assert found == (["r1", "r2", "r3"] if isinstance(opened.it, PostgresStore | PostgresSession) else ["r1", "r3"])
+
+
+@pytest.mark.parametrize("kind", [SQLiteStore, lambda path: SQLiteSession("s", path)], ids=["store", "session"])
+def test_what_a_child_writes_stays_when_its_parent_closed_the_file_before_the_fork(kind: Any, tmp_path: Path) -> None:
+    (heard, tell), (hear, told) = os.pipe(), os.pipe()
+    parent = Opened(lambda: kind(tmp_path / "shared.db"))
+    run(parent.add("r1"))
+    run(parent.close())
+
+    def child() -> None:
+        own = Opened(parent.make)
+        run(own.add("r2"))
+        os.write(tell, b".")
+        os.read(hear, 1)
+        run(own.add("r3"))
+        os._exit(0)
+
+    process = os.fork()
+    if process == 0:
+        try:
+            child()
+        finally:
+            os._exit(1)
+    os.read(heard, 1)
+    again = Opened(parent.make)
+    run(again.add("r4"))
+    run(again.close())
+    os.write(told, b".")
+    assert os.waitpid(process, 0)[1] == 0
+    for end in (heard, tell, hear, told):
+        os.close(end)
+    last = Opened(parent.make)
+    assert sorted(run(last.found())) == ["r1", "r2", "r3", "r4"]
+    run(last.close())
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of open files here")
@@ -193,7 +240,8 @@ def test_a_child_whose_interpreter_ends_leaves_the_parents_connections_alone(tmp
         print(asyncio.run(use()), asyncio.run(connections()) == before)
     """
     path = tmp_path / "shared.db"
-    ended = python(f"PATH, URL = {str(path)!r}, {postgres.database()!r}\n" + inspect.cleandoc(code))
+    program = f"PATH, URL = {str(path)!r}, {postgres.database()!r}\n" + inspect.cleandoc(code)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", timeout=4 * LIMIT)
     assert ended.stdout == "[2, 2] True\n", ended.stderr
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

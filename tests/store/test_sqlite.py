@@ -625,9 +625,9 @@ def given(disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     do = ThreadQueue.do
 
-    def noting(lane: ThreadQueue, work: Any) -> Any:
-        seen.append(lane._name)
-        return do(lane, work)
+    def noting(queue: ThreadQueue, work: Any) -> Any:
+        seen.append(queue._name)
+        return do(queue, work)
 
     monkeypatch.setattr(ThreadQueue, "do", noting)
     return seen

@@ -111,7 +111,7 @@ class SessionServer(Server):
 
 def address(url: Any, timeout: float) -> str:
     """Return an address in libpq's form. Every part of it that is not given has its default."""
-    return conninfo(url, connect_timeout=str(max(2, math.ceil(timeout))))
+    return conninfo(url, connect_timeout=str(max(2, math.ceil(timeout))), client_encoding="UTF8")
 
 
 def shown(address: str) -> str:

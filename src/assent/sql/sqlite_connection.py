@@ -57,20 +57,27 @@ WHY = {
 NOT_MADE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """The result codes of a failed commit that was certainly not made. After any other, it may come back after a crash."""
 
-_open: set[sqlite3.Connection] = set()
-"""The open connections of this process, so that no connection is closed by the garbage collector."""
+Inode = tuple[int, int]
+
+_open: dict[sqlite3.Connection, Inode | None] = {}
+"""The open connections of this process with their files, so that no connection is closed by the garbage collector."""
+_inherited: set[Inode | None] = set()
+"""The files that were open in the parent when this process was forked."""
 
 
 def _leak() -> None:
     """Keep the parent's connections for ever in a forked child, which may neither use nor close them.
 
-    SQLite would take the locks that the parent holds for the child's own. Python closes a connection that it frees, at
-    the latest when the interpreter ends, so each one is given a reference that nobody returns.
+    SQLite takes the locks that the parent holds on a file for the child's own. So it would give the child no locks of
+    its own on that file, on a new connection either, and the child's writes could be lost. Python closes a connection
+    that it frees, at the latest when the interpreter ends, so each one is given a reference that nobody returns.
     """
     from ctypes import py_object, pythonapi
 
     for connection in _open:
         pythonapi.Py_IncRef(py_object(connection))
+    _inherited.update(_open.values())
+    _inherited.discard(None)
     _open.clear()
 
 
@@ -156,7 +163,7 @@ class Handle:
         self.file = file
         self._reads, self._waits = reads, waits
         self._connection: sqlite3.Connection | None = None
-        self._inode: tuple[int, int] | None = None
+        self._inode: Inode | None = None
         self.pace = 0.0
         """The moving average of a write transaction's seconds, without the wait for the lock."""
 
@@ -254,7 +261,7 @@ class Handle:
         connection, self._connection = self._connection, None
         if connection is None or self.file.owner.elsewhere:
             return
-        _open.discard(connection)
+        _open.pop(connection, None)
         with suppress(sqlite3.Error):
             connection.close()
 
@@ -292,12 +299,15 @@ def _connect(file: File) -> sqlite3.Connection:
     """Open a file, and create or migrate its tables; raise `Unusable` if it is another program's."""
     if file.path != MEMORY:
         make_private(file.path)
+    inode = _inode(file.path)
+    if inode in _inherited:
+        raise file.owner.open_at_fork()
     deadline = time.monotonic() + file.busy_timeout
     while True:
         connection = sqlite3.connect(
             file.path, timeout=file.busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        _open.add(connection)
+        _open[connection] = inode
         try:
             connection.text_factory = _text
             file.prepare(connection)
@@ -305,7 +315,7 @@ def _connect(file: File) -> sqlite3.Connection:
                 connection.execute(setting)
             return connection
         except BaseException as error:
-            _open.discard(connection)
+            del _open[connection]
             connection.close()
             # The change to WAL mode does not wait for a lock as other statements do, so retry it.
             if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
@@ -330,7 +340,7 @@ def _code(error: BaseException) -> int | None:
     return None if code is None else int(code) & 0xFF
 
 
-def _inode(path: str) -> tuple[int, int] | None:
+def _inode(path: str) -> Inode | None:
     """Return the device and inode that the path leads to now; None if there is no file."""
     if path == MEMORY:
         return None

@@ -60,9 +60,9 @@ class PostgresStore(SQLStore):
         self._known = self._server.known
         self._heads = Heads()
         self._wakeup = Wakeup()
-        self._lane = ThreadQueue(pool_size, "assent-store")
+        self._queue = ThreadQueue(pool_size, "assent-store")
         self._ear = Ear(self._server, self._wakeup)
-        self._let_go = weakref.finalize(self, _let_go, self._lane, self._server, self._ear)
+        self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._ear)
         self._let_go.atexit = False
 
     def __repr__(self) -> str:
@@ -79,12 +79,12 @@ class PostgresStore(SQLStore):
         """Read the server's clock, unless it was read before."""
         self._check()
         if self._clock is None and self._server.clock.read() is None:
-            await self._lane.do(self._server.now)
+            await self._queue.do(self._server.now)
 
     async def upgrade(self) -> None:
         """Create or migrate the tables. A lock makes concurrent upgrades safe."""
         self._check()
-        await self._lane.do(self._server.upgrade)
+        await self._queue.do(self._server.upgrade)
 
     async def vacuum(self) -> None:
         """Rewrite the tables without changed and deleted rows. Each table is locked meanwhile.
@@ -92,7 +92,7 @@ class PostgresStore(SQLStore):
         The server's write-ahead log, replicas and backups keep the old rows for as long as their own rules say.
         """
         self._check()
-        await self._lane.do(self._server.vacuum)
+        await self._queue.do(self._server.vacuum)
 
     async def wait(self, timeout: float) -> None:
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
@@ -108,7 +108,7 @@ class PostgresStore(SQLStore):
         self._closed = True
         self._ear.stop()
         self._wakeup.ring()
-        await self._lane.do(self._server.close)
+        await self._queue.do(self._server.close)
         self._let_go()
 
     async def append(self, change: Change) -> None:
@@ -144,12 +144,12 @@ class PostgresStore(SQLStore):
 
     async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
         self._check()
-        return await self._lane.do(lambda: self._server.write(work, at_once))
+        return await self._queue.do(lambda: self._server.write(work, at_once))
 
     async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
         self._check()
         way = self._server.snapshot if snapshot else self._server.read
-        return await self._lane.do(lambda: way(work, at_once))
+        return await self._queue.do(lambda: way(work, at_once))
 
     def _check(self) -> None:
         if self._closed:
@@ -193,6 +193,6 @@ class Ear:
                 self._wakeup.ring()
 
 
-def _let_go(lane: ThreadQueue, server: StoreServer, ear: Ear) -> None:
+def _let_go(queue: ThreadQueue, server: StoreServer, ear: Ear) -> None:
     ear.stop()
-    lane.end(server.close)
+    queue.end(server.close)
