@@ -74,10 +74,10 @@ def _leak() -> None:
     """
     from ctypes import py_object, pythonapi
 
+    _inherited.update(_open.values())
+    _inherited.discard(None)  # of a database in memory
     for connection in _open:
         pythonapi.Py_IncRef(py_object(connection))
-    _inherited.update(_open.values())
-    _inherited.discard(None)
     _open.clear()
 
 

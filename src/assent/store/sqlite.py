@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -11,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from ..sql.arguments import checked_busy_timeout, checked_path
 from ..sql.sqlite_connection import Handle, Locked
 from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
@@ -52,7 +51,11 @@ class SQLiteStore(SQLStore):
     """
 
     def __init__(self, path: str | Path, *, busy_timeout: float = 5.0, clock: Callable[[], float] = time.time) -> None:
-        self._file = StoreFile(_path(path), _seconds(busy_timeout))
+        if path == ":memory:":
+            raise UsageError(
+                "SQLiteStore keeps runs in a file; in memory, MemoryStore() does, and InMemorySaver() threads."
+            )
+        self._file = StoreFile(checked_path(path, "A store's path"), checked_busy_timeout(busy_timeout))
         self._clock = clock
         self._closed = False
         self._known = self._file.known
@@ -246,25 +249,3 @@ def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: 
     watch.stop()
     reading.end(reader.disconnect)
     writing.end(writer.disconnect)
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
-        raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
-    return value
-
-
-def _path(given: Any) -> str:
-    """Return the absolute path, which a change of the working directory does not affect."""
-    if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
-        raise UsageError(f"A store's path is that of a file, got {described(given)}.")
-    if not path or "\0" in path:
-        raise UsageError(f"A store's path is that of a file, got {path!r}.")
-    if path == ":memory:":
-        raise UsageError("This keeps runs in a file; MemoryStore() keeps them in memory, and InMemorySaver() threads.")
-    path = os.path.realpath(path)
-    if os.path.isdir(path):
-        raise UsageError(f"{path} is a directory; a store's path names a file.")
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(f"There is no directory {os.path.dirname(path)} for the store; make it first.")
-    return path
