@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assent.sql.sqlite_connection import PAGE, SETTINGS
 from assent.store import SQLiteStore
 from assent.store.record import Change
-from assent.store.sql.sqlite_connection import PAGE, SETTINGS
 
 from ..clock import Clock
 from . import assent_store

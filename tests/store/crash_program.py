@@ -50,7 +50,7 @@ from assent.testing import ScriptedModel, call
 from assent.tools.function import _threads
 
 LEASE = 30.0
-PATIENCE = 30
+HANGS = 30
 """Seconds after which a child hangs, and is ended."""
 
 MOMENTS = ("before a write", "after a write", "inside a write", "at a fact", "before an effect", "after an effect")
@@ -375,7 +375,7 @@ def child(case: Case) -> None:
     """Be that process."""
     global now
     now = Death(case.moment, case.number)
-    signal.alarm(PATIENCE)
+    signal.alarm(HANGS)
     try:
         asyncio.run(live(case))
     except BaseException:
@@ -391,7 +391,7 @@ def warm_up(case: Case) -> None:
     _threads.cache_clear()
     for thread in threading.enumerate():  # a child gets none of them
         if thread is not threading.main_thread():
-            thread.join(PATIENCE)
+            thread.join(HANGS)
     gc.freeze()
 
 

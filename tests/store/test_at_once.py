@@ -21,12 +21,12 @@ from assent.core.facts import AnyFact
 from assent.core.run import Run
 from assent.errors import AssentError, LeaseLost, Overtaken, RunBusy, RunFinished, RunNotFound, StoreFailed
 from assent.runtime.sync import block
+from assent.sql.pool import Link
 from assent.store import Change, Lease, PostgresStore, SavedContext
 from assent.store.row_codec import LARGE
 from assent.store.sql import postgres_append as appending
 from assent.store.sql import postgres_read as reading
-from assent.store.sql.pool import Link
-from assent.store.sql.postgres_connection import Server as Inside
+from assent.store.sql.postgres_server import StoreServer as Inside
 from assent.store.sql.prepared import Prepared, answer
 from assent.store.sql.schema import metadata
 from assent.store.sql.store import SQLStore

@@ -1132,7 +1132,7 @@ async def test_a_store_that_does_not_answer_is_wrong(monkeypatch: pytest.MonkeyP
         async def append(self, change: Change) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(checks, "PATIENCE", 0.01)
+    monkeypatch.setattr(checks, "CHECK_TIMEOUT", 0.01)
     with pytest.raises(AssertionError, match="did not answer"):
         await check_store(lambda clock: Hangs(clock=clock))
 

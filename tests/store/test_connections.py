@@ -15,8 +15,8 @@ import pytest
 from assent.core import facts as f
 from assent.errors import StoreFailed
 from assent.runtime.sync import block
+from assent.sql.pool import Link
 from assent.store import PostgresStore
-from assent.store.sql.pool import Link
 from tests.store.postgres import Server
 from tests.store.support import Script, at_once, js, waiting
 from tests.store.test_at_once import _blocked, behind

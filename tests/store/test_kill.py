@@ -102,7 +102,7 @@ class Place:
                 raise
 
     def close(self) -> None:
-        self.nursery.communicate(timeout=program.PATIENCE)
+        self.nursery.communicate(timeout=program.HANGS)
         assert self.nursery.returncode == 0
 
 

@@ -1,7 +1,6 @@
 """The store in a Postgres database: what can happen to a server and its connections, and what is then said."""
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,9 +11,9 @@ import pytest
 
 from assent.core import facts as f
 from assent.errors import StoreFailed, UsageError
+from assent.sql.pool import Pool
 from assent.store import PostgresStore
-from assent.store.sql import postgres_connection as inside
-from assent.store.sql.pool import Pool
+from assent.store.sql import postgres_server as inside
 from assent.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server
 from tests.store.postgres import server as start
@@ -254,25 +253,6 @@ async def test_a_server_that_is_restarted_is_found_again() -> None:
         pytest.skip(f"no Postgres: {error}")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_a_forked_child_has_connections_of_its_own(url: str) -> None:
-    store = PostgresStore(url, upgrade=True)
-    asyncio.run(_begin(store, "r1"))
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20))
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
-    asyncio.run(store.close())
-
-
 async def _begin(store: PostgresStore, run_id: str) -> set[str]:
     await Script(store, run_id).begin()
     return {run.id for run in (await store.runs()).items}
@@ -354,7 +334,7 @@ async def test_the_server_is_asked_for_the_time_where_nobody_waits_for_it(
         assert await store.claim("w", agents=None, hold=5, limit=1) == []
     async with made(url) as store:
         monkeypatch.setattr(store._server, "_read_clock", lambda connection: noted(connection))
-        read = inside.Server._read_clock.__get__(store._server)
+        read = inside.StoreServer._read_clock.__get__(store._server)
         await store.open()
         assert store.clock() > 1_000_000_000
         await store.open()

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +21,12 @@ from assent import Agent, Runner, function_tool
 from assent.core import facts as f
 from assent.errors import Conflict, StoreFailed, UnreadableState, UsageError
 from assent.runtime.sync import block
+from assent.sql import sqlite_connection as file
+from assent.sql.thread_queue import ThreadQueue
 from assent.store import SavedContext, SQLiteStore
 from assent.store.row_codec import LARGE
-from assent.store.sql import migrating
-from assent.store.sql import sqlite_connection as file
+from assent.store.sql import migrating, sqlite_file
 from assent.store.sql.schema import VERSION
-from assent.store.sql.thread_queue import ThreadQueue
 from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.store.support import Script, asked, ended, js, replied, waiting
@@ -87,16 +86,6 @@ async def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> N
     assert path.read_bytes() == before
 
 
-async def test_a_file_of_sessions_is_not_one_of_runs(path: Path) -> None:
-    from assent import SQLiteSession
-
-    async with SQLiteSession("s", path) as session:
-        await session.add_items([{"role": "user", "content": "hi"}])
-    async with SQLiteStore(path) as store:
-        with pytest.raises(StoreFailed, match="database of another program"):
-            await Script(store).begin()
-
-
 async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path) -> None:
     path.write_text("dear diary, " * 1000)
     async with SQLiteStore(path) as store:
@@ -128,7 +117,7 @@ async def test_an_older_file_is_brought_up_to_date(path: Path, monkeypatch: pyte
     async with SQLiteStore(path) as store:
         await Script(store).begin()
     told: list[Any] = []
-    monkeypatch.setattr(file, "VERSION", VERSION + 1)
+    monkeypatch.setattr(sqlite_file, "VERSION", VERSION + 1)
     monkeypatch.setattr(
         migrating, "upgrade", lambda opened: told.extend(opened.exec_driver_sql("SELECT * FROM assent_version"))
     )
@@ -353,85 +342,6 @@ async def test_of_processes_that_append_at_once_one_does(path: Path) -> None:
         winners = [number for number in results if number is not None]
         assert len(winners) == 1
         assert (await store.read("r1")).facts[2:] == [f.Cancelled(f"process {winners[0]}")]
-
-
-def _forked(work: Callable[[], Any]) -> int:
-    """A child that does this; its process."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_what_a_forked_child_writes_stays_when_its_parent_lets_go_of_the_file(path: Path) -> None:
-    store, (heard, tell), (hear, told) = SQLiteStore(path), os.pipe(), os.pipe()
-    asyncio.run(_begin(store, "r1"))
-
-    def work() -> None:
-        asyncio.run(_begin(store, "r2"))
-        os.write(tell, b".")
-        os.read(hear, 1)
-        asyncio.run(_begin(store, "r3"))
-
-    child = _forked(work)
-    os.read(heard, 1)
-    asyncio.run(store.close())
-    os.write(told, b".")
-    assert os.waitpid(child, 0)[1] == 0
-    for end in (heard, tell, hear, told):
-        os.close(end)
-    connection = other(path)
-    assert connection.execute("SELECT run FROM assent_runs ORDER BY id").fetchall() == [("r1",), ("r2",), ("r3",)]
-    connection.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_a_process_is_not_forked_in_the_middle_of_a_write(path: Path) -> None:
-    parent, writing, forking = os.getpid(), threading.Event(), threading.Event()
-
-    def clock() -> float:
-        if os.getpid() == parent and threading.current_thread().name == WRITING:  # in the transaction
-            writing.set()
-            forking.wait(20)
-        return 1000.0
-
-    store = SQLiteStore(path, clock=clock)
-    thread = threading.Thread(target=lambda: asyncio.run(_begin(store, "r1")))
-    thread.start()
-    writing.wait(20)
-    os.register_at_fork(before=forking.set)  # which was registered last, and so is called first
-    child = _forked(lambda: asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20)))
-    assert os.waitpid(child, 0)[1] == 0
-    thread.join()
-    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
-    asyncio.run(store.close())
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_a_forked_child_has_connections_of_its_own(path: Path) -> None:
-    store = SQLiteStore(path)
-    asyncio.run(_begin(store, "r1"))
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            asyncio.run(asyncio.wait_for(_begin(store, "r2"), 20))
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert asyncio.run(_begin(store, "r3")) == {"r1", "r2", "r3"}
-    asyncio.run(store.close())
 
 
 async def _begin(store: SQLiteStore, run_id: str) -> set[str]:
@@ -687,9 +597,9 @@ def given(disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     do = ThreadQueue.do
 
-    def noting(lane: ThreadQueue, work: Any) -> Any:
-        seen.append(lane._name)
-        return do(lane, work)
+    def noting(queue: ThreadQueue, work: Any) -> Any:
+        seen.append(queue._name)
+        return do(queue, work)
 
     monkeypatch.setattr(ThreadQueue, "do", noting)
     return seen

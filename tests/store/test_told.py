@@ -14,9 +14,9 @@ import pytest
 from assent import Approve
 from assent.core import facts as f
 from assent.errors import StoreFailed, UsageError
+from assent.sql import sqlite_connection as file
 from assent.store import Lease, MemoryStore, SQLiteStore
 from assent.store.sql import retention as keeping
-from assent.store.sql import sqlite_connection as file
 from assent.store.sql.prepared import Prepared
 from assent.testing import FakeClock
 from tests.store.place import Place

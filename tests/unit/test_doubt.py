@@ -123,7 +123,7 @@ async def test_whatever_else_a_probe_does_a_person_is_asked_and_told(found: Any,
 
 
 async def test_a_probe_that_takes_too_long_has_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doubt, "PATIENCE", 0.001)
+    monkeypatch.setattr(doubt, "PROBE_TIMEOUT", 0.001)
 
     async def never(ctx: Any, args: Any) -> Any:
         await asyncio.Event().wait()

@@ -4,13 +4,11 @@ import asyncio
 import inspect
 import itertools
 import multiprocessing
-import os
 import shutil
 import socket
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,8 +27,8 @@ from assent import (
     UsageError,
     function_tool,
 )
-from assent.sessions import server as room
-from assent.sessions.postgres import LATEST
+from assent.sessions import postgres_server as room
+from assent.sql.postgres_connection import TRIES
 from assent.testing import ScriptedModel, call, check_session
 from tests.store.postgres import Server as Started
 from tests.store.postgres import postgres as postgres
@@ -131,13 +129,13 @@ async def test_a_servers_settings_do_not_weaken_it(url: str) -> None:
     hostile = url.replace("options=", f"options='{weak} ") + "'"
     await check_session(lambda session_id: PostgresSession(session_id, hostile))
     session = PostgresSession("user-1", hostile)
-    shown = await session._do(lambda c: c.execute("SHOW synchronous_commit").fetchone(), lock=7)
+    shown = await session._do(lambda c: c.execute("SHOW synchronous_commit").fetchone())
     assert shown == ("on",), "what was stored outlives a power cut"
 
 
 async def test_a_server_that_waits_for_its_replicas_is_not_made_to_hurry(url: str) -> None:
     session = PostgresSession("user-1", url.replace("options=", "options='-csynchronous_commit=remote_apply ") + "'")
-    assert await session._do(lambda c: c.execute("SHOW synchronous_commit").fetchone(), lock=7) == ("remote_apply",)
+    assert await session._do(lambda c: c.execute("SHOW synchronous_commit").fetchone()) == ("remote_apply",)
 
 
 def test_it_is_an_exact_session(url: str) -> None:
@@ -183,7 +181,7 @@ async def test_ids_are_any_text(url: str) -> None:
 
 async def test_reading_the_latest_looks_at_no_others(server: Server, url: str) -> None:
     await PostgresSession("user-1", url).add_items(said("hello"))
-    query = LATEST.replace("%s", "'user-1'", 1).replace("%s", "1")
+    query = PostgresSession._sql.latest.replace("%s", "'user-1'", 1).replace("%s", "1")
     plan = program(server, url, "SET enable_seqscan = off", "SET enable_bitmapscan = off", f"EXPLAIN {query}")
     text = "\n".join(line for [line] in plan)
     assert "assent_session_items_of_session" in text and "Sort" not in text
@@ -192,7 +190,7 @@ async def test_reading_the_latest_looks_at_no_others(server: Server, url: str) -
 async def test_many_sessions_need_few_connections(server: Server, url: str, name: str) -> None:
     sessions = [PostgresSession(f"user-{n}", url) for n in range(100)]
     await asyncio.gather(*(session.add_items(said("hello")) for session in sessions))
-    assert 1 < len(server.connections(name)) <= room.LINES
+    assert 1 < len(server.connections(name)) <= room.CONNECTIONS
     for session in sessions:
         session.close()
 
@@ -338,32 +336,9 @@ def until(true: Callable[[], Any]) -> None:
         assert time.monotonic() < hangs
 
 
-def in_a_fork(session: PostgresSession) -> None:
-    asyncio.run(session.add_items(said("child")))
-    assert len(room._abandoned) == 1, "the parent's connection was closed"
-    session.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_session_goes_on_in_a_forked_process(server: Server, url: str, name: str) -> None:
-    session = PostgresSession("user-1", url)
-    asyncio.run(session.add_items(said("parent")))
-    before = server.connections(name)
-    child = multiprocessing.get_context("fork").Process(target=in_a_fork, args=(session,))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what this is about
-        child.start()
-    child.join(HANGS)
-    assert child.exitcode == 0
-    asyncio.run(session.add_items(said("parent again")))
-    assert words(asyncio.run(session.get_items())) == ["parent", "child", "parent again"]
-    assert set(before) <= set(server.connections(name)), "the parent has the connection it had"
-    session.close()
-
-
 async def test_the_loop_goes_on_while_a_session_is_locked(server: Server, url: str) -> None:
     session, other = PostgresSession("user-1", url, timeout=HANGS), PostgresSession("user-2", url)
-    assert session._line is not other._line, "or this would be about something else"
+    assert session._queue is not other._queue, "or this would be about something else"
     await session.add_items(said("first"))
     with psycopg.connect(f"{url} application_name=other") as lock:
         lock.execute("SELECT pg_advisory_xact_lock(%s)", (session._lock,))
@@ -409,11 +384,11 @@ async def test_a_connection_that_ends_in_the_middle_leaves_nothing_and_is_made_a
             connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
     times = 1
-    await session._do(work, lock=session._lock)
+    await session._do(work)
     assert (words(await session.get_items()), len(tries)) == (["x"], 2)
-    tries, times = [], 2
-    await failing(session._do(work, lock=session._lock), "connection was lost", "nothing was changed", "Try again")
-    assert (words(await session.get_items()), len(tries)) == (["x"], 2), "it is not tried for ever"
+    tries, times = [], TRIES
+    await failing(session._do(work), "shutting down", "Try again", "Nothing was changed")
+    assert (words(await session.get_items()), len(tries)) == (["x"], TRIES), "it is not tried for ever"
 
 
 class Proxy:
@@ -496,11 +471,11 @@ async def test_a_turn_whose_commit_was_not_answered_is_stored_once(proxy: Proxy,
     assert proxy.loses == 0
     assert words(await session.get_items()) == ["a", "b", "c"]
     proxy.loses = 2
-    await failing(session.write("run", 3, said("d")), "made or was not", "look at what is there")
+    await failing(session.write("run", 3, said("d")), "not known whether", "look at what is there")
     await session.write("run", 3, said("d"))
     assert words(await session.get_items()) == ["a", "b", "c", "d"]
     proxy.loses, proxy.refuses = 1, True
-    await failing(session.write("run", 4, said("e")), "made or was not", "may just be resumed")
+    await failing(session.write("run", 4, said("e")), "not known whether", "may just be resumed")
     proxy.refuses = False
     await over(session)
     assert words(await session.get_items()) == ["a", "b", "c", "d", "e"]
@@ -510,11 +485,11 @@ async def test_an_answer_that_is_lost_is_told_and_never_tried_again_on_its_own(p
     session = PostgresSession("user-1", proxy.url(url))
     await session.add_items(said("a", "b"))
     proxy.loses = 1
-    await failing(session.add_items(said("c")), "made or was not", "look at what is there")
+    await failing(session.add_items(said("c")), "not known whether", "look at what is there")
     await over(session)
     assert words(await session.get_items()) == ["a", "b", "c"], "it was stored, and once"
     proxy.loses = 1
-    await failing(session.pop_item(), "made or was not")
+    await failing(session.pop_item(), "not known whether")
     await over(session)
     assert words(await session.get_items()) == ["a", "b"]
     proxy.loses = 1
@@ -524,7 +499,7 @@ async def test_an_answer_that_is_lost_is_told_and_never_tried_again_on_its_own(p
 
 async def over(session: PostgresSession) -> None:
     """Wait until whoever had the session's lock has let it go: the server is done with what nobody heard of."""
-    await session._do(lambda connection: None, lock=session._lock)
+    await session._do(lambda connection: None)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
@@ -657,7 +632,7 @@ async def test_a_locked_session_changes_nothing_and_works_when_it_is_free(which:
     await PostgresSession("user-1", url).add_items(said("kept"))
     with psycopg.connect(f"{url} application_name=other") as lock:
         lock.execute("SELECT pg_advisory_xact_lock(%s)", (session._lock,))
-        await failing(calls(session)[which](), "locked", "nothing was changed", "longer timeout")
+        await failing(calls(session)[which](), "locked", "Nothing was changed", "longer timeout")
         assert words(await session.get_items()) == ["kept"], "reading waits for nobody"
     session = PostgresSession("user-1", url)
     await calls(session)[which]()
@@ -674,7 +649,7 @@ async def test_a_failure_in_the_middle_stores_nothing_and_locks_nobody_out(serve
         " $$ BEGIN IF NEW.item LIKE '%poison%' THEN RAISE 'no poison'; END IF; RETURN NEW; END $$",
         "CREATE TRIGGER no BEFORE INSERT ON assent_session_items FOR EACH ROW EXECUTE FUNCTION no()",
     )
-    await failing(session.add_items(said("third", "poison")), "no poison", "nothing was changed")
+    await failing(session.add_items(said("third", "poison")), "no poison", "Nothing was changed")
     await failing(session.write("run", 1, said("another", "poison")), "no poison")
     assert words(await session.get_items()) == ["first", "second"], "nor was anything replaced"
     program(server, url, "DROP TRIGGER no ON assent_session_items")
@@ -683,8 +658,8 @@ async def test_a_failure_in_the_middle_stores_nothing_and_locks_nobody_out(serve
 
 
 REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "a wrong password": ("user=guarded password=wrong-words", ("refuses the user or the password", "in the url")),
-    "no password": ("user=guarded", ("refuses the user or the password", "in the url")),
+    "a wrong password": ("user=guarded password=wrong-words", ("does not let this user in", "in the address")),
+    "no password": ("user=guarded", ("does not let this user in", "in the address")),
     "no such database": ("dbname=nothing", ("no such database", "Create it", "dbname=nothing")),
     "no such user": ("user=nobody_at_all", ("no such user", "Create it")),
     "no such server": ("host=/nowhere", ("cannot be reached", "See that it runs", "host=/nowhere")),
@@ -723,14 +698,14 @@ async def test_a_user_who_may_not_is_told_what_to_grant(server: Server, url: str
     await failing(session.get_items(), "may not", "read and write")
     server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO nobody_special")
     assert words(await session.get_items()) == ["x"]
-    await failing(session.add_items(said("y")), "may not", "nothing was changed")
+    await failing(session.add_items(said("y")), "may not", "Nothing was changed")
 
 
 async def test_a_server_that_may_only_be_read_is_read(url: str) -> None:
     await PostgresSession("user-1", url).add_items(said("x"))
     session = PostgresSession("user-1", url.replace("options=", "options='-cdefault_transaction_read_only=on ") + "'")
     assert words(await session.get_items()) == ["x"]
-    await failing(session.add_items(said("y")), "may only be read", "nothing was changed")
+    await failing(session.add_items(said("y")), "may only be read", "Nothing was changed")
 
 
 async def test_a_database_that_cannot_hold_all_text_is_refused(server: Server, url: str) -> None:
@@ -755,7 +730,7 @@ async def test_removed_tables_are_told_to_each_session_and_then_made_anew(server
 
 
 DAMAGED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "no items": ("DROP TABLE assent_session_items", ("tables are not what they should be", "Restore")),
+    "no items": ("DROP TABLE assent_session_items", ("not what they should be", "Restore")),
     "no column": ("ALTER TABLE assent_session_items DROP COLUMN item", ("not what they should be", "Restore")),
     "no version": ("DELETE FROM assent_session_schema", ("is empty", "Restore")),
     "a later version": ("UPDATE assent_session_schema SET version = 99", ("schema version 99", "Assent that made it")),
@@ -822,7 +797,7 @@ def none_left(server: Server, name: str) -> None:
 
 async def test_closing_one_session_leaves_the_others_of_its_line(server: Server, url: str, name: str) -> None:
     one, other = PostgresSession("user-1", url), PostgresSession("user-1", url)
-    assert one._line is other._line
+    assert one._shared is other._shared
     await one.add_items(said("x"))
     before = server.connections(name)
     async with one:
@@ -846,7 +821,7 @@ async def test_closing_waits_for_what_was_begun(url: str) -> None:
 async def test_a_session_that_nobody_closes_is_closed_when_it_is_forgotten(server: Server, url: str, name: str) -> None:
     session = PostgresSession("user-1", url)
     await session.add_items(said("x"))
-    session._line.lane.submit(lambda: None).result(HANGS)  # and so the thread is done with the one before
+    session._queue.wait(lambda: None)  # and so the thread is done with the one before
     del session
     none_left(server, name)
 

@@ -13,7 +13,6 @@ import sqlite3
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ import pytest
 
 import assent
 from assent import ExactSession, InvalidInput, Session, SessionFailed, SQLiteSession, UsageError
-from assent.sessions import database
-from assent.sessions.lane import THREADS
-from assent.sessions.sqlite import LATEST
+from assent.sessions.stored import THREADS
 from assent.testing import check_session
 from tests.unit.support import HANGS, python, soon
 
@@ -425,8 +422,7 @@ async def test_ids_are_any_text(path: Path) -> None:
 async def test_what_is_stored_outlives_a_power_cut(path: Path) -> None:
     session = SQLiteSession("user-1", path)
     await session.add_items(said("hello"))
-    [full], _ = session._database.use(lambda connection: connection.execute("PRAGMA synchronous").fetchone(), 0, None)
-    assert full == 2
+    assert await session._do(lambda connection: connection.execute("PRAGMA synchronous").fetchone()) == (2,)
     with sqlite3.connect(path) as look:
         assert look.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     look.close()
@@ -436,7 +432,7 @@ async def test_reading_the_latest_looks_at_no_others(path: Path) -> None:
     async with SQLiteSession("user-1", path) as session:
         await session.add_items(said("hello"))
     look = sqlite3.connect(path)
-    [plan] = [row[3] for row in look.execute(f"EXPLAIN QUERY PLAN {LATEST}", ("user-1", 1))]
+    [plan] = [row[3] for row in look.execute(f"EXPLAIN QUERY PLAN {SQLiteSession._sql.latest}", ("user-1", 1))]
     look.close()
     assert plan == "SEARCH assent_items USING INDEX assent_items_of_session (session=?)"
 
@@ -445,7 +441,7 @@ async def test_many_sessions_need_few_threads(tmp_path: Path) -> None:
     sessions = [SQLiteSession(f"user-{n}") for n in range(200)]
     sessions += [SQLiteSession(f"user-{n}", tmp_path / f"{n % 20}.db") for n in range(200)]
     await asyncio.gather(*(session.add_items(said("hello")) for session in sessions))
-    assert len({session._database for session in sessions}) == 220, "a file has one connection for all its sessions"
+    assert len({session._shared for session in sessions}) == 220, "a file has one connection for all its sessions"
     assert sum(thread.name.startswith("assent-session") for thread in threading.enumerate()) <= THREADS
     for session in sessions:
         session.close()
@@ -538,32 +534,6 @@ def test_processes_that_write_at_once_lose_nothing_and_store_nothing_twice(path:
     for at, word in enumerate(found):
         if word.endswith(" a"):
             assert found[at + 1 : at + 3] == [f"{word[:-1]}b", f"{word[:-1]}c"], "a batch was torn apart"
-
-
-def in_a_fork(session: SQLiteSession, word: str) -> None:
-    asyncio.run(session.add_items(said(word)))
-    assert database._abandoned == [], "a connection came with the fork"
-    session.close()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_session_goes_on_in_a_forked_process(path: Path) -> None:
-    session = SQLiteSession("user-1", path)
-    memory = SQLiteSession("user-1")
-    for each in (session, memory):
-        asyncio.run(each.add_items(said("parent")))
-    fork = multiprocessing.get_context("fork")
-    for each in (session, memory):
-        child = fork.Process(target=in_a_fork, args=(each, "child"))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what this is about
-            child.start()
-        child.join(HANGS)
-        assert child.exitcode == 0
-    asyncio.run(session.add_items(said("parent again")))
-    assert words(asyncio.run(session.get_items())) == ["parent", "child", "parent again"]
-    assert words(asyncio.run(memory.get_items())) == ["parent"]
-    session.close()
 
 
 async def test_the_loop_goes_on_while_a_database_is_locked(path: Path, tmp_path: Path) -> None:
@@ -665,7 +635,7 @@ async def test_a_locked_database_changes_nothing_and_works_when_it_is_free(name:
     session = SQLiteSession("user-1", path, busy_timeout=0)
     await session.add_items(said("kept"))
     lock = locked(path)
-    await failing(calls(session)[name](), str(path), "locked", "nothing was changed", "busy_timeout")
+    await failing(calls(session)[name](), str(path), "locked", "Nothing was changed", "busy_timeout")
     assert words(await session.get_items()) == ["kept"], "reading waits for nobody"
     lock.close()
     assert words(await session.get_items()) == ["kept"]
@@ -724,7 +694,7 @@ async def test_a_failure_in_memory_loses_nothing() -> None:
             " BEGIN SELECT RAISE(ABORT, 'no poison'); END"
         )
 
-    session._database.use(forbid, 0, None)
+    await session._do(forbid)
     await failing(session.add_items(said("second", "poison")), "no poison", ":memory:")
     await session.add_items(said("third"))
     assert words(await session.get_items()) == ["first", "third"]
@@ -882,8 +852,15 @@ async def test_an_empty_file_is_taken(path: Path) -> None:
 async def test_a_file_of_a_later_assent_is_refused(path: Path) -> None:
     async with SQLiteSession("user-1", path) as session:
         await session.add_items(said("x"))
-    program(path, "PRAGMA user_version=99")
+    program(path, "UPDATE assent_file SET version = 99")
     await failing(SQLiteSession("user-1", path).get_items(), "schema version 99", "Assent that made it")
+
+
+async def test_a_file_without_its_id_is_refused(path: Path) -> None:
+    async with SQLiteSession("user-1", path) as session:
+        await session.add_items(said("x"))
+    program(path, "DELETE FROM assent_file")
+    await failing(SQLiteSession("user-1", path).get_items(), "assent_file is empty", "Restore")
 
 
 @pytest.mark.parametrize("damage", ["'{'", "'[1]'", "x'ff00'", "'{}' || x'ff'", "5", "''", "'{\"a\": NaN}'"])
@@ -949,7 +926,7 @@ async def test_closing_waits_for_what_was_begun(path: Path) -> None:
 async def test_a_session_that_nobody_closes_is_closed_when_it_is_forgotten(path: Path) -> None:
     session = SQLiteSession("user-1", path)
     await session.add_items(said("x"))
-    session._database.lane.submit(lambda: None).result(HANGS)  # and so the thread is done with the one before
+    session._queue.wait(lambda: None)  # and so the thread is done with the one before
     del session
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     assert words(await SQLiteSession("user-1", path).get_items()) == ["x"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -13,16 +12,16 @@ from sqlalchemy import func, select
 
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
 from .sql.postgres_append import Heads, append_at_once, is_ordinary
-from .sql.postgres_connection import AtOnce, Server
 from .sql.postgres_read import newest_at_once, read_at_once
+from .sql.postgres_server import AtOnce, StoreServer
 from .sql.prepared import Steps
 from .sql.reading import newest, read
 from .sql.schema import READY
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
-from .sql.thread_queue import ThreadQueue
 from .sql.wakeup import Wakeup
 
 R = TypeVar("R")
@@ -55,20 +54,15 @@ class PostgresStore(SQLStore):
     ) -> None:
         if type(pool_size) is not int or not 1 <= pool_size <= 1000:
             raise UsageError(f"A pool_size is a whole number from 1 to 1000, got {described(pool_size)}.")
-        self._server = Server(url, pool_size, upgrades=upgrade)
+        self._server = StoreServer(url, pool_size, upgrades=upgrade)
         self._clock = clock
-        self._pool_size = pool_size
         self._closed = False
-        self._start()
-
-    def _start(self) -> None:
-        self._process = os.getpid()
         self._known = self._server.known
         self._heads = Heads()
         self._wakeup = Wakeup()
-        self._lane = ThreadQueue(self._pool_size, "assent-store")
+        self._queue = ThreadQueue(pool_size, "assent-store")
         self._ear = Ear(self._server, self._wakeup)
-        self._let_go = weakref.finalize(self, _let_go, self._lane, self._server, self._ear)
+        self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._ear)
         self._let_go.atexit = False
 
     def __repr__(self) -> str:
@@ -85,12 +79,12 @@ class PostgresStore(SQLStore):
         """Read the server's clock, unless it was read before."""
         self._check()
         if self._clock is None and self._server.clock.read() is None:
-            await self._lane.do(self._server.now)
+            await self._queue.do(self._server.now)
 
     async def upgrade(self) -> None:
         """Create or migrate the tables. A lock makes concurrent upgrades safe."""
         self._check()
-        await self._lane.do(self._server.upgrade)
+        await self._queue.do(self._server.upgrade)
 
     async def vacuum(self) -> None:
         """Rewrite the tables without changed and deleted rows. Each table is locked meanwhile.
@@ -98,7 +92,7 @@ class PostgresStore(SQLStore):
         The server's write-ahead log, replicas and backups keep the old rows for as long as their own rules say.
         """
         self._check()
-        await self._lane.do(self._server.vacuum)
+        await self._queue.do(self._server.vacuum)
 
     async def wait(self, timeout: float) -> None:
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
@@ -110,11 +104,11 @@ class PostgresStore(SQLStore):
         """Close the connections after the pending work is done. Closing twice does no harm."""
         if self._closed:
             return
+        self._check()
         self._closed = True
         self._ear.stop()
         self._wakeup.ring()
-        if self._process == os.getpid():
-            await self._lane.do(self._server.close)
+        await self._queue.do(self._server.close)
         self._let_go()
 
     async def append(self, change: Change) -> None:
@@ -150,25 +144,23 @@ class PostgresStore(SQLStore):
 
     async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
         self._check()
-        return await self._lane.do(lambda: self._server.write(work, at_once))
+        return await self._queue.do(lambda: self._server.write(work, at_once))
 
     async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
         self._check()
         way = self._server.snapshot if snapshot else self._server.read
-        return await self._lane.do(lambda: way(work, at_once))
+        return await self._queue.do(lambda: way(work, at_once))
 
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._server.name} was closed. Make a new one; the runs are still there.")
-        if self._process != os.getpid():  # a forked child does not have its parent's threads
-            self._let_go.detach()
-            self._start()
+        self._server.owner.check()
 
 
 class Ear:
     """A thread with its own connection that listens for notifications of other processes."""
 
-    def __init__(self, server: Server, bell: Wakeup) -> None:
+    def __init__(self, server: StoreServer, bell: Wakeup) -> None:
         self._server, self._wakeup = server, bell
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -201,6 +193,6 @@ class Ear:
                 self._wakeup.ring()
 
 
-def _let_go(lane: ThreadQueue, server: Server, ear: Ear) -> None:
+def _let_go(queue: ThreadQueue, server: StoreServer, ear: Ear) -> None:
     ear.stop()
-    lane.end(server.close)
+    queue.end(server.close)

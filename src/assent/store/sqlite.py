@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sqlite3
 import threading
 import time
 import weakref
@@ -10,16 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..core.digest import described
 from ..errors import StoreFailed, UsageError
+from ..sql.arguments import checked_busy_timeout, checked_path
+from ..sql.sqlite_connection import Handle, Locked
+from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
 from .row_codec import is_small
 from .sql.leasing import ready
 from .sql.reading import FEW, newest_short, read_short
-from .sql.sqlite_connection import File, Handle, Locked
-from .sql.statement import Transaction
+from .sql.sqlite_file import StoreFile
+from .sql.statement import SQLITE, Transaction
 from .sql.store import SQLStore, Work
-from .sql.thread_queue import ThreadQueue
 from .sql.wakeup import Wakeup
 
 R = TypeVar("R")
@@ -33,7 +34,7 @@ MOST = 50
 """The most facts of a change that the event loop writes itself; a change with blobs is never written there."""
 MANY = 200
 """The number of changes written on event loops after which a thread checkpoints the write-ahead log."""
-PATIENCE = 0.05
+POLL = 0.05
 """The seconds between two checks for writes of other processes while somebody waits."""
 
 
@@ -50,18 +51,17 @@ class SQLiteStore(SQLStore):
     """
 
     def __init__(self, path: str | Path, *, busy_timeout: float = 5.0, clock: Callable[[], float] = time.time) -> None:
-        self._file = File(_path(path), _seconds(busy_timeout))
+        if path == ":memory:":
+            raise UsageError(
+                "SQLiteStore keeps runs in a file; in memory, MemoryStore() does, and InMemorySaver() threads."
+            )
+        self._file = StoreFile(checked_path(path, "A store's path"), checked_busy_timeout(busy_timeout))
         self._clock = clock
         self._closed = False
-        self._start()
-
-    def _start(self) -> None:
-        self._process = os.getpid()
         self._known = self._file.known
         self._wakeup = Wakeup()
         self._writing, self._reading = ThreadQueue(1, "assent-store-write"), ThreadQueue(1, "assent-store-read")
-        self._writer = Handle(self._file, self._writing.turn)
-        self._reader = Handle(self._file, self._reading.turn, reads=True)
+        self._writer, self._reader = Handle(self._file, waits=False), Handle(self._file, reads=True)
         self._logged = 0
         """The number of changes written on event loops since the last checkpoint of the log."""
         self._watch = Watch(self._file, self._wakeup, self._clock)
@@ -119,21 +119,21 @@ class SQLiteStore(SQLStore):
         """Close the file after the pending work is done. Closing twice does no harm."""
         if self._closed:
             return
+        self._check()
         self._closed = True
         self._watch.stop()
         self._wakeup.ring()
-        if self._process == os.getpid():
-            await self._reading.do(self._reader.disconnect)
-            await self._writing.do(self._writer.disconnect)
+        await self._reading.do(self._reader.disconnect)
+        await self._writing.do(self._writer.disconnect)
         self._let_go()
 
     async def _write(self, work: Work[R]) -> R:
         self._check()
-        return await self._writing.do(lambda: self._writer.write(work))
+        return await self._writing.do(lambda: self._writer.write(_on(work)))
 
     async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
         self._check()
-        return await self._reading.do(lambda: self._reader.read(work, snapshot=snapshot))
+        return await self._reading.do(lambda: self._reader.read(_on(work), snapshot=snapshot))
 
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; the change is durable on return."""
@@ -145,9 +145,8 @@ class SQLiteStore(SQLStore):
             self._appended(change, ready)
 
     def _append_near(self, change: Change) -> bool | None:
-        ready = self._near(
-            lambda: self._writer.write(lambda transaction: self._append(transaction, change), waits=False)
-        )
+        append = _on(lambda transaction: self._append(transaction, change))
+        ready = self._near(lambda: self._writer.write(append, waits=False))
         self._logged += ready is not None
         if self._logged >= MANY:
             self._logged = 0
@@ -167,7 +166,7 @@ class SQLiteStore(SQLStore):
     def _read_near(self, work: Work[R | None]) -> R | None:
         """Read on the writer's connection, whose cache has the newest rows; None if a thread should read."""
         self._check()
-        return self._near(lambda: self._writer.read(work, snapshot=True))
+        return self._near(lambda: self._writer.read(_on(work), snapshot=True))
 
     def _near(self, do: Callable[[], R | None]) -> R | None:
         """Call `do` on the event loop and return its result; None if a thread should do the work.
@@ -186,18 +185,14 @@ class SQLiteStore(SQLStore):
     def _check(self) -> None:
         if self._closed:
             raise StoreFailed(f"The store in {self._file.path} was closed. Make a new one; the file is still there.")
-        if self._process != os.getpid():  # a forked child does not have its parent's threads
-            self._writer.disconnect()
-            self._reader.disconnect()
-            self._let_go.detach()
-            self._start()
+        self._file.owner.check()
 
 
 class Watch:
     """A thread with its own connection that notices writes of other processes while somebody waits."""
 
-    def __init__(self, file: File, bell: Wakeup, clock: Callable[[], float]) -> None:
-        self._handle, self._wakeup, self._clock = Handle(file, threading.Lock(), reads=True), bell, clock
+    def __init__(self, file: StoreFile, bell: Wakeup, clock: Callable[[], float]) -> None:
+        self._handle, self._wakeup, self._clock = Handle(file, reads=True), bell, clock
         self._wanted = threading.Event()
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -221,18 +216,16 @@ class Watch:
         while not self._stopped.is_set():
             self._wanted.wait()
             self._wanted.clear()
-            while not self._stopped.wait(PATIENCE) and self._wakeup.awaited:
+            while not self._stopped.wait(POLL) and self._wakeup.awaited:
                 version = self._changed(version)
-        with self._handle.turn:
-            self._handle.disconnect()
+        self._handle.disconnect()
 
     def _changed(self, version: Any) -> Any:
         """Ring the bell if the file has changed and a run can be claimed; return the file's data version."""
         try:
-            with self._handle.turn:
-                version = version if self._handle.connected else None  # each connection has its own counter
-                newest = self._handle.execute("PRAGMA data_version")
-                ready = newest != version and self._handle.read(self._ready)
+            version = version if self._handle.connected else None  # each connection has its own counter
+            newest = self._handle.execute("PRAGMA data_version")
+            ready = newest != version and self._handle.read(_on(self._ready))
         except StoreFailed:
             newest, ready = None, True  # the next claim raises the error
         if ready:
@@ -241,6 +234,10 @@ class Watch:
 
     def _ready(self, transaction: Transaction) -> bool:
         return ready(transaction, int(self._clock() * 1000))
+
+
+def _on(work: Work[R]) -> Callable[[sqlite3.Connection], R]:
+    return lambda connection: work(Transaction(connection, SQLITE))
 
 
 def _is_small(change: Change) -> bool:
@@ -252,25 +249,3 @@ def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: 
     watch.stop()
     reading.end(reader.disconnect)
     writing.end(writer.disconnect)
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
-        raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
-    return value
-
-
-def _path(given: Any) -> str:
-    """Return the absolute path, which a change of the working directory does not affect."""
-    if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
-        raise UsageError(f"A store's path is that of a file, got {described(given)}.")
-    if not path or "\0" in path:
-        raise UsageError(f"A store's path is that of a file, got {path!r}.")
-    if path == ":memory:":
-        raise UsageError("This keeps runs in a file; MemoryStore() keeps them in memory, and InMemorySaver() threads.")
-    path = os.path.realpath(path)
-    if os.path.isdir(path):
-        raise UsageError(f"{path} is a directory; a store's path names a file.")
-    if not os.path.isdir(os.path.dirname(path)):
-        raise UsageError(f"There is no directory {os.path.dirname(path)} for the store; make it first.")
-    return path

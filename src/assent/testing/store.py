@@ -15,7 +15,7 @@ from .store_checks.damage import Damage
 MakeStore = Callable[[Callable[[], float]], Store | Awaitable[Store]]
 Check = Callable[[Store, FakeClock], Awaitable[None]]
 
-PATIENCE = 120.0
+CHECK_TIMEOUT = 120.0
 """Timeout of a check, in seconds: a store that does not answer is wrong, too."""
 CHECKS: tuple[Check, ...] = (
     *journal.CHECKS,
@@ -53,11 +53,11 @@ async def _try(make_store: MakeStore, check: Check) -> None:
     try:
         if store.clock() != clock():
             raise AssertionError("A store goes by the clock that it was made with.")
-        await asyncio.wait_for(check(store, clock), PATIENCE)
+        await asyncio.wait_for(check(store, clock), CHECK_TIMEOUT)
     except AssertionError:
         raise
     except TimeoutError as error:
-        raise AssertionError(f"{check.__doc__} It did not answer in {PATIENCE:.0f} seconds.") from error
+        raise AssertionError(f"{check.__doc__} It did not answer in {CHECK_TIMEOUT:.0f} seconds.") from error
     except Exception as error:
         raise AssertionError(f"{check.__doc__} It raised {error!r:.300}.") from error
     finally:

@@ -29,7 +29,7 @@ log = logging.getLogger("assent")
 
 ATTEMPTS = 3
 """The number of attempts without an outcome after which a person is asked."""
-PATIENCE = 30.0
+PROBE_TIMEOUT = 30.0
 """The timeout of a probe in seconds, if the tool has no `timeout` of its own."""
 
 
@@ -88,7 +88,7 @@ async def _probed(scope: Scope, path: tuple[str, ...], state: CallState, tool: T
 
     A probe that fails or times out has found nothing.
     """
-    name, patience = qualified(tool.probe), tool.timeout or PATIENCE
+    name, patience = qualified(tool.probe), tool.timeout or PROBE_TIMEOUT
     limit = asyncio.timeout(patience)
     try:
         async with limit:

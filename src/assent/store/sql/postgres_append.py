@@ -17,7 +17,7 @@ from sqlalchemy import Table
 from ..record import Change, SavedContext
 from ..row_codec import FIRST, head_of
 from ..rules import needs_lease
-from .postgres_connection import NotAtOnce
+from .postgres_server import NotAtOnce
 from .prepared import Prepared, Steps
 from .schema import READY, blobs, contexts, journal, questions, runs
 from .writing import end_seal, linked, question_columns, run_columns

@@ -13,7 +13,7 @@ from ...errors import UnreadableState
 from ..record import Stored
 from ..row_codec import head_of
 from .postgres_append import Heads
-from .postgres_connection import NotAtOnce
+from .postgres_server import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
 from .reading import FOUND, have_payloads, lines_from, record_from, stored_from
 from .schema import blobs, contexts, journal, runs

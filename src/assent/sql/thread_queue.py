@@ -1,6 +1,6 @@
 """A queue of blocking jobs with threads of its own, which keeps the work off the event loop.
 
-A lane may be used from any thread with an event loop. A job that has started is finished, even if nobody waits for it.
+A queue may be used from any thread with an event loop. A job that has started is finished, even if nobody waits for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ThreadQueue:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self.turn = threading.Lock()
-        """The lock held during a job, if the lane has one thread."""
+        """The lock held during a job, if the queue has one thread."""
         self._turns: AbstractContextManager[Any] = self.turn if threads == 1 else nullcontext()
         self._stop = weakref.finalize(self, _stop, self._jobs, self._threads)
         self._stop.atexit = False
@@ -40,18 +40,40 @@ class ThreadQueue:
     def do(self, work: Callable[[], R]) -> asyncio.Future[R]:
         """Queue a job and return a future for its result."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        if len(self._threads) < self._most:
-            self._grow()
-        self._jobs.put((work, future))
+        if self._has_thread():
+            self._jobs.put((work, future))
+        else:
+            self._do_here(work, future)
         return future
+
+    def _do_here(self, work: Callable[[], R], future: asyncio.Future[R]) -> None:
+        try:
+            with self._turns:
+                future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
 
     def soon(self, work: Callable[[], Any]) -> None:
         """Queue a job whose result and errors are ignored. Without a thread the job is dropped."""
-        if len(self._threads) < self._most:
-            with suppress(RuntimeError):
-                self._grow()
-        if self._threads:
+        if self._has_thread():
             self._jobs.put((work, None))
+
+    def wait(self, work: Callable[[], Any]) -> None:
+        """Queue a job whose errors are ignored, and block until it is done. Without threads, run the job now."""
+        done = threading.Event()
+
+        def last() -> None:
+            try:
+                work()
+            finally:
+                done.set()
+
+        if self._threads:
+            self._jobs.put((last, None))
+            done.wait()
+        else:
+            with self._turns:
+                work()
 
     def end(self, work: Callable[[], Any]) -> None:
         """Queue a last job without waiting for it, and stop the threads. Without threads, run the job now."""
@@ -61,12 +83,18 @@ class ThreadQueue:
         self._jobs.put((work, None))
         self._stop()
 
-    def _grow(self) -> None:
-        with self._lock:
-            if len(self._threads) < self._most:
-                thread = threading.Thread(target=_serve, args=(self._jobs, self._turns), name=self._name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
+    def _has_thread(self) -> bool:
+        """Start another thread if there may be more; return False if there is none, at the end of the interpreter."""
+        if len(self._threads) < self._most:
+            with self._lock, suppress(RuntimeError):
+                if len(self._threads) < self._most:
+                    self._start()
+        return bool(self._threads)
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=_serve, args=(self._jobs, self._turns), name=self._name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
 
 def _serve(jobs: SimpleQueue[Job | None], turn: AbstractContextManager[Any]) -> None:

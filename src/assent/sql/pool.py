@@ -1,4 +1,4 @@
-"""Connections to Postgres that are kept between uses, for the threads of a store.
+"""Connections to Postgres that are kept between uses, for the threads of a store or of sessions.
 
 psycopg_pool opens connections in the background and checks them with threads of its own. Here a connection is opened by
 whoever needs it, so that an error reaches the caller with its own words, and is checked only after a rest.
@@ -6,7 +6,6 @@ whoever needs it, so that an error reaches the caller with its own words, and is
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -22,13 +21,15 @@ REST = 10.0
 class Link:
     """A connection, with its prepared statements and the time of its last check."""
 
-    __slots__ = ("connection", "made_in", "prepared", "used")
+    __slots__ = ("connection", "made_in", "prepared", "sent", "used")
 
     def __init__(self, connection: psycopg.Connection[Any], made_in: object) -> None:
         self.connection = connection
         self.made_in = made_in
         self.prepared: set[bytes] = set()
         """The names of the statements prepared on the connection."""
+        self.sent = False
+        """True once a change was sent for good; until its answer arrives, the outcome is unknown."""
         self.used = time.monotonic()
         """The time of the last check, on the monotonic clock."""
 
@@ -56,15 +57,15 @@ class Pool:
         self._idle: list[Link] = []
         self._now = object()
         """A marker of the current generation of connections; `give_up` starts a new one."""
-        self.process = os.getpid()
-        """The id of the process that owns the connections; after a fork they stay the parent's."""
 
     def take(self) -> Link:
         """Return a connection, a new one if none is idle; wait while all are in use."""
         self._room.acquire()
         with self._lock:
             if self._idle:
-                return self._idle.pop()
+                link = self._idle.pop()
+                link.sent = False
+                return link
             now = self._now
         try:
             return Link(self._connect(), now)

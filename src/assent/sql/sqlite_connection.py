@@ -1,31 +1,32 @@
 """The connections to one SQLite file, and the messages of its errors.
 
-Everything here blocks. It is called on a lane's thread or, if it is short, on an event loop that holds the lane's turn.
+Everything here blocks. It is called on a thread of a `ThreadQueue` or, if it is short, on an event loop that holds the
+queue's turn.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from ...errors import AssentError, StoreFailed
-from ...forking import close_before_forks
-from .schema import VERSION, VERSION_TABLE
-from .statement import SQLITE, Transaction
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
+from ..errors import AssentError
+from .process import Owner
 
 R = TypeVar("R")
 
-APPLICATION = 0x41735374
-"""The `application_id` of Assent's store files ("AsSt"), so that another program's tables are never changed."""
+Work = Callable[[sqlite3.Connection], R]
+
+MEMORY = ":memory:"
+STORE = 0x41735374
+"""The `application_id` of a file with a store's tables ("AsSt"). It may have the tables of sessions too."""
+SESSIONS = 0x41734E74
+"""The `application_id` of a file that has only the tables of sessions ("AsNt")."""
 PAGE = 1024
 """The bytes of a page. Larger pages would waste more space and write more at each commit.
 
@@ -35,7 +36,7 @@ continues on pages of its own.
 LOG = 4 * 2**20
 """The bytes of the write-ahead log at which it is written into the file, and to which a longer log is cut back."""
 SETTINGS = (
-    # A write that the store has confirmed must survive a power cut; NORMAL could lose it.
+    # A confirmed write must survive a power cut; NORMAL could lose it.
     "PRAGMA synchronous=FULL",
     # Erased content, and earlier versions of it, must not stay in the free pages of the file.
     "PRAGMA secure_delete=ON",
@@ -44,7 +45,7 @@ SETTINGS = (
     "PRAGMA cache_size=-16000",  # 16 MB, enough for the upper levels of very large indexes
 )
 WHY = {
-    sqlite3.SQLITE_BUSY: "it is locked by another connection. Try again, or give the store a longer busy_timeout",
+    sqlite3.SQLITE_BUSY: "it is locked by another connection. Try again, or set a longer busy_timeout",
     sqlite3.SQLITE_FULL: "there is no room for it. Make room, and try again",
     sqlite3.SQLITE_READONLY: "it may not be written. See to the permissions of the file and of its directory",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened. See that its directory exists and may be written",
@@ -53,71 +54,120 @@ WHY = {
     sqlite3.SQLITE_IOERR: "the disk fails. See to it, and try again",
 }
 """The cause of an error and its remedy, by SQLite's primary result code."""
-GONE = (
-    "the file was removed or replaced while it was in use, and what was written to it meanwhile is gone with it. "
-    "Put it back, or make a new store"
-)
 NOT_MADE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY})
 """The result codes of a failed commit that was certainly not made. After any other, it may come back after a crash."""
 
-_abandoned: list[sqlite3.Connection] = []
-"""Connections that were still open at a fork. SQLite allows the child neither to use nor to close them."""
+Inode = tuple[int, int]
+
+_open: dict[sqlite3.Connection, Inode | None] = {}
+"""The open connections of this process with their files, so that no connection is closed by the garbage collector."""
+_inherited: set[Inode | None] = set()
+"""The files that were open in the parent when this process was forked."""
+
+
+def _leak() -> None:
+    """Keep the parent's connections for ever in a forked child, which may neither use nor close them.
+
+    SQLite takes the locks that the parent holds on a file for the child's own. So it would give the child no locks of
+    its own on that file, on a new connection either, and the child's writes could be lost. Python closes a connection
+    that it frees, at the latest when the interpreter ends, so each one is given a reference that nobody returns.
+    """
+    from ctypes import py_object, pythonapi
+
+    _inherited.update(_open.values())
+    _inherited.discard(None)  # of a database in memory
+    for connection in _open:
+        pythonapi.Py_IncRef(py_object(connection))
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leak)
 
 
 class Unusable(Exception):
-    """The file cannot be used as a store; the message says why."""
+    """The file cannot be used; the message says why."""
+
+
+class Gone(Unusable):
+    """The file was removed or replaced."""
 
 
 class Locked(Exception):
     """Another connection holds a lock, and the caller did not want to wait. Nothing was done."""
 
 
-class File:
-    """A store's file. A file that disappears is not created again, which would hide the loss of its runs."""
+class File(ABC):
+    """A file, or a database in memory, and its tables.
 
-    def __init__(self, path: str, busy_timeout: float) -> None:
+    A file that disappears is not created again while `seen` is True, which would hide the loss of its content.
+    """
+
+    remedy: ClassVar[str]
+    """The advice to the user of a file that was removed or replaced."""
+
+    def __init__(self, path: str, busy_timeout: float, name: str) -> None:
         self.path = path
         self.busy_timeout = busy_timeout
+        self.owner = Owner(name)
         self.seen = False
         self.known: set[str] = set()
-        """The fingerprints of definitions that are certainly stored."""
+        """What is certainly stored. A new connection empties it, since the file may be a restored copy."""
 
-    def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
-        """Return the error for the store's user; `unknown` if the change may have been written."""
-        why = str(error)
-        if isinstance(error, sqlite3.Error):
-            why = f"{WHY[code]} ({error})" if (code := _code(error)) in WHY else why
-        written = "It is not known whether the change was written" if unknown else "Nothing was written"
-        failed = StoreFailed(f"The store cannot use {self.path}: {why}. {written}.")
-        failed.unknown = unknown
-        return failed
+    @abstractmethod
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Create or migrate the tables; raise `Unusable` if the file is another program's."""
 
-    def traces(self, done: str, error: Exception | None = None) -> StoreFailed:
-        """Return the error for deleted content that the log still has."""
-        why = "another connection reads it" if error is None else str(error)
-        failed = StoreFailed(
-            f"{done}, but {self.path}-wal still has what was in it: {why}. When nobody reads the file, do it again, or "
-            "run `assent db vacuum`."
+    @abstractmethod
+    def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
+        """Return the error for the user; `unknown` if the change may have been written."""
+
+    def gone(self) -> Gone:
+        """Return the error for a file that was removed or replaced."""
+        return Gone(
+            "the file was removed or replaced while it was in use, and what was written to it meanwhile is gone with "
+            f"it. {self.remedy}"
         )
-        failed.unknown = True
-        return failed
+
+
+def explain(error: Exception) -> str:
+    """Return the cause of an error and its remedy."""
+    code = _code(error)
+    return f"{WHY[code]} ({error})" if code in WHY else str(error)
+
+
+def header(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the file's `application_id` and `user_version`; raise `Unusable` if the file is another program's."""
+    [[application, version, things]] = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_application_id, pragma_user_version"
+    )
+    if application not in (STORE, SESSIONS) and (application or version or things):
+        raise Unusable("it is a database of another program; it was left as it is. Give another path")
+    return application, version
+
+
+def begin_file(connection: sqlite3.Connection) -> None:
+    """Set what must be set before a new file has its first table."""
+    connection.execute(f"PRAGMA page_size={PAGE}")
+    connection.execute("PRAGMA journal_mode=WAL")
 
 
 class Handle:
-    """One connection to a file, opened on demand and reopened after an error. Only the holder of `turn` may use it."""
+    """One connection to a file, opened on demand and reopened after an error. It is used by one thread at a time.
 
-    def __init__(self, file: File, turn: threading.Lock, *, reads: bool = False) -> None:
+    With `reads` the connection cannot write. Without `waits` it waits for locks only in `write`, and only if asked to.
+    """
+
+    def __init__(self, file: File, *, reads: bool = False, waits: bool = True) -> None:
         self.file = file
-        self.turn = turn
-        self._reads = reads
+        self._reads, self._waits = reads, waits
         self._connection: sqlite3.Connection | None = None
-        self._inode: tuple[int, int] | None = None
-        self._process = os.getpid()
+        self._inode: Inode | None = None
         self.pace = 0.0
         """The moving average of a write transaction's seconds, without the wait for the lock."""
-        close_before_forks(self)
 
-    def write(self, work: Callable[[Transaction], R], *, waits: bool = True) -> R:
+    def write(self, work: Work[R], *, waits: bool = True) -> R:
         """Run `work` in a transaction that holds the write lock from its beginning.
 
         Raises `Locked` if the lock is taken and `waits` is False.
@@ -127,7 +177,7 @@ class Handle:
             connection = self._connected()
             self._begin(connection, waits)
             began = perf_counter()
-            done = work(Transaction(connection, SQLITE))
+            done = work(connection)
             committing = True  # even a file that is gone after its commit may be put back
             connection.execute("COMMIT")
             self.pace += (perf_counter() - began - self.pace) / 8
@@ -155,23 +205,23 @@ class Handle:
             time.sleep(pause)
             pause = min(2 * pause, 0.02)
 
-    def read(self, work: Callable[[Transaction], R], *, snapshot: bool = False) -> R:
+    def read(self, work: Work[R], *, snapshot: bool = False) -> R:
         """Run `work`, which only reads; with `snapshot` all of its statements see one snapshot.
 
-        On a connection that also writes, raises `Locked` instead of waiting for a lock.
+        Raises `Locked` on a connection that does not wait for locks.
         """
         try:
             connection = self._connected()
             if snapshot:
                 connection.execute("BEGIN")
-            done = work(Transaction(connection, SQLITE))
+            done = work(connection)
             if snapshot:
                 connection.execute("COMMIT")
             self._see_that_it_is_there()
             return done
         except BaseException as error:
             self._clear(error)
-            if not self._reads and _code(error) == sqlite3.SQLITE_BUSY:
+            if not self._waits and _code(error) == sqlite3.SQLITE_BUSY:
                 raise Locked from error
             if isinstance(error, sqlite3.Error | Unusable):
                 raise self.file.failure(error) from error
@@ -179,8 +229,8 @@ class Handle:
 
     @property
     def connected(self) -> bool:
-        """True if the connection is open in this process."""
-        return self._connection is not None and self._process == os.getpid()
+        """True if the connection is open."""
+        return self._connection is not None
 
     def execute(self, text: str) -> list[tuple[Any, ...]]:
         """Execute a statement outside of a transaction, and return its rows."""
@@ -198,14 +248,20 @@ class Handle:
         finally:
             self.disconnect()  # the next connection has the usual busy_timeout again
 
+    def renew(self, busy_timeout: float) -> None:
+        """Set the timeout for the next work. Close a connection to a file that the path no longer leads to."""
+        self.file.busy_timeout = busy_timeout
+        if self._connection is not None and _inode(self.file.path) != self._inode:
+            self.disconnect()
+        if self._connection is not None:
+            self._connection.execute(f"PRAGMA busy_timeout={int(busy_timeout * 1000)}")
+
     def disconnect(self) -> None:
-        """Close the connection. The next use opens another."""
+        """Close the connection, unless it is another process's. The next use opens another."""
         connection, self._connection = self._connection, None
-        if connection is None:
+        if connection is None or self.file.owner.elsewhere:
             return
-        if self._process != os.getpid():
-            _abandoned.append(connection)
-            return
+        _open.pop(connection, None)
         with suppress(sqlite3.Error):
             connection.close()
 
@@ -214,41 +270,52 @@ class Handle:
         if self._connection is not None and self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
-        if not isinstance(error, AssentError | Locked) and _code(error) != sqlite3.SQLITE_BUSY:
+        harmless = isinstance(error, AssentError | Locked) or _code(error) == sqlite3.SQLITE_BUSY
+        if not harmless and self.file.path != MEMORY:
             self.disconnect()
 
     def _see_that_it_is_there(self) -> None:
         if _inode(self.file.path) != self._inode:
-            raise Unusable(GONE)
+            raise self.file.gone()
 
     def _connected(self) -> sqlite3.Connection:
-        if self._connection is not None and self._process == os.getpid():
+        if self._connection is not None:
             return self._connection
-        self.disconnect()
-        self._process = os.getpid()
         if self.file.seen and _inode(self.file.path) is None:
-            raise Unusable(GONE)
-        connection = _connect(self.file.path, self.file.busy_timeout)
-        connection.execute("PRAGMA query_only=ON" if self._reads else "PRAGMA busy_timeout=0")
+            raise self.file.gone()
+        connection = _connect(self.file)
+        if not self._waits:
+            connection.execute("PRAGMA busy_timeout=0")
+        if self._reads:
+            connection.execute("PRAGMA query_only=ON")
+        else:
+            self.file.known.clear()
         self._connection, self._inode = connection, _inode(self.file.path)
-        if not self._reads:
-            self.file.known.clear()  # the file may be a restored copy without these definitions
-        self.file.seen = True
+        self.file.seen = self.file.path != MEMORY
         return connection
 
 
-def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
+def _connect(file: File) -> sqlite3.Connection:
     """Open a file, and create or migrate its tables; raise `Unusable` if it is another program's."""
-    make_private(path)
-    deadline = time.monotonic() + busy_timeout
+    if file.path != MEMORY:
+        make_private(file.path)
+    inode = _inode(file.path)
+    if inode in _inherited:
+        raise file.owner.open_at_fork()
+    deadline = time.monotonic() + file.busy_timeout
     while True:
         connection = sqlite3.connect(
-            path, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+            file.path, timeout=file.busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
         )
+        _open[connection] = inode
         try:
-            _prepare(connection)
+            connection.text_factory = _text
+            file.prepare(connection)
+            for setting in SETTINGS:
+                connection.execute(setting)
             return connection
         except BaseException as error:
+            del _open[connection]
             connection.close()
             # The change to WAL mode does not wait for a lock as other statements do, so retry it.
             if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
@@ -262,64 +329,6 @@ def make_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    connection.text_factory = _text
-    connection.execute("BEGIN")  # one snapshot for all that is read here
-    version = _version(connection)
-    connection.execute("COMMIT")
-    if version != VERSION:
-        if version == 0:
-            connection.execute(f"PRAGMA page_size={PAGE}")
-            connection.execute("PRAGMA journal_mode=WAL")
-        _upgrade(connection)
-    for setting in SETTINGS:
-        connection.execute(setting)
-
-
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """Run the missing migrations in one transaction."""
-    from sqlalchemy import create_engine
-    from sqlalchemy.exc import DBAPIError
-    from sqlalchemy.pool import StaticPool
-
-    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool, pool_reset_on_return=None)
-    try:
-        with engine.connect() as opened, opened.begin():
-            opened.exec_driver_sql("BEGIN IMMEDIATE")  # only here, since a new engine begins with a rollback
-            if _version(connection) != VERSION:  # unless another process was first
-                _run(opened, _version(connection))
-                opened.exec_driver_sql(f"PRAGMA application_id={APPLICATION}")
-                opened.exec_driver_sql(f"PRAGMA user_version={VERSION}")
-    except DBAPIError as error:
-        raise error.orig or error from error
-
-
-def _run(opened: Connection, version: int) -> None:
-    """Run the migrations. The version is in the file's header; Alembic's version table exists only meanwhile."""
-    from .migrating import upgrade
-
-    if version:
-        opened.exec_driver_sql(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)")
-        opened.exec_driver_sql(f"INSERT INTO {VERSION_TABLE} VALUES ('{version:04}')")
-    upgrade(opened)
-    opened.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    """Return the schema version, 0 for an empty file; raise `Unusable` if the file is another program's."""
-    [[application, version, things]] = connection.execute(
-        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
-        " FROM pragma_application_id, pragma_user_version"
-    )
-    if application == APPLICATION and version <= VERSION:
-        return int(version)
-    if application == APPLICATION:
-        raise Unusable(f"it has schema version {version}, and this Assent knows {VERSION}. Use a newer Assent")
-    if application or version or things:
-        raise Unusable("it is a database of another program; it was left as it is. Give another path")
-    return 0
-
-
 def _text(value: bytes) -> str:
     """Decode a text without an error, so that the check of its row reports a damaged text."""
     return value.decode("utf-8", "surrogateescape")
@@ -331,8 +340,10 @@ def _code(error: BaseException) -> int | None:
     return None if code is None else int(code) & 0xFF
 
 
-def _inode(path: str) -> tuple[int, int] | None:
+def _inode(path: str) -> Inode | None:
     """Return the device and inode that the path leads to now; None if there is no file."""
+    if path == MEMORY:
+        return None
     try:
         found = os.stat(path)
     except OSError:

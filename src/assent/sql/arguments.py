@@ -1,0 +1,32 @@
+"""Checks of the arguments that the stores and the sessions in SQLite files share."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..core.digest import described
+from ..errors import UsageError
+
+
+def checked_path(given: Any, name: str) -> str:
+    """Return the absolute path of a file, which a change of the working directory does not affect; or `:memory:`."""
+    if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
+        raise UsageError(f"{name} is that of a file, got {described(given)}.")
+    if not path or "\0" in path:
+        raise UsageError(f"{name} is that of a file, got {path!r}.")
+    if path == ":memory:":
+        return path
+    path = os.path.realpath(path)
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a directory; give the path of a file.")
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(f"There is no directory {os.path.dirname(path)}; make it first.")
+    return path
+
+
+def checked_busy_timeout(value: Any) -> float:
+    """Return a busy_timeout; raise `UsageError` unless it is a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
+        raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
+    return value

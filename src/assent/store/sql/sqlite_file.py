@@ -1,0 +1,89 @@
+"""The store's SQLite file: its tables, and the messages of its errors. All of it blocks."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from ...errors import StoreFailed
+from ...sql.sqlite_connection import STORE, File, Unusable, begin_file, explain, header
+from .schema import VERSION, VERSION_TABLE
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+class StoreFile(File):
+    """A store's file."""
+
+    remedy = "Put it back, or make a new store"
+
+    def __init__(self, path: str, busy_timeout: float) -> None:
+        super().__init__(path, busy_timeout, f"The store in {path}")
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Create or migrate the tables; raise `Unusable` if the file is another program's."""
+        connection.execute("BEGIN")  # one snapshot for all that is read here
+        application, _ = header(connection)
+        version = _version(connection)
+        connection.execute("COMMIT")
+        if not application:
+            begin_file(connection)
+        if version != VERSION:
+            _upgrade(connection)
+
+    def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
+        """Return the error for the store's user; `unknown` if the change may have been written."""
+        written = "It is not known whether the change was written" if unknown else "Nothing was written"
+        failed = StoreFailed(f"The store cannot use {self.path}: {explain(error)}. {written}.")
+        failed.unknown = unknown
+        return failed
+
+    def traces(self, done: str, error: Exception | None = None) -> StoreFailed:
+        """Return the error for deleted content that the log still has."""
+        why = "another connection reads it" if error is None else str(error)
+        failed = StoreFailed(
+            f"{done}, but {self.path}-wal still has what was in it: {why}. When nobody reads the file, do it again, or "
+            "run `assent db vacuum`."
+        )
+        failed.unknown = True
+        return failed
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Run the missing migrations in one transaction."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.pool import StaticPool
+
+    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool, pool_reset_on_return=None)
+    try:
+        with engine.connect() as opened, opened.begin():
+            opened.exec_driver_sql("BEGIN IMMEDIATE")  # only here, since a new engine begins with a rollback
+            if _version(connection) != VERSION:  # unless another process was first
+                _run(opened, _version(connection))
+                opened.exec_driver_sql(f"PRAGMA application_id={STORE}")
+                opened.exec_driver_sql(f"PRAGMA user_version={VERSION}")
+    except DBAPIError as error:
+        raise error.orig or error from error
+
+
+def _run(opened: Connection, version: int) -> None:
+    """Run the migrations. The version is in the file's header; Alembic's version table exists only meanwhile."""
+    from .migrating import upgrade
+
+    if version:
+        opened.exec_driver_sql(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)")
+        opened.exec_driver_sql(f"INSERT INTO {VERSION_TABLE} VALUES ('{version:04}')")
+    upgrade(opened)
+    opened.exec_driver_sql(f"DROP TABLE {VERSION_TABLE}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Return the version of the store's tables, 0 if there are none; raise `Unusable` if the store cannot use them."""
+    application, version = header(connection)
+    if application != STORE:
+        return 0  # an empty file, or one that has only the tables of sessions
+    if version > VERSION:
+        raise Unusable(f"it has schema version {version}, and this Assent knows {VERSION}. Use a newer Assent")
+    return version
