@@ -23,7 +23,7 @@ from .sql.schema import READY
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 from .sql.thread_queue import ThreadQueue
-from .sql.wakeup import Wakeup
+from .wakeup import Wakeup
 
 R = TypeVar("R")
 

@@ -20,7 +20,7 @@ from .sql.sqlite_connection import File, Handle, Locked
 from .sql.statement import Transaction
 from .sql.store import SQLStore, Work
 from .sql.thread_queue import ThreadQueue
-from .sql.wakeup import Wakeup
+from .wakeup import Wakeup
 
 R = TypeVar("R")
 
