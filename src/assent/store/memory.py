@@ -312,11 +312,12 @@ class MemoryStore(Store):
             kept.record.erased, kept.record.error = self._now(), None
             kept.left = [replace(line, fact=decode(redacted(encode(line.fact)))) for line in kept.lines()]
             kept.facts, kept.context = [], SavedContext()
-            parts: list[Question | GrantRecord] = [*self._questions.values(), *self._grants.values()]
-            for each in parts:
-                if each.run == run_id:
-                    for name, value in EMPTIED[type(each)].items():
-                        setattr(each, name, value)
+            for id, question in self._questions.items():
+                if question.run == run_id:
+                    self._questions[id] = replace(question, **EMPTIED[Question])
+            for key, grant in self._grants.items():
+                if grant.run == run_id:
+                    self._grants[key] = replace(grant, **EMPTIED[GrantRecord])
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""

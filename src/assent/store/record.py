@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from ..approval.grant import Grant
 from ..core.digest import described
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.number import is_count, is_seconds
@@ -108,25 +109,12 @@ class Settled(Struct, frozen=True):
     at: int
 
 
-class GrantRecord(Struct, kw_only=True):
-    """A decision that applies to later calls of its run too."""
+class GrantRecord(Grant, frozen=True, kw_only=True):
+    """A grant in a store."""
 
-    id: str
     run: str
-    agent: str
-    """The place of the agent that the grant is for."""
-    tool: str
-    verdict: Literal["approve", "reject"]
-    by: str
-    at: int
-    message: str | None = None
     server: str | None = None
     definition: str | None = None
-    max_uses: int | None = None
-    used: int = 0
-    until: int | None = None
-    pins: dict[str, Any] | None = None
-    """The arguments that a call must have."""
     revoked: int | None = None
     revoked_by: str | None = None
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from ...core import facts as f
 from ...core.facts import AnyFact
@@ -202,7 +203,7 @@ async def keeps_its_own_copy(store: Store, clock: FakeClock) -> None:
     id = was[1].id
     for round in ("after it was written", "that was handed out"):
         change.record.status, change.asked[0].prompt["deep"][0] = "done", 2
-        change.asked[0].verdict, change.granted[0].used = "approve", 9
+        change.asked[0].verdict, change.granted[0] = "approve", replace(change.granted[0], used=9)
         (change.granted[0].pins or {})["to"] = "bob"
         change.facts.clear()
         change.definitions.clear()
