@@ -54,6 +54,7 @@ _DUMPS: dict[str, Callable[[Any], bytes]] = {
 }
 """The encoders of values, by type. The items of a `text[]` must be UTF-8 already."""
 
+
 LOADS: dict[type, Callable[[bytes | None], Any]] = {
     int: lambda value: None if value is None else int.from_bytes(value, "big", signed=True),
     str: lambda value: None if value is None else value.decode(),

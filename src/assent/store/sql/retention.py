@@ -17,7 +17,7 @@ from ..row_codec import Head, context_mark, head_of, redacted
 from .reading import CONTEXT, RECORD, ROWS, chained, checked, facts_of, found, record_from, tally_of
 from .schema import blobs, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction
-from .writing import FORGET_CONTEXT, locked, project, seal_again, sealed_questions
+from .writing import FORGET_CONTEXT, RECORDED, advance, locked, project, seal_again, sealed_questions
 
 BATCH = 200
 """The most runs deleted in one transaction, so that other writers get their turn."""
@@ -43,13 +43,7 @@ FORGET_QUESTIONS = Statement(delete(questions).where(questions.c.run == bindpara
 FORGET_GRANTS = Statement(delete(grants).where(grants.c.run == bindparam("run")))
 NUMBERS = Statement(select(journal.c.run).where(journal.c.run > bindparam("after")).order_by(journal.c.run).limit(1))
 OWN_ROW = Statement(select(*RECORD, runs.c.head).where(runs.c.id == bindparam("number")).with_for_update())
-SET_RECORD = Statement(
-    update(runs)
-    .where(runs.c.id == bindparam("number"))
-    .values(
-        {name: bindparam(name) for name in ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")}
-    )
-)
+SET_RECORD = advance(RECORDED)
 MAKE_RECORD = Statement(insert(runs))
 
 
@@ -130,7 +124,7 @@ def rebuild(transaction: Transaction, number: int, now: int) -> None:
     rows = transaction.rows(ROWS, run=number, after=0)
     checked_rows = chained(record.id, rows, 0, _last(rows), head_of(record.id, row[-1]), None)
     change = anew(record.id, facts_of(transaction, record.id, number, checked_rows), checked_rows[-1].at)
-    transaction.do(SET_RECORD, number=number, **_columns(change.record))
+    transaction.do(SET_RECORD, number=number, **_recorded(change.record))
     _write(transaction, number, change)
 
 
@@ -145,7 +139,7 @@ def _make(transaction: Transaction, number: int, now: int) -> None:
     change = anew(id, facts_of(transaction, id, number, checked_rows), checked_rows[-1].at)
     context = SavedContext(*(transaction.row(CONTEXT, run=number) or (None, None)))
     head = Head(checked_rows[-1].hash, tally_of(checked_rows, None), context_mark(context))
-    values = _columns(change.record) | {"id": number, "run": id, "head": head.packed()}
+    values = _recorded(change.record) | {"id": number, "run": id, "head": head.packed()}
     # The fence is lost too. The new fence must be above all earlier ones, and a run has fewer leases than `now` has
     # milliseconds.
     values |= {"worker": None, "until": None, "fence": now, "failures": 0, "error": None, "erased": None}
@@ -158,9 +152,8 @@ def _last(rows: list[tuple[Any, ...]]) -> int:
     return max((row[0] for row in rows), default=0)
 
 
-def _columns(record: RunRecord) -> dict[str, Any]:
-    names = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")
-    return {name: getattr(record, name) for name in names}
+def _recorded(record: RunRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in RECORDED}
 
 
 def _write(transaction: Transaction, number: int, change: Change) -> None:

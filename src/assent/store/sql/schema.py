@@ -42,17 +42,20 @@ _Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns numbers 
 _Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # the same byte order in every database
 
 
-def _fields(kind: type[msgspec.Struct], *left_out: str) -> list[Column[Any]]:
-    """Return a column for each field of a record but these. A field that is neither text nor a number is JSON text."""
+def _fields(kind: type[msgspec.Struct]) -> list[Column[Any]]:
+    """Return a column for each field of a record. A field that is neither text nor a number is JSON text."""
     return [
         Column(
             field.name,
-            _Big if int in (field.type, *get_args(field.type)) else _Id if field.name == "id" else Text,
-            nullable=field.type is Any or NoneType in get_args(field.type) or field.name == "evidence",
+            _Id if field.name == "id" else _Big if field.name == "run" or int in _types(field) else Text,
+            nullable=field.name == "evidence" or not {Any, NoneType}.isdisjoint(_types(field)),
         )
         for field in msgspec.structs.fields(kind)
-        if field.name not in left_out
     ]
+
+
+def _types(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+    return get_args(field.type) or (field.type,)
 
 
 runs = Table(
@@ -60,7 +63,7 @@ runs = Table(
     metadata,
     Column("id", _Big, primary_key=True, autoincrement=True),
     Column("run", _Id, nullable=False),
-    *_fields(RunRecord, "id"),
+    *_fields(RunRecord)[1:],  # its `id` is the column `run` here
     Column("fence", _Big, nullable=False),
     Column("head", LargeBinary, nullable=False),
     UniqueConstraint("run", name="assent_runs_run"),
@@ -123,8 +126,7 @@ definitions = Table(
 questions = Table(
     "assent_questions",
     metadata,
-    Column("run", _Big, nullable=False),
-    *_fields(Question, "run"),
+    *_fields(Question),
     Column("asked_seal", Text),
     Column("ended_seal", Text),
     PrimaryKeyConstraint("id"),
@@ -150,8 +152,7 @@ for _name, _columns, _where in (
 grants = Table(
     "assent_grants",
     metadata,
-    Column("run", _Big, nullable=False),
-    *_fields(GrantRecord, "run"),
+    *_fields(GrantRecord),
     PrimaryKeyConstraint("run", "id", name="assent_grants_pkey"),
     sqlite_with_rowid=False,
 )

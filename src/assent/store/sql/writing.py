@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,14 +11,17 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
 from ...errors import Overtaken, RunNotFound, StoreFailed
-from ..record import Change, GrantRecord, Question, RunRecord, SavedContext, Settled
+from ..record import Change, GrantRecord, Question, SavedContext, Settled
 from ..row_codec import FIRST, Head, context_mark, head_of, link, pack, tallied
-from ..rules import RunRow, check_append, is_driven
+from ..rules import RunRow, check_append, is_driven, lease_after
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
 
 _json = msgspec.json.Encoder().encode
+
+RECORDED = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")
+"""The columns of a run's own row that come from its record; the store sets the others."""
 
 # SQLite has no FOR UPDATE, and SQLAlchemy leaves it out; the transaction's write lock does the same.
 FIND = Statement(
@@ -78,14 +82,14 @@ FORGET_CONTEXT = Statement(delete(contexts).where(contexts.c.run == bindparam("r
 KEEP_CONTEXT = Statement(insert(contexts))
 
 
-@functools.cache
-def advance(*more: str) -> Statement:
-    """Return the update of a run's own row: the columns that change every time, and these.
+ALWAYS = ("seq", "wake", "waiting", "head")
+"""The columns of a run's own row that every change writes."""
 
-    An unchanged column is left out, since naming it would write its indexes again.
-    """
-    names = ("seq", "wake", "waiting", "head", *more)
-    values: dict[str, Any] = {name: bindparam(name) for name in names}
+
+@functools.cache
+def advance(columns: tuple[str, ...]) -> Statement:
+    """Return the update of these columns of a run's own row."""
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
     return Statement(update(runs).where(runs.c.id == bindparam("number")).values(values))
 
 
@@ -118,51 +122,46 @@ def append(transaction: Transaction, change: Change, now: int, known: set[str]) 
 
 
 def _begin(transaction: Transaction, change: Change, now: int) -> bool:
-    record, lease = change.record, change.lease
-    rows, kept, head = rows_of(change, FIRST)
-    held = lease is not None and not change.release
-    found = transaction.row(
-        BEGIN,
-        **run_columns(record),
-        worker=lease.worker if lease is not None and held else None,
-        until=now + int((change.hold or 0) * 1000) if held else None,
-        fence=lease.fence if lease is not None else 0,
-        failures=0,
-        error=None,
-        erased=None,
-        head=head.packed(),
-    )
+    texts, hashes, kept, head = linked(change, FIRST)
+    row = row_after(None, change, now, head)
+    found = transaction.row(BEGIN, **row)
     if found is None:
-        check_append(locked(transaction, record.id).row, change, now)  # the run exists, so this raises
-        raise Overtaken(f"There is a run {record.id!r} already; load it.")
-    _write(transaction, found[0], change, rows, kept)
-    return record.wake is not None and not held
+        check_append(locked(transaction, change.record.id).row, change, now)  # the run exists, so this raises
+        raise Overtaken(f"There is a run {change.record.id!r} already; load it.")
+    _write(transaction, found[0], change, texts, hashes, kept)
+    return is_ready(row, now)
 
 
 def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
-    record = change.record
-    run = locked(transaction, record.id)
+    run = locked(transaction, change.record.id)
     check_append(run.row, change, now)
-    rows, kept, head = rows_of(change, head_of(record.id, run.head))
-    values: dict[str, Any] = {
-        "seq": record.seq,
-        "wake": record.wake,
-        "waiting": record.waiting,
-        "head": head.packed(),
-    }
-    more: dict[str, Any] = {"changed": record.changed} if change.facts else {}
-    if record.status != run.status:
-        more["status"] = record.status
-    if change.take and change.lease is not None:
-        more |= {"worker": change.lease.worker, "fence": change.lease.fence, "until": now}
-    if change.lease is not None and change.release:
-        more |= {"worker": None, "until": None, "failures": 0, "error": None}
-    elif change.lease is not None and change.hold is not None:
-        more["until"] = now + int(change.hold * 1000)
-    transaction.do(advance(*more), number=run.id, **values, **more)
-    _write(transaction, run.id, change, rows, kept)
-    driven = change.lease is not None or is_driven(run.worker, run.until, now)
-    return record.wake is not None and (change.release or not driven)
+    texts, hashes, kept, head = linked(change, head_of(change.record.id, run.head))
+    row = row_after(run, change, now, head)
+    # A column that stays as it was is left out, since SQLite would write its indexes again.
+    changed = {name: row[name] for name in row if name in ALWAYS or row[name] != getattr(run, name, run)}
+    transaction.do(advance(tuple(changed)), number=run.id, **changed)
+    _write(transaction, run.id, change, texts, hashes, kept)
+    return is_ready(row, now)
+
+
+def row_after(run: Found | None, change: Change, now: int, head: Head) -> dict[str, Any]:
+    """Return the columns of a run's own row that a change writes; `run` is the row before, None for a new run."""
+    record = change.record
+    names = RECORDED if run is None else ("status", "changed", *ALWAYS[:-1])
+    row = {name: getattr(record, name) for name in names} | {"head": head.packed()}
+    row |= lease_after(None if run is None else run.row, change, now)._asdict()
+    if run is None:
+        row |= {"run": record.id, "failures": 0, "error": None, "erased": None}
+    elif change.lease is not None and change.release:
+        row |= {"failures": 0, "error": None}
+    if run is not None and not change.facts:
+        del row["changed"]
+    return row
+
+
+def is_ready(row: Mapping[str, Any], now: int) -> bool:
+    """Return True if a run with this row of its own may be claimed, now or later."""
+    return row["wake"] is not None and not is_driven(row["worker"], row["until"], now)
 
 
 def locked(transaction: Transaction, run_id: str) -> Found:
@@ -176,17 +175,6 @@ def locked(transaction: Transaction, run_id: str) -> Found:
 def missing(run_id: object) -> RunNotFound:
     """Return the error for a run that does not exist."""
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
-
-
-def rows_of(change: Change, head: Head) -> tuple[list[dict[str, Any]], dict[str, bytes], Head]:
-    """Return the rows of the facts without the run's number, the blobs, and the head after them."""
-    texts, hashes, kept, last = linked(change, head)
-    at = change.record.changed
-    rows: list[dict[str, Any]] = [
-        {"seq": seq, "at": at, "fact": text.decode(), "prev_hash": before}
-        for seq, (text, before) in enumerate(zip(texts, hashes, strict=True), change.seq + 1)
-    ]
-    return rows, kept, last
 
 
 def linked(change: Change, head: Head) -> tuple[list[bytes], list[bytes], dict[str, bytes], Head]:
@@ -209,15 +197,24 @@ def linked(change: Change, head: Head) -> tuple[list[bytes], list[bytes], dict[s
 
 
 def _write(
-    transaction: Transaction, number: int, change: Change, rows: list[dict[str, Any]], kept: dict[str, bytes]
+    transaction: Transaction,
+    number: int,
+    change: Change,
+    texts: list[bytes],
+    hashes: list[bytes],
+    kept: dict[str, bytes],
 ) -> None:
-    for row in rows:
-        row["run"] = number
-    transaction.many(ADD, rows)
-    if kept:
-        transaction.many(
-            KEEP_BLOB, [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
-        )
+    at, facts = change.record.changed, enumerate(zip(texts, hashes, strict=True), change.seq + 1)
+    transaction.many(
+        ADD,
+        [
+            {"run": number, "seq": seq, "at": at, "fact": text.decode(), "prev_hash": before}
+            for seq, (text, before) in facts
+        ],
+    )
+    blobs = [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
+    if blobs:
+        transaction.many(KEEP_BLOB, blobs)
     if change.context is not None:
         keep_context(transaction, number, change.context, new=change.seq == 0)
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
@@ -276,21 +273,6 @@ def _end(settled: Settled) -> dict[str, Any]:
 def end_seal(settled: Settled) -> str | None:
     """Return the seal of a question's end."""
     return ended_seal({"id": settled.id, **_end(settled)})
-
-
-def run_columns(record: RunRecord) -> dict[str, Any]:
-    """Return the columns of a run's own row that come from its record; the store sets the others."""
-    return {
-        "run": record.id,
-        "agent": record.agent,
-        "status": record.status,
-        "thread": record.thread,
-        "seq": record.seq,
-        "began": record.began,
-        "changed": record.changed,
-        "wake": record.wake,
-        "waiting": record.waiting,
-    }
 
 
 def question_columns(number: int, question: Question) -> dict[str, Any]:
