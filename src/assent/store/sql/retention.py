@@ -14,7 +14,7 @@ from ...errors import Conflict, UnreadableState
 from ..projection import anew
 from ..record import Change, RunRecord, SavedContext
 from ..row_codec import Head, context_mark, head_of, redacted
-from .reading import CONTEXT, RECORD, ROWS, chained, checked, facts_of, found, record_from, tally_of
+from .reading import CONTEXT, RECORD, ROWS, chained, checked, facts_of, own_row, record_from, tally_of
 from .schema import blobs, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction
 from .writing import FORGET_CONTEXT, RECORDED, advance, locked, project, seal_again, sealed_questions
@@ -50,12 +50,13 @@ MAKE_RECORD = Statement(insert(runs))
 def erase(transaction: Transaction, run_id: str, now: int) -> None:
     """Erase the content of a run that has ended."""
     locked(transaction, run_id)
-    record, number, head = found(transaction, run_id)
+    own = own_row(transaction, run_id)
+    record, number, head = own.record, own.number, head_of(run_id, own.head)
     if record.status not in ENDED:
         raise Conflict(f"Run {run_id!r} is not over, it is {record.status}. Erase it when it is, or purge it.")
     if record.erased is not None:
         return
-    rows = [row._replace(text=redacted(row.text)) for row in checked(transaction, record, number, head, 0)]
+    rows = [row._replace(text=redacted(row.text)) for row in checked(transaction, own, 0)]
     transaction.many(REDACT, [{"of_run": number, "of_seq": row.seq, "fact": row.text.decode()} for row in rows])
     transaction.do(FORGET_BLOBS, run=number)
     transaction.do(FORGET_CONTEXT, run=number)
