@@ -21,7 +21,7 @@ from ..rules import check_append, needs_lease
 from .postgres_connection import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
 from .schema import READY, blobs, contexts, journal, questions, runs
-from .writing import Found, end_seal, is_ready, linked, question_columns, row_after
+from .writing import Found, columns_of, end_seal, is_ready, linked, row_after
 
 WIDEST = 2**26
 """How many bytes of facts and payloads go into one statement."""
@@ -84,7 +84,7 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
     elif change.context is not None:
         values["body"], values["kind"] = change.context.json, change.context.kind
         parts.append("context")
-    asked = {question.id: question_columns(0, question) for question in change.asked}
+    asked = {question.id: columns_of(0, question) for question in change.asked}
     if len(asked) < len(change.asked):
         raise NotAtOnce
     settled = {}

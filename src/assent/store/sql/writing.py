@@ -78,7 +78,11 @@ REVOKE = Statement(
     .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
     .values(revoked=bindparam("revoked"), revoked_by=bindparam("revoked_by"))
 )
-FORGET_CONTEXT = Statement(delete(contexts).where(contexts.c.run == bindparam("run")))
+FORGET = {
+    table: Statement(delete(table).where(table.c.run == bindparam("run")))
+    for table in (journal, blobs, contexts, questions, grants)
+}
+"""The statements that delete a run's rows of a table."""
 KEEP_CONTEXT = Statement(insert(contexts))
 
 
@@ -212,27 +216,22 @@ def _write(
             for seq, (text, before) in facts
         ],
     )
-    blobs = [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
-    if blobs:
-        transaction.many(KEEP_BLOB, blobs)
+    if kept:
+        transaction.many(
+            KEEP_BLOB, [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
+        )
     if change.context is not None:
-        keep_context(transaction, number, change.context, new=change.seq == 0)
+        transaction.do(FORGET[contexts], run=number)
+        if change.context != SavedContext():
+            transaction.do(KEEP_CONTEXT, run=number, body=change.context.json, kind=change.context.kind)
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
-
-
-def keep_context(transaction: Transaction, number: int, context: SavedContext, *, new: bool = False) -> None:
-    """Write a run's context; unless the run is `new`, delete the old context first."""
-    if not new:
-        transaction.do(FORGET_CONTEXT, run=number)
-    if context != SavedContext():
-        transaction.do(KEEP_CONTEXT, run=number, body=context.json, kind=context.kind)
 
 
 def project(transaction: Transaction, number: int, change: Change) -> None:
     """Write a change's questions and grants."""
     for question in change.asked:
-        if not transaction.do(ASK, **question_columns(number, question)):
+        if not transaction.do(ASK, **columns_of(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
     for settled in change.settled:
         transaction.do(SETTLE, question=settled.id, of_run=number, **_end(settled), seal=end_seal(settled))
@@ -242,7 +241,7 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
             transaction.do(WITNESS, question=id, of_run=number, evidence=text_of(evidence))
         seal_again(transaction, number, change.record.id, sound)
     if change.granted:
-        transaction.many(GRANT, [_grant(number, grant) for grant in change.granted])
+        transaction.many(GRANT, [columns_of(number, grant) for grant in change.granted])
     for id, used in change.used.items():
         transaction.do(USE, of_run=number, grant=id, used=used)
     for taken in change.revoked:
@@ -275,24 +274,20 @@ def end_seal(settled: Settled) -> str | None:
     return ended_seal({"id": settled.id, **_end(settled)})
 
 
-def question_columns(number: int, question: Question) -> dict[str, Any]:
-    """Return the columns of a question's row."""
-    values = msgspec.structs.asdict(question)
-    for name in ("allowed", "path"):
-        values[name] = text_of(values[name])
-    for name in ("prompt", "schema"):
-        if values[name] is not None:
+JSON = ("allowed", "path", "prompt", "schema", "evidence", "pins")
+"""The columns of questions and grants that hold JSON."""
+
+
+def columns_of(number: int, record: Question | GrantRecord) -> dict[str, Any]:
+    """Return the columns of a question's or a grant's row."""
+    values = msgspec.structs.asdict(record)
+    for name in JSON:
+        if values.get(name) is not None:
             values[name] = text_of(values[name])
-    values["evidence"] = text_of(question.evidence) if question.evidence else None
-    return {**values, "run": number, "asked_seal": asked_seal(values), "ended_seal": ended_seal(values)}
-
-
-def _grant(number: int, grant: GrantRecord) -> dict[str, Any]:
-    values = msgspec.structs.asdict(grant)
-    values["run"] = number
-    if grant.pins is not None:
-        values["pins"] = text_of(grant.pins)
-    return values
+    if type(record) is Question:
+        values["evidence"] = values["evidence"] if record.evidence else None
+        values |= {"asked_seal": asked_seal(values), "ended_seal": ended_seal(values)}
+    return values | {"run": number}
 
 
 def text_of(value: Any) -> str:
