@@ -177,31 +177,36 @@ def chained(
     The hash of a row is in the next row, and the hash of the last row in the run's head. With `head` None the last
     row's hash is unknown and not checked.
     """
-    made: list[Row] = []
+    _see_that_none_is_missing(run, rows, after, last)
     end = None if head is None else head.hash
     before = START if after == 0 else (rows[0][3] if rows else end)
     if rows and rows[0][3] != before:
         raise UnreadableState(f"Fact {after + 1} of run {run!r} is damaged: nothing can have come before it.")
-    for place, (seq, at, fact, _) in enumerate(rows):
-        expected = after + 1 + place
-        if seq != expected:
-            raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
-        if seq > last:
-            raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
+    made: list[Row] = []
+    for (seq, at, fact, _), next_hash in zip(rows, [*(row[3] for row in rows[1:]), end], strict=False):
         text = _text(run, seq, at, fact)
-        after_it = rows[place + 1][3] if place + 1 < len(rows) else end
-        if erased is None or not is_erased(text):
-            before = link(before or START, run, seq, text)
-            if after_it is not None and before != after_it:
-                raise UnreadableState(_broken(run, rows, place, last))
+        if erased is not None and is_erased(text):
+            before = next_hash
         else:
-            before = after_it
+            before = link(before or START, run, seq, text)
+            if next_hash is not None and before != next_hash:
+                place = "the run's record" if seq == last else f"fact {seq + 1}"
+                raise UnreadableState(
+                    f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in {place}."
+                )
         made.append(Row(seq, at, text, before or START))
-    if after + len(rows) != last:
-        raise UnreadableState(f"Fact {after + len(rows) + 1} of run {run!r} is missing.")
     if head is not None and after == 0:
         _see_that_it_tallies(run, made, head, erased)
     return made
+
+
+def _see_that_none_is_missing(run: str, rows: list[tuple[Any, ...]], after: int, last: int) -> None:
+    for expected in range(after + 1, last + 1):
+        if expected - after > len(rows) or rows[expected - after - 1][0] != expected:
+            raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
+    if after + len(rows) > last:
+        seq = rows[last - after][0]
+        raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
 
 
 def tally_of(rows: Sequence[Row], erased: int | None) -> bytes:
@@ -220,17 +225,6 @@ def _see_that_it_tallies(run: str, rows: list[Row], head: Head, erased: int | No
     if tally_of(rows, None) == head.tally:
         raise UnreadableState(f"Run {run!r} is marked as erased, and was not erased.")
     raise UnreadableState(f"What is left of erased run {run!r} is not what erasing left, or its time is not.")
-
-
-def _broken(run: str, rows: list[tuple[Any, ...]], place: int, last: int) -> str:
-    seq = rows[place][0]
-    if place + 1 < len(rows):
-        if rows[place + 1][0] != seq + 1:
-            return f"Fact {seq + 1} of run {run!r} is missing."
-        return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in fact {seq + 1}."
-    if seq < last:
-        return f"Fact {seq + 1} of run {run!r} is missing."
-    return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in the run's record."
 
 
 def _text(run: str, seq: int, at: Any, fact: Any) -> bytes:
