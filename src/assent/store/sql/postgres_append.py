@@ -21,7 +21,7 @@ from ..rules import check_append, needs_lease
 from .postgres_connection import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
 from .schema import READY, blobs, contexts, journal, questions, runs
-from .writing import Found, columns_of, end_seal, is_ready, linked, row_after
+from .writing import Found, columns_of, end_of, is_ready, linked, row_after
 
 WIDEST = 2**26
 """How many bytes of facts and payloads go into one statement."""
@@ -90,18 +90,17 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
     settled = {}
     for end in change.settled:
         if end.id in asked:  # a statement does not see the rows that it inserts
-            asked[end.id] |= {"verdict": end.verdict, "by": end.by, "decided": end.at, "ended_seal": end_seal(end)}
+            asked[end.id] |= end_of(end)
         else:
-            settled[end.id] = end
+            settled[end.id] = end_of(end)
     if asked:
         values["asked"] = _json(list(asked.values()))
         parts.append("asked")
     if settled:
         values["ends"] = [id.encode() for id in settled]
-        values["verdicts"] = [end.verdict.encode() for end in settled.values()]
-        values["authors"] = [end.by.encode() for end in settled.values()]
-        values["decided"] = [end.at for end in settled.values()]
-        values["seals"] = [(end_seal(end) or "").encode() for end in settled.values()]
+        values["decided"] = [end["decided"] for end in settled.values()]
+        for name in ("verdict", "by", "ended_seal"):
+            values[f"{name}s"] = [end[name].encode() for end in settled.values()]
         parts.append("settled")
     return parts
 
@@ -138,7 +137,7 @@ _PARTS = {
     FROM run, json_populate_recordset(NULL::{questions}, :asked::json) AS q""",
     "settled": f"""
     UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at, ended_seal = s.seal
-    FROM run, unnest(:ends::text[], :verdicts::text[], :authors::text[], :decided::int8[], :seals::text[])
+    FROM run, unnest(:ends::text[], :verdicts::text[], :bys::text[], :decided::int8[], :ended_seals::text[])
         AS s (id, verdict, by, at, seal)
     WHERE {questions}.id = ANY (:ends::text[]) AND {questions}.id = s.id
         AND {questions}.run IS NOT DISTINCT FROM run.id""",

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import Table, bindparam, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
 from ...errors import Overtaken, RunNotFound, StoreFailed
@@ -29,55 +30,32 @@ FIND = Statement(
     .where(runs.c.run == bindparam("run"))
     .with_for_update()
 )
-BEGIN = Statement(
-    insert_new(runs)
-    .values({name: bindparam(name) for column in runs.c if (name := column.name) != "id"})
-    .on_conflict_do_nothing()
-    .returning(runs.c.id)
-)
+
+
+def _new(table: Table, *without: str) -> Insert:
+    """Return the insert of a row with all columns but these, unless the row exists."""
+    values: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in without}
+    return insert_new(table).values(values).on_conflict_do_nothing()
+
+
+def _set(table: Table, *columns: str) -> Statement:
+    """Return the update of these columns of a question or a grant."""
+    row = (table.c.id == bindparam("of_id"), table.c.run == bindparam("of_run"))
+    return Statement(update(table).where(*row).values({name: bindparam(name) for name in columns}))
+
+
+BEGIN = Statement(_new(runs, "id").returning(runs.c.id))
 ADD = Statement(insert(journal))
-KEEP_BLOB = Statement(
-    insert_new(blobs)
-    .values(run=bindparam("run"), hash=bindparam("hash"), body=bindparam("body"))
-    .on_conflict_do_nothing()
-)
-DEFINE = Statement(
-    insert_new(definitions)
-    .values(fingerprint=bindparam("fingerprint"), body=bindparam("body"))
-    .on_conflict_do_nothing()
-)
-ASK = Statement(
-    insert_new(questions)
-    .values({column.name: bindparam(column.name) for column in questions.c})
-    .on_conflict_do_nothing()
-)
-SETTLE = Statement(
-    update(questions)
-    .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
-    .values(
-        verdict=bindparam("verdict"), by=bindparam("by"), decided=bindparam("decided"), ended_seal=bindparam("seal")
-    )
-)
-WITNESS = Statement(
-    update(questions)
-    .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
-    .values(evidence=bindparam("evidence"))
-)
+KEEP_BLOB = Statement(_new(blobs))
+DEFINE = Statement(_new(definitions))
+ASK = Statement(_new(questions))
+SETTLE = _set(questions, "verdict", "by", "decided", "ended_seal")
+WITNESS = _set(questions, "evidence")
+RESEAL = _set(questions, "asked_seal")
 QUESTIONS_OF = Statement(select(questions).where(questions.c.run == bindparam("of_run")))
-RESEAL = Statement(
-    update(questions).where(questions.c.id == bindparam("question")).values(asked_seal=bindparam("seal"))
-)
 GRANT = Statement(insert(grants))
-USE = Statement(
-    update(grants)
-    .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
-    .values(used=bindparam("used"))
-)
-REVOKE = Statement(
-    update(grants)
-    .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
-    .values(revoked=bindparam("revoked"), revoked_by=bindparam("revoked_by"))
-)
+USE = _set(grants, "used")
+REVOKE = _set(grants, "revoked", "revoked_by")
 FORGET = {
     table: Statement(delete(table).where(table.c.run == bindparam("run")))
     for table in (journal, blobs, contexts, questions, grants)
@@ -234,18 +212,18 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
         if not transaction.do(ASK, **columns_of(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
     for settled in change.settled:
-        transaction.do(SETTLE, question=settled.id, of_run=number, **_end(settled), seal=end_seal(settled))
+        transaction.do(SETTLE, of_id=settled.id, of_run=number, **end_of(settled))
     if change.evidence:
         sound = sealed_questions(transaction, number, change.record.id)
         for id, evidence in change.evidence.items():
-            transaction.do(WITNESS, question=id, of_run=number, evidence=text_of(evidence))
+            transaction.do(WITNESS, of_id=id, of_run=number, evidence=text_of(evidence))
         seal_again(transaction, number, change.record.id, sound)
     if change.granted:
         transaction.many(GRANT, [columns_of(number, grant) for grant in change.granted])
     for id, used in change.used.items():
-        transaction.do(USE, of_run=number, grant=id, used=used)
+        transaction.do(USE, of_id=id, of_run=number, used=used)
     for taken in change.revoked:
-        transaction.do(REVOKE, of_run=number, grant=taken.id, revoked=taken.at, revoked_by=taken.by)
+        transaction.do(REVOKE, of_id=taken.id, of_run=number, revoked=taken.at, revoked_by=taken.by)
 
 
 def sealed_questions(transaction: Transaction, number: int, run: str) -> set[str]:
@@ -257,7 +235,7 @@ def seal_again(transaction: Transaction, number: int, run: str, ids: set[str]) -
     """Recompute the seals of these questions. The caller leaves damaged questions out, so that they stay marked."""
     for row in _questions_of(transaction, number, run):
         if row["id"] in ids:
-            transaction.do(RESEAL, question=row["id"], seal=asked_seal(row))
+            transaction.do(RESEAL, of_id=row["id"], of_run=number, asked_seal=asked_seal(row))
 
 
 def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[str, Any]]:
@@ -265,13 +243,10 @@ def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[
     return [dict(zip(questions.c.keys(), row, strict=True), run=run) for row in rows]
 
 
-def _end(settled: Settled) -> dict[str, Any]:
-    return {"verdict": settled.verdict, "by": settled.by, "decided": settled.at}
-
-
-def end_seal(settled: Settled) -> str | None:
-    """Return the seal of a question's end."""
-    return ended_seal({"id": settled.id, **_end(settled)})
+def end_of(settled: Settled) -> dict[str, Any]:
+    """Return the columns of a question's end."""
+    end = {"verdict": settled.verdict, "by": settled.by, "decided": settled.at}
+    return {**end, "ended_seal": ended_seal({"id": settled.id, **end})}
 
 
 JSON = ("allowed", "path", "prompt", "schema", "evidence", "pins")
