@@ -155,6 +155,9 @@ def _see_that_it_is_done(line: PGconn, result: PGresult) -> None:
     if result.status in _DONE:
         return
     error = psycopg.errors.error_from_result(result)
+    if error.sqlstate is None:  # libpq's own error: the connection is lost, which libpq notices when it reads
+        with suppress(psycopg.Error):
+            line.consume_input()
     if line.status == pq.ConnStatus.BAD and not isinstance(error, psycopg.OperationalError):
         raise psycopg.OperationalError(str(error))
     raise error
