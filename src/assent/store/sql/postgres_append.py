@@ -17,7 +17,7 @@ from sqlalchemy import Table
 from ...errors import AssentError
 from ..record import Change, SavedContext
 from ..row_codec import FIRST, head_of
-from ..rules import check_append, needs_lease
+from ..rules import check_append
 from .postgres_connection import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
 from .schema import READY, blobs, contexts, journal, questions, runs
@@ -33,8 +33,7 @@ _KINDS = {int: "int8", str: "text", bytes: "bytea"}
 def is_ordinary(change: Change, known: set[str]) -> bool:
     """Return True if one statement can write the change. `known` are the definitions already stored."""
     rare = change.evidence or change.granted or change.used or change.revoked
-    allowed = change.lease is not None or not needs_lease(change)
-    return allowed and not rare and known.issuperset(change.definitions)
+    return not rare and known.issuperset(change.definitions)
 
 
 def append_at_once(change: Change, now: int) -> Steps[bool]:
@@ -152,7 +151,8 @@ def statement(new: bool, columns: tuple[str, ...], ready: bool, *parts: str) -> 
         own = f"INSERT INTO {runs} ({', '.join(columns)}) VALUES ({given}) ON CONFLICT DO NOTHING"
     else:
         given = ", ".join(f"{name} = {_parameter(name)}" for name in columns)
-        own = f"UPDATE {runs} SET {given} WHERE id = :number::int8 AND xmin::text = :version::text"
+        looked_at = "id = :number::int8 AND seq = :before::int8 AND xmin::text = :version::text"
+        own = f"UPDATE {runs} SET {given} WHERE {looked_at}"
     others = "".join(f",\n{name} AS ({_PARTS[name]})" for name in parts)
     return Prepared(
         "append",

@@ -119,8 +119,9 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     check_append(run.row, change, now)
     texts, hashes, kept, head = linked(change, head_of(change.record.id, run.head))
     row = row_after(run, change, now, head)
-    # A column that stays as it was is left out, since SQLite would write its indexes again.
-    changed = {name: row[name] for name in row if name in ALWAYS or row[name] != getattr(run, name, run)}
+    before = run._asdict()  # a column that stays as it was is left out, since SQLite would write its indexes again
+    same = {name for name in before if name not in ALWAYS and row.get(name) == before[name]}
+    changed = {name: value for name, value in row.items() if name not in same}
     transaction.do(advance(tuple(changed)), number=run.id, **changed)
     _write(transaction, run.id, change, texts, hashes, kept)
     return is_ready(row, now)
