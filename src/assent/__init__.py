@@ -5,6 +5,7 @@ import typing
 from .agent import Agent, ToolsToFinalOutputResult
 from .approval.deadline import Deadline
 from .approval.decision import Approve, Decision, Edit, Reject, Respond
+from .approval.grant import Grant
 from .approval.terms import GrantTerms
 from .context import RunContextWrapper, ToolContext
 from .core.facts import Usage
@@ -109,7 +110,7 @@ from .runtime.registry import AgentRegistry
 from .runtime.result import RunResult, RunResultBase
 from .runtime.runner import Runner
 from .runtime.signature import SigningKey
-from .runtime.state import Grant, Peek, RunState
+from .runtime.state import Peek, RunState
 from .runtime.streaming import RunResultStreaming
 from .sessions.openai_conversations import OpenAIConversationsSession
 from .sessions.postgres import PostgresSession

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -25,13 +25,15 @@ from assent.errors import (
     TripwireTriggered,
 )
 from assent.runtime.state import state_of
-from assent.store import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Store, Stored
+from assent.store import Change, Entry, Filter, Lease, Page, Question, Store, Stored
 from assent.testing import FakeClock
 from tests.property.play import COUNTS, Ending, Play
 from tests.property.world import Boom, Memory, World
 
 LEASE = 30.0
 Deed = Callable[["Door", Change], Awaitable[None]]
+
+T = TypeVar("T")
 
 
 class Died(BaseException):
@@ -99,19 +101,13 @@ class Door(Store):
         self._live()
         return await self.store.question(question_id)
 
-    async def questions(self, **which: Any) -> Page[Question]:
+    async def page(self, filter: Filter[T]) -> Page[T]:
         self._live()
-        return await self.store.questions(**which)
+        return await self.store.page(filter)
 
     async def definition(self, fingerprint: str) -> bytes | None:
         self._live()
         return await self.store.definition(fingerprint)
-
-    async def runs(self, **which: Any) -> Page[RunRecord]:
-        raise NotImplementedError
-
-    async def grants(self, **which: Any) -> Page[GrantRecord]:
-        raise NotImplementedError
 
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
         raise NotImplementedError

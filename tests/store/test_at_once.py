@@ -23,13 +23,13 @@ from assent.errors import AssentError, LeaseLost, Overtaken, RunBusy, RunFinishe
 from assent.runtime.sync import block
 from assent.sql.pool import Link
 from assent.store import Change, Lease, PostgresStore, SavedContext
-from assent.store.row_codec import LARGE
+from assent.store.row_codec import FIRST, LARGE
 from assent.store.sql import postgres_append as appending
-from assent.store.sql import postgres_read as reading
 from assent.store.sql.postgres_server import StoreServer as Inside
 from assent.store.sql.prepared import Prepared, answer
 from assent.store.sql.schema import metadata
 from assent.store.sql.store import SQLStore
+from assent.store.sql.writing import LockedRun, row_after
 from assent.testing import FakeClock
 from tests.store.postgres import Server
 from tests.store.support import Script, asked, at_once, began, change_for, ended, js, replied, said, waiting
@@ -42,9 +42,9 @@ def url(postgres: Server) -> str:
 
 
 class Stepwise(PostgresStore):
-    """Writes and reads by transactions only."""
+    """Writes by transactions only."""
 
-    append, read, newest = SQLStore.append, SQLStore.read, SQLStore.newest  # type: ignore[assignment]
+    append = SQLStore.append  # type: ignore[assignment]
 
 
 class Ways:
@@ -79,7 +79,8 @@ def tables(connection: psycopg.Connection[Any]) -> Tables:
     ids = dict(connection.execute("SELECT id, run FROM assent_runs").fetchall())
     found: Tables = {}
     for table in metadata.sorted_tables:
-        rows = [list(row) for row in connection.execute(f"SELECT * FROM {table.name}").fetchall()]
+        names = ", ".join(f'"{column.name}"' for column in table.c)
+        rows = [list(row) for row in connection.execute(f"SELECT {names} FROM {table.name}").fetchall()]
         number = "id" if table.name == "assent_runs" else "run"
         if number in table.c:
             place = list(table.c.keys()).index(number)
@@ -231,7 +232,7 @@ async def test_one_statement_leaves_what_a_transaction_leaves(postgres: Server, 
     assert once > 8, "many of them were one statement"
 
 
-async def test_ordinary_changes_and_reads_are_one_roundtrip_each(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_ordinary_change_is_a_look_and_one_statement(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     execute, send = psycopg.Connection.execute, Prepared.send
 
@@ -255,17 +256,16 @@ async def test_ordinary_changes_and_reads_are_one_roundtrip_each(url: str, monke
         await script.write(f.Approved("c1", "ann", "q1"))
         await script.write(f.Started("c1"), f.Finished("c1", js("x" * 2 * LARGE)), lease=lease, hold=9)
         await script.write(lease=lease, release=True)
-        assert sent == ["at once"] * 5
-        sent.clear()
-        await store.read("r1", 7)
-        await store.newest("r0")
-        assert sent == ["at once"] * 2
-        async with PostgresStore(url) as other:  # which does not know the end of the chain, and asks
-            await other.runs()
-            sent.clear()
-            script.store = other
-            await script.write(f.Cancelled("ann"))
-        assert sent == ["at once"] * 2
+        assert sent == ["at once"] * (1 + 4 * 2), "a run that is made needs no look"
+
+
+_OLD = LockedRun(1, 2, b"\0" * 96, 1, "w", 5, None, "working")
+
+
+def columns(run: LockedRun | None, **more: Any) -> list[str]:
+    """The columns of a run's own row that a change writes."""
+    change = change_for(Run(), [began(), said()], lease=Lease("r1", "w", 1), **more)
+    return list(row_after(run, change, 1, FIRST))
 
 
 async def test_every_statement_is_one_that_the_tables_know(url: str) -> None:
@@ -274,16 +274,17 @@ async def test_every_statement_is_one_that_the_tables_know(url: str) -> None:
     places = ([], ["blobs"]), ([], ["context"], ["forget"]), ([], ["asked"]), ([], ["settled"])
     with behind(url) as connection:
         prepared: set[bytes] = set()
-        for start in appending._STARTS:
-            for parts in itertools.product(*places):
-                appending.statement(start, *itertools.chain(*parts)).prepare(connection.pgconn, prepared)
-        for other in (appending.HEAD, reading.READ, reading.NEWEST, reading.BLOBS):
-            other.prepare(connection.pgconn, prepared)
-        assert len(prepared) == 6 * 2 * 3 * 2 * 2 + 4
-        [[columns]] = connection.execute(
+        rows = [columns(None), *(columns(_OLD, release=release) for release in (False, True))]
+        rows += [[name for name in row if name != "changed"] for row in rows[1:]]
+        for row, ready, parts in itertools.product(rows, (False, True), itertools.product(*places)):
+            made_for = appending.statement(row is rows[0], tuple(row), ready, *itertools.chain(*parts))
+            made_for.prepare(connection.pgconn, prepared)
+        appending.FIND.prepare(connection.pgconn, prepared)
+        assert len(prepared) == 5 * 2 * 2 * 3 * 2 * 2 + 1
+        [[there]] = connection.execute(
             "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'assent_runs'::regclass AND attnum > 0"
         ).fetchall()
-    assert {*appending._ROW, "id", "failures", "error", "erased"} == set(columns)
+    assert {*rows[0], "id"} == set(there)
 
 
 async def test_a_run_of_many_facts_is_read_whole(url: str) -> None:
@@ -295,25 +296,6 @@ async def test_a_run_of_many_facts_is_read_whole(url: str) -> None:
         assert len(stored.facts) == 4002
         assert stored == await other.read("r1")
         assert await store.read("r1", 4000) == await other.read("r1", 4000)
-
-
-async def test_payloads_that_are_erased_while_a_run_is_read_are_not_taken_for_lost(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with made(url) as store, Stepwise(url) as other:
-        script = await Script(store).begin()
-        await script.write(f.Said(js("x" * 2 * LARGE)))
-        await script.end()
-        send = Prepared.send
-
-        def erased(self: Prepared, *given: Any) -> None:
-            if self is reading.BLOBS:
-                at_once(1, lambda _: other.erase("r1"))
-            send(self, *given)
-
-        monkeypatch.setattr(Prepared, "send", erased)
-        stored = await store.read("r1")
-        assert stored.record.erased is not None and stored.facts == []
 
 
 # -- what one statement cannot do ----------------------------------------------------------------------
@@ -381,7 +363,8 @@ async def test_statements_that_a_connection_has_forgotten_are_made_known_again(u
         await script.write(f.Said(js("more")))
         await store.read("r1")
         await script.write(f.Said(js("more")))
-        assert ways.of() == ["once", "transaction", "once", "once", "once"]
+        # The look is not known, then the statement is not; a read is a transaction.
+        assert ways.of() == ["once", "transaction", "once", "transaction", "transaction", "once"]
         assert len((await store.read("r1")).facts) == script.seq
 
 
@@ -441,17 +424,16 @@ async def test_what_must_be_refused_is_refused_for_its_reason_and_nothing_is_wri
 async def test_a_run_that_was_made_anew_under_its_old_id_is_not_taken_for_the_one_before(url: str, ways: Ways) -> None:
     clock = FakeClock()
     async with made(url, clock=clock) as store, Stepwise(url, clock=clock) as other:
-        script = await ended(store)
+        await ended(store)
         clock.advance(9)
         assert await other.purge(unchanged_for=1) == 1
         again = await ended(other)
         with pytest.raises(Overtaken):
             await store.append(change_for(Run(), [began(), said()], at=clock()))
-        store._heads.keep("r1", script.seq, b"\1" * 96)
+        again.store = store
         ways.of()
-        script.store = again.store = store
         await again.write(f.Said(js("more")))
-        assert ways.of() == ["once", "transaction"]
+        assert ways.of() == ["once"]
         assert len((await store.read("r1")).facts) == 5
 
 
@@ -629,11 +611,16 @@ async def test_of_many_that_write_and_take_at_once_one_does_and_the_others_leave
 # -- connections that are lost -------------------------------------------------------------------------
 
 
-def _once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, act: Callable[..., Any]) -> None:
-    """Have this called once instead, with the method and what it is given."""
+def _once(
+    monkeypatch: pytest.MonkeyPatch, kind: type, name: str, act: Callable[..., Any], *, writes: bool = True
+) -> None:
+    """Have this called once instead, with the method and what it is given: for a statement that writes, or one that
+    does not."""
     real = getattr(kind, name)
 
     def acting(self: Any, *given: Any) -> Any:
+        if kind is Prepared and self.writes is not writes:
+            return real(self, *given)
         monkeypatch.setattr(kind, name, real)
         return act(lambda: real(self, *given), *given)
 
@@ -686,15 +673,14 @@ async def test_a_connection_that_is_cut_before_the_statement_is_sent_loses_and_d
         assert len(await store.lines("r1")) == 4
 
 
-async def test_a_connection_that_is_cut_while_the_chain_is_looked_at_or_read_is_made_anew(
+async def test_a_connection_that_is_cut_while_the_run_is_looked_at_or_read_is_made_anew(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with made(url) as store:
         script = await Script(store).begin()
-        store._heads = appending.Heads()
-        _once(monkeypatch, Prepared, "send", lambda go_on, *given: (cut(url), go_on())[1])
+        _once(monkeypatch, Prepared, "send", lambda go_on, *given: (cut(url), go_on())[1], writes=False)
         await script.ask()
-        _once(monkeypatch, Prepared, "send", lambda go_on, *given: (cut(url), go_on())[1])
+        _once(monkeypatch, psycopg.Connection, "execute", lambda go_on, *given: (cut(url), go_on())[1])
         assert len((await store.read("r1")).facts) == 4
 
 

@@ -1,12 +1,11 @@
 """`check_store` finds what a store does wrong: each of these stores has one fault."""
 
 import asyncio
-import heapq
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from copy import copy
-from typing import Any
+from copy import copy, deepcopy
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -31,9 +30,10 @@ from assent.store import (
     Stored,
 )
 from assent.store import memory as inside
-from assent.store.record import cursor
-from assent.store.row_codec import is_erased, link, pack, payloads
+from assent.store.filter import cursor
+from assent.store.row_codec import START, is_erased, link, pack, payloads, redacted
 from assent.store.rules import is_driven
+from assent.store.wakeup import Wakeup
 from assent.testing import check_store
 from assent.testing import store as checks
 from assent.testing.store_checks import lease as lease_checks
@@ -51,6 +51,65 @@ def fault(sentence: str) -> Callable[[type[MemoryStore]], type[MemoryStore]]:
     return note
 
 
+class Row(NamedTuple):
+    text: bytes
+    hash: bytes
+
+
+class Chained(MemoryStore):
+    """A store as a database keeps it: its facts are rows with hashes, which a test can change behind its back."""
+
+    keeps_hashes = True
+
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        super().__init__(clock=clock)
+        self.rows: dict[str, list[Row]] = {}
+
+    async def append(self, change: Change) -> None:
+        await super().append(change)
+        rows = self.rows.setdefault(change.record.id, [])
+        for fact in change.facts:
+            text = pack(fact)[0]
+            rows.append(Row(text, link(rows[-1].hash if rows else START, change.record.id, len(rows) + 1, text)))
+
+    def check(self, run_id: str, after: int = 0) -> None:
+        before, erased = START, self._kept(run_id).record.erased is not None
+        for seq, row in enumerate(self.rows[run_id], 1):
+            intact = link(before, run_id, seq, row.text) == row.hash or (erased and is_erased(row.text))
+            if seq > after and not intact:
+                raise UnreadableState(f"Fact {seq} of run {run_id!r} is not what was written.")
+            before = row.hash
+
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        stored = await super().read(run_id, after)
+        self.check(run_id, after)
+        return stored
+
+    def entries(self, run_id: str) -> list[Entry]:
+        times = [line.at for line in self._kept(run_id).lines()]
+        rows = enumerate(zip(times, self.rows[run_id], strict=True), 1)
+        return [Entry(seq, at, msgspec.json.decode(row.text), row.hash.hex()) for seq, (at, row) in rows]
+
+    async def lines(self, run_id: str) -> list[Entry]:
+        self._kept(run_id)
+        self.check(run_id)
+        return self.entries(run_id)
+
+    async def erase(self, run_id: str) -> None:
+        await super().erase(run_id)
+        self.rows[run_id] = [row._replace(text=redacted(row.text)) for row in self.rows[run_id]]
+
+    async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
+        count = await super().purge(unchanged_for=unchanged_for, statuses=statuses)
+        self.rows = {id: rows for id, rows in self.rows.items() if id in self._runs}
+        return count
+
+    async def rebuild(self) -> int:
+        for run_id in self._runs:
+            self.check(run_id)
+        return await super().rebuild()
+
+
 # -- writing -----------------------------------------------------------------------------------------
 
 
@@ -59,7 +118,7 @@ class IgnoresSeq(MemoryStore):
     async def append(self, change: Change) -> None:
         kept = self._runs.get(change.record.id)
         if kept is not None and change.seq:
-            change = replace(change, seq=len(kept.rows))
+            change = replace(change, seq=kept.record.seq)
         await super().append(change)
 
 
@@ -103,7 +162,7 @@ class LosesTheLeaseAfterWriting(MemoryStore):
         if kept is not None and lease is not None and lease.fence != kept.fence:
             newest = replace(lease, fence=kept.fence, worker=kept.record.worker or "")
             await super().append(replace(change, lease=newest))
-            change = replace(change, seq=len(kept.rows))
+            change = replace(change, seq=kept.record.seq)
         await super().append(change)
 
 
@@ -118,10 +177,11 @@ class ComparesFencesOnly(MemoryStore):
 
 @fault("Facts come back as they were written, to the last byte.")
 class LosesLargePayloads(MemoryStore):
-    async def append(self, change: Change) -> None:
-        await super().append(change)
-        kept = self._runs[change.record.id]
-        kept.rows, kept.blobs = kept.rows, {}
+    async def read(self, run_id: str, after: int = 0) -> Stored:
+        stored = await super().read(run_id, after)
+        if any(pack(fact)[1] for fact in stored.facts):
+            raise UnreadableState("A payload is not there.")
+        return stored
 
 
 @fault("Facts come back in their order and as they were written.")
@@ -218,10 +278,10 @@ class WritesFactByFact(MemoryStore):
 class ComparesTooEarly(MemoryStore):
     async def append(self, change: Change) -> None:
         if (kept := self._runs.get(change.record.id)) is not None and change.seq:
-            if len(kept.rows) != change.seq:
+            if kept.record.seq != change.seq:
                 raise Overtaken()
             await asyncio.sleep(0)
-            change = replace(change, seq=len(kept.rows))
+            change = replace(change, seq=kept.record.seq)
         await super().append(change)
 
 
@@ -277,13 +337,13 @@ class MakesRunsWithoutLeases(MemoryStore):
 # -- reading -----------------------------------------------------------------------------------------
 
 
-@fault("A line's hash is that of `packing.link`.")
-class ChainsNoRuns(MemoryStore):
+@fault("A line's hash is that of `row_codec.link`.")
+class ChainsNoRuns(Chained):
     async def lines(self, run_id: str) -> list[Entry]:
         lines = await super().lines(run_id)
         before = bytes(32)
         for n, line in enumerate(lines):
-            before = link(before, "", line.seq, self._runs[run_id].rows[n].text)
+            before = link(before, "", line.seq, self.rows[run_id][n].text)
             lines[n] = replace(line, hash=before.hex())
         return lines
 
@@ -438,7 +498,7 @@ class GuessesQuestions(MemoryStore):
     async def question(self, question_id: str) -> Question:
         found = (each for id, each in self._questions.items() if question_id and id.startswith(question_id))
         guessed = next(found, None)
-        return inside._question(guessed) if guessed is not None else await super().question(question_id)
+        return deepcopy(guessed) if guessed is not None else await super().question(question_id)
 
 
 @fault("A tool is found by the first eight characters")
@@ -478,7 +538,7 @@ class Claims(MemoryStore):
 
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
         due = [kept for kept in self._runs.values() if self.due(kept.record, agents)]
-        return [self._lease(kept, worker, hold) for kept in heapq.nsmallest(limit, due, key=inside._due_at)]
+        return [self._lease(kept, worker, hold) for kept in sorted(due, key=inside._due_at)[:limit]]
 
 
 @fault("Runs that are done, cancelled or wait for a person are not claimed.")
@@ -541,7 +601,7 @@ class ClaimsWithoutLocking(Claims):
     async def claim(self, worker: str, *, agents: Sequence[str] | None, hold: float, limit: int) -> list[Lease]:
         due = [kept for kept in self._runs.values() if self.due(kept.record, agents)]
         await asyncio.sleep(0)
-        return [self._lease(kept, worker, hold) for kept in heapq.nsmallest(limit, due, key=inside._due_at)]
+        return [self._lease(kept, worker, hold) for kept in sorted(due, key=inside._due_at)[:limit]]
 
 
 @fault("Whoever takes a run over has a higher fence.")
@@ -563,31 +623,31 @@ class TakesWhatIsDriven(MemoryStore):
 @fault("A run is not taken by somebody who does not know all of it.")
 class TakesWithoutComparing(MemoryStore):
     async def take(self, run_id: str, worker: str, *, seq: int, hold: float) -> Lease:
-        seq = len(self._kept(run_id).rows)
+        seq = self._kept(run_id).record.seq
         return await super().take(run_id, worker, seq=seq, hold=hold)
 
 
 @fault("A run is not taken with a change while it is driven.")
 class TakesWithAChangeWhatIsDriven(MemoryStore):
-    def _expected(self, change: Change) -> inside._Kept:
+    def _expected(self, change: Change, now: int) -> inside._Kept | None:
         if change.take:
             self._kept(change.record.id).record.worker = None
-        return super()._expected(change)
+        return super()._expected(change, now)
 
 
 @fault("A run is not taken by somebody who does not know who had it.")
 class TakesWithAnyFence(MemoryStore):
-    def _expected(self, change: Change) -> inside._Kept:
+    def _expected(self, change: Change, now: int) -> inside._Kept | None:
         if change.take and change.lease is not None:
             next = replace(change.lease, fence=self._kept(change.record.id).fence + 1)
-            return super()._expected(replace(change, lease=next))
-        return super()._expected(change)
+            return super()._expected(replace(change, lease=next), now)
+        return super()._expected(change, now)
 
 
 @fault("A driver's fact is refused without a lease.")
 class TakesAnythingForADecision(MemoryStore):
-    def _expected(self, change: Change) -> inside._Kept:
-        return super()._expected(change if change.lease is not None else replace(change, facts=[]))
+    def _expected(self, change: Change, now: int) -> inside._Kept | None:
+        return super()._expected(change if change.lease is not None else replace(change, facts=[]), now)
 
 
 @fault("Whoever takes a run with a change has the next fence.")
@@ -693,23 +753,32 @@ class NeverForgetsFailures(MemoryStore):
 class SulksAfterFailures(MemoryStore):
     def _record_after(self, kept: Any, change: Change, now: int) -> RunRecord:
         record = super()._record_after(kept, change, now)
-        if kept.record.failures and kept.record.wake is None:
+        if kept is not None and kept.record.failures and kept.record.wake is None:
             record.wake = None
         return record
 
 
 @fault("Whoever waits, in any event loop, is woken")
 class NeverWakes(MemoryStore):
-    def _wake(self) -> None:
-        if self._closed:
-            super()._wake()
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        super().__init__(clock=clock)
+        self._wakeup = Silent()
+
+
+class Silent(Wakeup):
+    def ring(self) -> None:
+        pass
 
 
 @fault("Whoever waits, in any event loop, is woken")
 class WakesOneLoop(MemoryStore):
-    def _wake(self) -> None:
-        if self._closed:
-            super()._wake()
+    def __init__(self, *, clock: Callable[[], float]) -> None:
+        super().__init__(clock=clock)
+        self._wakeup = OfOneLoop()
+
+
+class OfOneLoop(Wakeup):
+    def ring(self) -> None:
         loop = asyncio.get_running_loop()
         for woken in [each for each in self._waiting if each.get_loop() is loop and not each.done()]:
             woken.set_result(None)
@@ -827,9 +896,9 @@ class GivesUpWhenOvertaken(MemoryStore):
         await super().append(change)
 
     async def say(self, run_id: str, input: str, *, by: str = "user") -> None:
-        before = len(self._runs[run_id].rows) if run_id in self._runs else 0
+        before = self._runs[run_id].record.seq if run_id in self._runs else 0
         await asyncio.sleep(0)
-        if run_id not in self._runs or len(self._runs[run_id].rows) == before:
+        if run_id not in self._runs or self._runs[run_id].record.seq == before:
             await super().say(run_id, input, by=by)
 
 
@@ -848,9 +917,9 @@ class ErasesAnything(MemoryStore):
 @fault("Nothing that was said in an erased run is left.")
 class LeavesTheRows(MemoryStore):
     async def erase(self, run_id: str) -> None:
-        rows = self._kept(run_id).rows
+        lines = self._kept(run_id).lines()
         await super().erase(run_id)
-        self._runs[run_id].rows = rows
+        self._runs[run_id].left = lines
 
 
 @fault("Nothing that was said in an erased run is left.")
@@ -887,13 +956,13 @@ class LeavesTheContext(MemoryStore):
 
 
 @fault("Erasing leaves the hashes as they are.")
-class ChainsAnew(MemoryStore):
+class ChainsAnew(Chained):
     async def erase(self, run_id: str) -> None:
         await super().erase(run_id)
-        kept, before = self._runs[run_id], bytes(32)
-        for n, row in enumerate(kept.rows):
+        before = bytes(32)
+        for n, row in enumerate(self.rows[run_id]):
             before = link(before, run_id, n + 1, row.text)
-            kept.rows[n] = row._replace(hash=before)
+            self.rows[run_id][n] = row._replace(hash=before)
 
 
 @fault("Erasing leaves who decided.")
@@ -1037,29 +1106,25 @@ class HasItsOwnClock(MemoryStore):
 
 
 def damage(store: Store, run_id: str, seq: int, text: bytes) -> None:
-    assert isinstance(store, MemoryStore)
-    rows = store._runs[run_id].rows
-    rows[seq - 1] = rows[seq - 1]._replace(text=text)
+    assert isinstance(store, Chained)
+    store.rows[run_id][seq - 1] = store.rows[run_id][seq - 1]._replace(text=text)
 
 
-class NeverChecks(MemoryStore):
+class NeverChecks(Chained):
     """Believes its rows."""
 
-    async def read(self, run_id: str, after: int = 0) -> Stored:
-        kept = self._kept(run_id)
-        facts = [] if kept.record.erased is not None else inside._facts(kept, after)
-        return Stored(record=copy(kept.record), facts=facts, context=kept.context, fence=kept.fence)
+    def check(self, run_id: str, after: int = 0) -> None:
+        pass
 
 
-class ChecksFactsOnly(MemoryStore):
+class ChecksFactsOnly(Chained):
     """Shows lines that are not what was written."""
 
     async def lines(self, run_id: str) -> list[Entry]:
-        rows = self._kept(run_id).rows
-        return [Entry(n, row.at, msgspec.json.decode(row.text), row.hash.hex()) for n, row in enumerate(rows, 1)]
+        return self.entries(run_id)
 
 
-class DoesNotSayWhere(MemoryStore):
+class DoesNotSayWhere(Chained):
     """Knows that something is wrong."""
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
@@ -1069,17 +1134,17 @@ class DoesNotSayWhere(MemoryStore):
             raise UnreadableState() from None
 
 
-class BelievesThatItWasErased(MemoryStore):
+class BelievesThatItWasErased(Chained):
     """Takes the word of a row for it."""
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
         kept = self._kept(run_id)
-        if any(is_erased(row.text) for row in kept.rows):
+        if any(is_erased(row.text) for row in self.rows[run_id]):
             return Stored(record=copy(kept.record), facts=[])
         return await super().read(run_id, after)
 
 
-class RebuildsFromAnything(MemoryStore):
+class RebuildsFromAnything(Chained):
     """Makes records of rows that are not what was written."""
 
     async def rebuild(self) -> int:
@@ -1111,7 +1176,11 @@ async def test_damage_may_take_time() -> None:
         await asyncio.sleep(0)
         damage(store, run_id, seq, text)
 
-    await check_store(lambda clock: MemoryStore(clock=clock), damage=later)
+    await check_store(lambda clock: Chained(clock=clock), damage=later)
+
+
+async def test_a_store_that_notices_damage_passes() -> None:
+    await check_store(lambda clock: Chained(clock=clock), damage=damage)
 
 
 async def test_a_store_may_take_time_to_make() -> None:

@@ -207,10 +207,13 @@ async def test_a_connection_that_was_lost_unseen_is_not_kept(url: str, monkeypat
         for _ in range(2):
             await script.write(MORE)
         end(url)
-        with pytest.raises(StoreFailed) as error:
-            await script.write(MORE)
+        with pytest.raises(StoreFailed) as error:  # a new run is written without a look, which would notice
+            await Script(store, "r2").begin()
         assert error.value.unknown is True
         assert len((await store.read("r1")).facts) == 6
+        end(url)
+        await script.write(MORE)
+        assert len((await store.read("r1")).facts) == 7
 
 
 # -- what the server says last -------------------------------------------------------------------------

@@ -399,7 +399,7 @@ async def _woken(place: Place, wake: Callable[[Store], Awaitable[Any]]) -> None:
             await asyncio.wait_for(waiter.wait(60), 30)  # once, when it has begun to listen
         waits = asyncio.ensure_future(waiter.wait(600))
         await asyncio.sleep(0)
-        assert waiter._wakeup.awaited
+        assert waiter._wakeup._waiting
         await wake(other)
         await asyncio.wait_for(waits, 30)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
+from ..approval.grant import Grant, grant_of
 from ..approval.question import see_that_it_reads
 from ..approval.terms import GrantTerms, always
 from ..core import codec
@@ -51,24 +52,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", default=Any)
 A = TypeVar("A", default=Any)
 """The types of the context and of the agent, for annotations."""
-
-
-class Grant(Struct, frozen=True):
-    """A decision that holds for later calls too."""
-
-    id: str
-    agent: str
-    tool: str
-    verdict: Literal["approve", "reject"]
-    by: str
-    at: int
-    message: str | None = None
-    max_uses: int | None = None
-    used: int = 0
-    until: int | None = None
-    """The end of the grant, in milliseconds since 1970; None if the grant has no end."""
-    pins: dict[str, Any] | None = None
-    """The arguments that a call must have."""
 
 
 class Peek(Struct, frozen=True):
@@ -157,23 +140,8 @@ class RunState(Generic[T, A]):
 
     def grants(self) -> list[Grant]:
         """Return the decisions that hold for later calls too."""
-        run, began = self._journal.run, self._view().began
-        return [
-            Grant(
-                id=each.id,
-                agent=each.agent,
-                tool=each.tool,
-                verdict=each.verdict,
-                by=each.by,
-                at=began + each.at,
-                message=each.message,
-                max_uses=each.max_uses,
-                used=run.uses.get(each.id, 0),
-                until=None if each.until is None else began + each.until,
-                pins=f.decode(each.pins) if each.pins else None,
-            )
-            for each in run.grants.values()
-        ]
+        run = self._journal.run
+        return [grant_of(run, each, Grant) for each in run.grants.values()]
 
     def _view(self) -> View:
         return View(self._journal.run, self._graph, self._outputs)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .filter import Filter
 from .memory import MemoryStore
 from .open import open_store
 from .record import Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, SavedContext, Settled, Stored
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Change",
     "Entry",
+    "Filter",
     "GrantRecord",
     "Lease",
     "MemoryStore",

@@ -98,7 +98,8 @@ def differences(stored: Stored, lines: list[Entry], questions: list[Question], g
         return [str(error)]
     own = unlike(stored.record, record, DERIVED) + ([] if _wakes(stored.record, record) else ["wake"])
     said = [f"The record of run {run!r} differs from its journal: {_list(own)}."] if own else []
-    return [*said, *_compared("Question", run, questions, asked), *_compared("Grant", run, grants, granted)]
+    of = f"of run {run!r}"
+    return [*said, *_compared("Question", of, questions, asked), *_compared("Grant", of, grants, granted)]
 
 
 def _wakes(record: RunRecord, derived: RunRecord) -> bool:
@@ -109,15 +110,15 @@ def _wakes(record: RunRecord, derived: RunRecord) -> bool:
 
 
 def _compared(
-    what: str, run: str, found: Iterable[Question | GrantRecord], expected: Mapping[str, Question | GrantRecord]
+    what: str, of: str, found: Iterable[Question | GrantRecord], expected: Mapping[str, Struct | dict[str, Any]]
 ) -> list[str]:
     said, left = [], dict(expected)
     for each in found:
         known = left.pop(each.id, None)
         differs = ["it is in no fact"] if known is None else unlike(each, known)
         if differs:
-            said.append(f"{what} {each.id!r} of run {run!r} differs from the journal: {_list(differs)}.")
-    return [*said, *(f"{what} {id!r} of run {run!r} is in the journal, and has no record." for id in left)]
+            said.append(f"{what} {each.id!r} {of} differs from the journal: {_list(differs)}.")
+    return [*said, *(f"{what} {id!r} {of} is in the journal, and has no record." for id in left)]
 
 
 # -- erased runs -------------------------------------------------------------------------------------
@@ -151,35 +152,23 @@ def _erased_parts(run: str, lines: list[Entry], questions: list[Question], grant
     began = facts[0].get("at", 0)
     asked = {fact["id"]: _left_of_question(facts, fact, began) for fact in facts if fact["fact"] == "asked"}
     granted = {fact["id"]: _left_of_grant(facts, fact, began) for fact in facts if fact["fact"] == "granted"}
-    return [*_left("Question", run, questions, asked), *_left("Grant", run, grants, granted)]
-
-
-def _left(
-    what: str, run: str, found: Iterable[Question | GrantRecord], expected: dict[str, dict[str, Any]]
-) -> list[str]:
-    said, left = [], dict(expected)
-    for each in found:
-        known = left.pop(each.id, None)
-        approved = known is not None and known.pop("approved", False)
-        differs = ["it is in no fact"] if known is None else unlike(each, known | EMPTIED[type(each)])
-        if approved and isinstance(each, Question) and each.verdict not in ("approve", "edit"):
-            differs.append("verdict")
-        if differs:
-            said.append(f"{what} {each.id!r} of erased run {run!r} differs from the journal: {_list(differs)}.")
-    return [*said, *(f"{what} {id!r} of erased run {run!r} is in the journal, and has no record." for id in left)]
+    for question in questions:
+        known = asked.get(question.id, {})
+        if known.get("verdict") == "approve" and question.verdict == "edit":
+            known["verdict"] = "edit"  # the arguments are erased, so an edit cannot be told from an approval
+    of = f"of erased run {run!r}"
+    return [*_compared("Question", of, questions, asked), *_compared("Grant", of, grants, granted)]
 
 
 def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began: int) -> dict[str, Any]:
     """Return the fields of a question that the journal still has after erasing, such as its decider."""
     known: dict[str, Any] = {"call": asked["call"], "digest": asked["digest"], "kind": asked.get("kind", "approval")}
-    known |= {"path": asked.get("path", []), "at": began + asked.get("at", 0)}
+    known |= {"path": asked.get("path", []), "at": began + asked.get("at", 0)} | EMPTIED[Question]
     if "replaces" in asked:
         known["replaces"] = asked["replaces"]
     for fact in facts:
         if fact.get("asked") == asked["id"]:
-            known |= {"by": fact["by"], "decided": began + fact.get("at", 0)}
-            # The arguments are erased, so an approval cannot be told from an edit.
-            known |= {"approved": True} if fact["fact"] == "approved" else {"verdict": _VERDICTS[fact["fact"]]}
+            known |= {"verdict": _VERDICTS[fact["fact"]], "by": fact["by"], "decided": began + fact.get("at", 0)}
         elif fact["fact"] == "asked" and fact.get("replaces") == asked["id"] and "by" not in known:
             known |= {"verdict": "replaced", "by": "runtime", "decided": began + fact.get("at", 0)}
     return known
@@ -187,7 +176,7 @@ def _left_of_question(facts: list[dict[str, Any]], asked: dict[str, Any], began:
 
 def _left_of_grant(facts: list[dict[str, Any]], granted: dict[str, Any], began: int) -> dict[str, Any]:
     known: dict[str, Any] = {name: granted.get(name) for name in ("agent", "tool", "verdict", "by")}
-    known |= {"at": began + granted.get("at", 0), "revoked": None, "revoked_by": None}
+    known |= {"at": began + granted.get("at", 0), "revoked": None, "revoked_by": None} | EMPTIED[GrantRecord]
     known["used"] = sum(fact.get("by") == f"grant:{granted['id']}" for fact in facts)
     for fact in facts:
         if fact["fact"] == "revoked" and fact.get("grant") == granted["id"]:

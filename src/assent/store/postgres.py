@@ -13,16 +13,14 @@ from sqlalchemy import func, select
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
 from ..sql.thread_queue import ThreadQueue
-from .record import Change, Stored, check_seconds
-from .sql.postgres_append import Heads, append_at_once, is_ordinary
-from .sql.postgres_read import newest_at_once, read_at_once
+from .record import Change, check_seconds
+from .sql.postgres_append import append_at_once, is_ordinary
 from .sql.postgres_server import AtOnce, StoreServer
 from .sql.prepared import Steps
-from .sql.reading import newest, read
 from .sql.schema import READY
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
-from .sql.wakeup import Wakeup
+from .wakeup import Wakeup
 
 R = TypeVar("R")
 
@@ -58,7 +56,6 @@ class PostgresStore(SQLStore):
         self._clock = clock
         self._closed = False
         self._known = self._server.known
-        self._heads = Heads()
         self._wakeup = Wakeup()
         self._queue = ThreadQueue(pool_size, "assent-store")
         self._ear = Ear(self._server, self._wakeup)
@@ -115,29 +112,13 @@ class PostgresStore(SQLStore):
         """Write a change in one transaction; the change is durable on return."""
 
         def at_once() -> Steps[bool]:
-            return append_at_once(change, self._now(), self._heads)
+            return append_at_once(change, self._now())
 
         ready = await self._write(
             lambda transaction: self._append(transaction, change),
             at_once if is_ordinary(change, self._known) else None,
         )
         self._appended(change, ready)
-
-    async def read(self, run_id: str, after: int = 0) -> Stored:
-        """Return a run, with all facts but the first `after`. An erased run has no facts."""
-        return await self._read(
-            lambda transaction: read(transaction, run_id, after),
-            lambda: read_at_once(run_id, after, self._heads),
-            snapshot=True,
-        )
-
-    async def newest(self, thread: str) -> Stored | None:
-        """Return the newest run of a thread; None if there is no such thread."""
-        return await self._read(
-            lambda transaction: newest(transaction, thread),
-            lambda: newest_at_once(thread, self._heads),
-            snapshot=True,
-        )
 
     def _tell(self, transaction: Transaction) -> None:
         transaction.rows(TELL)
@@ -146,10 +127,10 @@ class PostgresStore(SQLStore):
         self._check()
         return await self._queue.do(lambda: self._server.write(work, at_once))
 
-    async def _read(self, work: Work[R], at_once: AtOnce[R] | None = None, *, snapshot: bool = False) -> R:
+    async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
         self._check()
         way = self._server.snapshot if snapshot else self._server.read
-        return await self._queue.do(lambda: way(work, at_once))
+        return await self._queue.do(lambda: way(work))
 
     def _check(self) -> None:
         if self._closed:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
+from msgspec.structs import replace
+
+from ..approval.grant import grant_of
 from ..approval.question import evidence_of, item_of
 from ..core import facts as f
 from ..core.facts import AnyFact
@@ -83,24 +86,7 @@ class Projection:
         self.revoked.append(Revocation(fact.grant, fact.by, _at(run, fact)))
 
     def _granted(self, run: Run, grant: f.Granted) -> None:
-        began = _began(run)
-        self.granted.append(
-            GrantRecord(
-                id=grant.id,
-                run=run.id,
-                agent=grant.agent,
-                tool=grant.tool,
-                verdict=grant.verdict,
-                by=grant.by,
-                at=began + grant.at,
-                message=grant.message,
-                server=grant.server,
-                definition=grant.definition,
-                max_uses=grant.max_uses,
-                until=None if grant.until is None else began + grant.until,
-                pins=f.decode(grant.pins) if grant.pins else None,
-            )
-        )
+        self.granted.append(grant_of(run, grant, GrantRecord, run=run.id))
 
 
 _CHANGES: dict[type[AnyFact], Callable[[Projection, Run, Any], None]] = {
@@ -197,10 +183,10 @@ def note(questions: dict[str, Question], grants: dict[tuple[str, str], GrantReco
             question.evidence = deepcopy(evidence)
     for id, count in change.used.items():
         if (grant := grants.get((run, id))) is not None:
-            grant.used = count
+            grants[run, id] = replace(grant, used=count)
     for taken in change.revoked:
         if (grant := grants.get((run, taken.id))) is not None:
-            grant.revoked, grant.revoked_by = taken.at, taken.by
+            grants[run, taken.id] = replace(grant, revoked=taken.at, revoked_by=taken.by)
 
 
 def record_of(run: Run, seq: int, now: int) -> RunRecord:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Generic, Literal
 
-import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ..core.digest import described, holds
+from ..approval.grant import Grant
+from ..core.digest import described
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.number import is_count, is_seconds
 from ..core.run import Status
@@ -109,25 +109,12 @@ class Settled(Struct, frozen=True):
     at: int
 
 
-class GrantRecord(Struct, kw_only=True):
-    """A decision that applies to later calls of its run too."""
+class GrantRecord(Grant, frozen=True, kw_only=True):
+    """A grant in a store."""
 
-    id: str
     run: str
-    agent: str
-    """The place of the agent that the grant is for."""
-    tool: str
-    verdict: Literal["approve", "reject"]
-    by: str
-    at: int
-    message: str | None = None
     server: str | None = None
     definition: str | None = None
-    max_uses: int | None = None
-    used: int = 0
-    until: int | None = None
-    pins: dict[str, Any] | None = None
-    """The arguments that a call must have."""
     revoked: int | None = None
     revoked_by: str | None = None
 
@@ -215,29 +202,8 @@ class Entry(Struct, frozen=True):
     at: int
     fact: dict[str, Any]
     """The fact as JSON; the key `fact` is its kind."""
-    hash: str
-    """The hash of this row and of the hash before it, and so of all rows before it."""
-
-
-_cursor = msgspec.json.Decoder(tuple[int, str])
-
-
-def cursor(at: int, id: str) -> str:
-    """Return the cursor of the page after this item. Callers must treat a cursor as opaque."""
-    return msgspec.json.encode((at, id)).decode()
-
-
-def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
-    """Return the time and the id in a cursor; raise `UsageError` if the cursor or the limit is invalid."""
-    if type(limit) is not int or not 1 <= limit <= MOST:
-        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {described(limit)}.")
-    try:
-        start = None if after is None else _cursor.decode(after)
-    except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
-        start = (-1, "")
-    if start is not None and (not is_count(start[0], 0) or not holds(start[1])):
-        raise UsageError(f"after is the `next` of the page before, got {described(after)}.")
-    return start
+    hash: str = ""
+    """The hash of this row and of the hash before it, and so of all rows before it. Empty in a store without hashes."""
 
 
 def check_seconds(**given: float) -> None:

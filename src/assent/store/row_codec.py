@@ -70,16 +70,16 @@ def pack(fact: AnyFact) -> tuple[bytes, dict[str, bytes]]:
     return b"%s%s,%s" % (_HEAD, _encode(hashes), text[1:]), {hashes[name]: large[name] for name in large}
 
 
-def needed(text: bytes) -> list[str]:
-    """Return the hashes of the blobs that a row needs."""
-    return list(_blobs.decode(text).blobs.values()) if text.startswith(_HEAD) else []
+def has_blobs(text: bytes) -> bool:
+    """Return True if a part of a row is stored in blobs."""
+    return text.startswith(_HEAD)
 
 
 def unpack(run: str, seq: int, text: bytes, kept: Mapping[str, bytes]) -> AnyFact:
     """Decode the fact of a row; raise `UnreadableState`, which names the row, if it is damaged."""
     try:
         fact = _decoder().decode(text)
-        if not text.startswith(_HEAD):
+        if not has_blobs(text):
             return fact
         found = {}
         for name, hash in _blobs.decode(text).blobs.items():

@@ -40,6 +40,25 @@ def check_append(run: RunRow, change: Change, now: int) -> None:
         raise RunFinished(f"Run {id!r} was erased; nothing was written.")
 
 
+class LeaseRow(NamedTuple):
+    """The columns of a run's own row that a change with a lease sets."""
+
+    worker: str | None
+    until: int | None
+    fence: int
+
+
+def lease_after(run: RunRow | None, change: Change, now: int) -> LeaseRow:
+    """Return the run's lease after a change; `run` is None if the change creates the run."""
+    lease = change.lease
+    if lease is None:
+        return LeaseRow(None, None, 0) if run is None else LeaseRow(run.worker, run.until, run.fence)
+    if change.release:
+        return LeaseRow(None, None, lease.fence)
+    until = now if run is None or change.take else run.until
+    return LeaseRow(lease.worker, until if change.hold is None else now + int(change.hold * 1000), lease.fence)
+
+
 def check_author(change: Change) -> None:
     """Raise `LeaseLost` if a change without a lease has a fact that only a driver may record."""
     if needs_lease(change):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
 from .row_codec import is_small
 from .sql.leasing import ready
-from .sql.reading import FEW, newest_short, read_short
+from .sql.reading import FEW, newest, read_short
 from .sql.sqlite_file import StoreFile
 from .sql.statement import SQLITE, Transaction
 from .sql.store import SQLStore, Work
-from .sql.wakeup import Wakeup
+from .wakeup import Wakeup
 
 R = TypeVar("R")
 
@@ -64,9 +64,9 @@ class SQLiteStore(SQLStore):
         self._writer, self._reader = Handle(self._file, waits=False), Handle(self._file, reads=True)
         self._logged = 0
         """The number of changes written on event loops since the last checkpoint of the log."""
-        self._watch = Watch(self._file, self._wakeup, self._clock)
-        parts = (self._writing, self._writer, self._reading, self._reader, self._watch)
-        self._let_go = weakref.finalize(self, _let_go, *parts)
+        self._version: Any = None
+        """The file's data version when a run to claim was last looked for. Others' writes change it."""
+        self._let_go = weakref.finalize(self, _let_go, self._writing, self._writer, self._reading, self._reader)
         self._let_go.atexit = False
 
     def __repr__(self) -> str:
@@ -84,7 +84,31 @@ class SQLiteStore(SQLStore):
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
-        await self._wakeup.wait(timeout, self._watch.look)
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            await self._wakeup.wait(timeout)
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        """Look for writes of other processes, again and again."""
+        while True:
+            await self._reading.do(self._look)
+            await asyncio.sleep(POLL)
+
+    def _look(self) -> None:
+        """Wake the waiting tasks if the file has changed and a run can be claimed."""
+        try:
+            before = self._version if self._reader.connected else None  # each connection has its own counter
+            self._version = self._reader.execute("PRAGMA data_version")
+            if self._version != before and self._reader.read(_on(self._ready)):
+                self._wakeup.ring()
+        except StoreFailed:
+            self._version = None
+            self._wakeup.ring()  # the next claim raises the error
+
+    def _ready(self, transaction: Transaction) -> bool:
+        return ready(transaction, self._now())
 
     async def erase(self, run_id: str) -> None:
         """Erase the content of a run that has ended, from the file and from its log."""
@@ -121,7 +145,6 @@ class SQLiteStore(SQLStore):
             return
         self._check()
         self._closed = True
-        self._watch.stop()
         self._wakeup.ring()
         await self._reading.do(self._reader.disconnect)
         await self._writing.do(self._writer.disconnect)
@@ -155,13 +178,13 @@ class SQLiteStore(SQLStore):
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """Return a run, with all facts but the first `after`. An erased run has no facts."""
-        near = self._read_near(lambda transaction: read_short(transaction, run_id, after, FEW))
+        near = self._read_near(lambda transaction: read_short(transaction, run_id, after))
         return near if near is not None else await super().read(run_id, after)
 
     async def newest(self, thread: str) -> Stored | None:
         """Return the newest run of a thread; None if there is no such thread."""
-        near = self._read_near(lambda transaction: newest_short(transaction, thread, FEW))
-        return near[0] if near is not None else await super().newest(thread)
+        near = self._read_near(lambda transaction: newest(transaction, thread, FEW))
+        return near if near is not None else await super().newest(thread)
 
     def _read_near(self, work: Work[R | None]) -> R | None:
         """Read on the writer's connection, whose cache has the newest rows; None if a thread should read."""
@@ -188,64 +211,15 @@ class SQLiteStore(SQLStore):
         self._file.owner.check()
 
 
-class Watch:
-    """A thread with its own connection that notices writes of other processes while somebody waits."""
-
-    def __init__(self, file: StoreFile, bell: Wakeup, clock: Callable[[], float]) -> None:
-        self._handle, self._wakeup, self._clock = Handle(file, reads=True), bell, clock
-        self._wanted = threading.Event()
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def look(self) -> None:
-        """Watch the file as long as somebody waits; called before each wait."""
-        with self._lock:
-            if self._thread is None and not self._stopped.is_set():
-                self._thread = threading.Thread(target=self._run, name="assent-store-watch", daemon=True)
-                self._thread.start()
-        self._wanted.set()
-
-    def stop(self) -> None:
-        """Stop the thread, which then closes its connection."""
-        self._stopped.set()
-        self._wanted.set()
-
-    def _run(self) -> None:
-        version: Any = None
-        while not self._stopped.is_set():
-            self._wanted.wait()
-            self._wanted.clear()
-            while not self._stopped.wait(POLL) and self._wakeup.awaited:
-                version = self._changed(version)
-        self._handle.disconnect()
-
-    def _changed(self, version: Any) -> Any:
-        """Ring the bell if the file has changed and a run can be claimed; return the file's data version."""
-        try:
-            version = version if self._handle.connected else None  # each connection has its own counter
-            newest = self._handle.execute("PRAGMA data_version")
-            ready = newest != version and self._handle.read(_on(self._ready))
-        except StoreFailed:
-            newest, ready = None, True  # the next claim raises the error
-        if ready:
-            self._wakeup.ring()
-        return newest
-
-    def _ready(self, transaction: Transaction) -> bool:
-        return ready(transaction, int(self._clock() * 1000))
-
-
-def _on(work: Work[R]) -> Callable[[sqlite3.Connection], R]:
-    return lambda connection: work(Transaction(connection, SQLITE))
-
-
 def _is_small(change: Change) -> bool:
     """Return True if a change is small enough to be written on the event loop."""
     return len(change.facts) <= MOST and all(map(is_small, change.facts))
 
 
-def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle, watch: Watch) -> None:
-    watch.stop()
+def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle) -> None:
     reading.end(reader.disconnect)
     writing.end(writer.disconnect)
+
+
+def _on(work: Work[R]) -> Callable[[sqlite3.Connection], R]:
+    return lambda connection: work(Transaction(connection, SQLITE))

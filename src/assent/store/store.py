@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from msgspec import Raw
 from msgspec.json import encode
@@ -39,8 +39,9 @@ from ..errors import (
     UsageError,
 )
 from .comparing import differences, kept_tool, records_of, see_that_it_was_asked
+from .filter import Filter, equal, page_start
 from .projection import Projection, open_question
-from .record import MOST, Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored
+from .record import MOST, Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, check_seconds
 
 T = TypeVar("T")
 
@@ -60,6 +61,9 @@ class Store(ABC):
     A store that cannot be reached, is full or is damaged raises `StoreFailed`. Nothing was written then,
     unless the error says that the outcome is unknown.
     """
+
+    keeps_hashes: ClassVar[bool] = True
+    """True if the journal rows are hashed and chained. False for a store whose rows nobody else can change."""
 
     # -- what each store implements ----------------------------------------------------------------
 
@@ -86,8 +90,8 @@ class Store(ABC):
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """Return a run, with all facts but the first `after`.
 
-        The hash chain is checked over the rows that are read. An erased run has a record, but no facts and no
-        context. Raises `RunNotFound`, or `UnreadableState`, which names the damaged row.
+        A store with hashes checks the chain over the rows that are read. An erased run has a record, but no facts and
+        no context. Raises `RunNotFound`, or `UnreadableState`, which names the damaged row.
         """
 
     @abstractmethod
@@ -95,70 +99,12 @@ class Store(ABC):
         """Return the newest run of a thread, as `read` does; None if there is no such thread."""
 
     @abstractmethod
-    async def questions(
-        self,
-        *,
-        run: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        older_than: float | None = None,
-        settled: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[Question]:
-        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
-
-        Args:
-            run: Only questions of this run.
-            agent: Only questions of agents with this name.
-            tool: Only questions about this tool.
-            older_than: Only questions asked at least this many seconds ago.
-            settled: True for the questions that are no longer open.
-            limit: The size of a page, at most 1,000.
-            after: The `next` of the page before.
-        """
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        """Return a page of the questions, runs or grants that a filter wants, the oldest first."""
 
     @abstractmethod
     async def question(self, question_id: str) -> Question:
         """Return a question, open or not; raise `QuestionNotFound` if there is none."""
-
-    @abstractmethod
-    async def runs(
-        self,
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        thread: str | None = None,
-        unchanged_for: float | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[RunRecord]:
-        """Return a page of runs, the oldest first.
-
-        Args:
-            agent: Only runs that began with the agent of this name.
-            status: Only runs with this status.
-            thread: Only runs of this thread.
-            unchanged_for: Only runs that did not change for at least this many seconds.
-            limit: The size of a page, at most 1,000.
-            after: The `next` of the page before.
-        """
-
-    @abstractmethod
-    async def grants(
-        self,
-        *,
-        run: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        revoked: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[GrantRecord]:
-        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first.
-
-        `agent` is an agent's place, not its name.
-        """
 
     @abstractmethod
     async def definition(self, fingerprint: str) -> bytes | None:
@@ -202,7 +148,7 @@ class Store(ABC):
 
     @abstractmethod
     async def lines(self, run_id: str) -> list[Entry]:
-        """Return the journal rows of a run with their hashes, numbered from 1; erased rows are included.
+        """Return the journal rows of a run, numbered from 1, with their hashes; erased rows are included.
 
         Raises `UnreadableState` if the hash chain is broken.
         """
@@ -249,6 +195,82 @@ class Store(ABC):
     async def history(self, run_id: str) -> list[Entry]:
         """Return the history of a run: one entry for each fact, with its time and hash."""
         return await self.lines(run_id)
+
+    async def questions(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        older_than: float | None = None,
+        settled: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Question]:
+        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
+
+        Args:
+            run: Only questions of this run.
+            agent: Only questions of agents with this name.
+            tool: Only questions about this tool.
+            older_than: Only questions asked at least this many seconds ago.
+            settled: True for the questions that are no longer open.
+            limit: The size of a page, at most 1,000.
+            after: The `next` of the page before.
+        """
+        if older_than is not None:
+            check_seconds(older_than=older_than)
+        wanted = equal(run=run, agent=agent, tool=tool)
+        start = page_start(limit, after)
+        return await self.page(
+            Filter(kind=Question, equal=wanted, age=older_than, ended=bool(settled), limit=limit, start=start)
+        )
+
+    async def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        thread: str | None = None,
+        unchanged_for: float | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[RunRecord]:
+        """Return a page of runs, the oldest first.
+
+        Args:
+            agent: Only runs that began with the agent of this name.
+            status: Only runs with this status.
+            thread: Only runs of this thread.
+            unchanged_for: Only runs that did not change for at least this many seconds.
+            limit: The size of a page, at most 1,000.
+            after: The `next` of the page before.
+        """
+        if unchanged_for is not None:
+            check_seconds(unchanged_for=unchanged_for)
+        wanted = equal(agent=agent, status=status, thread=thread)
+        start = page_start(limit, after)
+        return await self.page(Filter(kind=RunRecord, equal=wanted, age=unchanged_for, limit=limit, start=start))
+
+    async def grants(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        tool: str | None = None,
+        revoked: bool = False,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[GrantRecord]:
+        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first.
+
+        `agent` is an agent's place, not its name.
+        """
+        wanted = equal(run=run, agent=agent, tool=tool)
+        start = page_start(limit, after)
+        return await self.page(
+            Filter(kind=GrantRecord, equal=wanted, ended=None if revoked else False, limit=limit, start=start)
+        )
 
     async def decide(
         self,

@@ -14,7 +14,7 @@ from ..record import Lease
 from ..rules import check_take
 from .schema import runs
 from .statement import Statement, Transaction
-from .writing import locked, missing
+from .writing import advance, locked, missing
 
 _due = and_(runs.c.wake.is_not(None), runs.c.wake <= bindparam("now"))
 _kinds = {
@@ -30,11 +30,7 @@ _mine = (
 _back = {"worker": None, "until": None}
 
 READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
-TAKE = Statement(
-    update(runs)
-    .where(runs.c.id == bindparam("number"))
-    .values(worker=bindparam("worker"), until=bindparam("until"), fence=bindparam("fence"))
-)
+TAKE = advance(("worker", "until", "fence"))
 RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
 RELEASE = Statement(
     update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(runs.c.id, runs.c.wake, runs.c.status)
@@ -45,7 +41,7 @@ FAIL = Statement(
     .values(**_back, failures=runs.c.failures + 1, error=bindparam("error"))
     .returning(runs.c.id, runs.c.wake, runs.c.status)
 )
-WAKE = Statement(update(runs).where(runs.c.id == bindparam("number")).values(wake=bindparam("wake")))
+WAKE = advance(("wake",))
 
 
 @functools.cache

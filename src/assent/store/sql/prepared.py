@@ -54,6 +54,7 @@ _DUMPS: dict[str, Callable[[Any], bytes]] = {
 }
 """The encoders of values, by type. The items of a `text[]` must be UTF-8 already."""
 
+
 LOADS: dict[type, Callable[[bytes | None], Any]] = {
     int: lambda value: None if value is None else int.from_bytes(value, "big", signed=True),
     str: lambda value: None if value is None else value.decode(),
@@ -154,6 +155,9 @@ def _see_that_it_is_done(line: PGconn, result: PGresult) -> None:
     if result.status in _DONE:
         return
     error = psycopg.errors.error_from_result(result)
+    if error.sqlstate is None:  # libpq's own error: the connection is lost, which libpq notices when it reads
+        with suppress(psycopg.Error):
+            line.consume_input()
     if line.status == pq.ConnStatus.BAD and not isinstance(error, psycopg.OperationalError):
         raise psycopg.OperationalError(str(error))
     raise error

@@ -18,10 +18,10 @@ from ..row_codec import (
     Head,
     context_mark,
     erased_tally,
+    has_blobs,
     head_of,
     is_erased,
     link,
-    needed,
     tallied,
     unpack,
 )
@@ -41,12 +41,13 @@ A longer run would block the event loop too long.
 HIGHEST_FENCE = 2**63 - 1
 """No lease can come after it."""
 
-FOUND = (*RECORD, runs.c.fence, runs.c.id, runs.c.head)
-"""The columns read from a run's own row."""
-READ = Statement(select(*FOUND).where(runs.c.run == bindparam("run")))
+_FOUND = select(*RECORD, runs.c.fence, runs.c.id, runs.c.head, contexts.c.body, contexts.c.kind).outerjoin_from(
+    runs, contexts, contexts.c.run == runs.c.id
+)
+READ = Statement(_FOUND.where(runs.c.run == bindparam("run")))
 # Runs are numbered in the order of their creation, and a thread's next run is created after the one before.
 _last = select(func.max(runs.c.id)).where(runs.c.thread == bindparam("thread")).scalar_subquery()
-NEWEST = Statement(select(*FOUND).where(runs.c.id == _last))
+NEWEST = Statement(_FOUND.where(runs.c.id == _last))
 ROWS = Statement(
     select(journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
     .where(journal.c.run == bindparam("run"), journal.c.seq > bindparam("after"))
@@ -62,6 +63,17 @@ DEFINITIONS = Statement(
 )
 
 
+class Own(NamedTuple):
+    """A run's own row and its context, as they are stored."""
+
+    record: RunRecord
+    fence: Any
+    number: int
+    head: Any
+    body: Any
+    kind: Any
+
+
 class Row(NamedTuple):
     """A row of a journal, with its own hash."""
 
@@ -73,67 +85,29 @@ class Row(NamedTuple):
 
 def read(transaction: Transaction, run_id: str, after: int) -> Stored:
     """Return a run with all facts but the first `after`. An erased run has no facts."""
-    return _stored(transaction, _found(transaction, run_id), after)
+    return _stored(transaction, own_row(transaction, run_id), after)
 
 
-def read_short(transaction: Transaction, run_id: str, after: int, most: int) -> Stored | None:
-    """Return a run as `read` does; None if it has more than `most` facts."""
-    row = _found(transaction, run_id)
-    return _stored(transaction, row, after) if record_from(row).seq <= most else None
+def read_short(transaction: Transaction, run_id: str, after: int) -> Stored | None:
+    """Return a run as `read` does; None if it has more than `FEW` facts."""
+    own = own_row(transaction, run_id)
+    return _stored(transaction, own, after) if own.record.seq <= FEW else None
 
 
-def newest(transaction: Transaction, thread: str) -> Stored | None:
-    """Return the newest run of a thread; None if there is no such thread."""
-    row = _newest(transaction, thread)
-    return None if row is None else _stored(transaction, row, 0)
+def newest(transaction: Transaction, thread: str, most: int | None = None) -> Stored | None:
+    """Return the newest run of a thread; None if there is no such thread, or the run has more than `most` facts."""
+    row = transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
+    own = None if row is None else _own(row)
+    return None if own is None or (most is not None and own.record.seq > most) else _stored(transaction, own, 0)
 
 
-def newest_short(transaction: Transaction, thread: str, most: int) -> tuple[Stored | None] | None:
-    """Return a tuple of the newest run of a thread, as `newest` does; None if the run has more than `most` facts."""
-    row = _newest(transaction, thread)
-    if row is None:
-        return (None,)
-    return (_stored(transaction, row, 0),) if record_from(row).seq <= most else None
-
-
-def _newest(transaction: Transaction, thread: str) -> tuple[Any, ...] | None:
-    return transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
-
-
-def _stored(transaction: Transaction, row: tuple[Any, ...], after: int) -> Stored:
-    record, number = record_from(row), row[-2]
-    rows = transaction.rows(ROWS, run=number, after=min(max(after, 0), record.seq))
-    context = transaction.row(CONTEXT, run=number) or (None, None)
-    head = head_of(record.id, row[-1])
-    lines = lines_from(record, head, rows, after)
-    payloads = transaction.rows(BLOBS, run=number) if have_payloads(lines) else []
-    return stored_from(record, row[-3], head, lines, payloads, context)
-
-
-def lines_from(record: RunRecord, head: Head, rows: list[tuple[Any, ...]], after: int) -> list[Row]:
-    """Return the checked rows of a run's journal but the first `after`."""
-    first = min(max(after, 0), record.seq)
-    return chained(record.id, rows, first, record.seq, head, record.erased)
-
-
-def have_payloads(lines: list[Row]) -> bool:
-    """Return True if some of the rows have blobs, which must be read too."""
-    return any(needed(line.text) for line in lines)
-
-
-def stored_from(
-    record: RunRecord,
-    fence: int,
-    head: Head,
-    lines: list[Row],
-    payloads: Sequence[tuple[Any, ...]],
-    context: tuple[Any, ...],
-) -> Stored:
-    """Return a run, made from its journal rows, its blobs with their hashes, and its context."""
-    _see_that_its_lease_is_one(record, fence)
-    saved = _context(record.id, head, *context)
-    facts = [] if record.erased is not None else _facts(record.id, lines, payloads)
-    return Stored(record=record, facts=facts, context=saved, fence=fence)
+def _stored(transaction: Transaction, own: Own, after: int) -> Stored:
+    record = own.record
+    rows = checked(transaction, own, min(max(after, 0), record.seq))
+    _see_that_its_lease_is_one(record, own.fence)
+    context = _context(own)
+    facts = [] if record.erased is not None else facts_of(transaction, record.id, own.number, rows)
+    return Stored(record=record, facts=facts, context=context, fence=own.fence)
 
 
 def _see_that_its_lease_is_one(record: RunRecord, fence: Any) -> None:
@@ -142,19 +116,19 @@ def _see_that_its_lease_is_one(record: RunRecord, fence: Any) -> None:
         raise UnreadableState(f"The lease in the record of run {record.id!r} is damaged.")
 
 
-def _context(run: str, head: Head, body: Any, kind: Any) -> SavedContext:
+def _context(own: Own) -> SavedContext:
     """Return the context; raise `UnreadableState` unless its hash is the head's."""
+    body, kind, run = own.body, own.kind, own.record.id
     text = isinstance(body, bytes | memoryview | None) and isinstance(kind, str | None)
     saved = SavedContext(None if body is None else as_bytes(body), kind) if text else None
-    if saved is None or context_mark(saved) != head.context:
+    if saved is None or context_mark(saved) != head_of(run, own.head).context:
         raise UnreadableState(f"The context of run {run!r} is not what was written.")
     return saved
 
 
 def lines(transaction: Transaction, run_id: str) -> list[Entry]:
     """Return the journal rows of a run with their hashes."""
-    record, number, head = found(transaction, run_id)
-    rows = checked(transaction, record, number, head, 0)
+    rows = checked(transaction, own_row(transaction, run_id), 0)
     return [Entry(row.seq, row.at, msgspec.json.decode(row.text), row.hash.hex()) for row in rows]
 
 
@@ -169,20 +143,19 @@ def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
     return None
 
 
-def found(transaction: Transaction, run_id: str) -> tuple[RunRecord, int, Head]:
-    """Return a run's record, its number, and its head."""
-    row = _found(transaction, run_id)
-    return record_from(row), row[-2], head_of(run_id, row[-1])
-
-
-def _found(transaction: Transaction, run_id: str) -> tuple[Any, ...]:
+def own_row(transaction: Transaction, run_id: str) -> Own:
+    """Return a run's own row; raise `RunNotFound` or `UnreadableState`."""
     row = transaction.row(READ, run=run_id) if type(run_id) is str and holds(run_id) else None
     if row is None:
         raise missing(run_id)
+    return _own(row)
+
+
+def _own(row: tuple[Any, ...]) -> Own:
     record = record_from(row)
-    if type(record.seq) is not int or not (record.erased is None or type(record.erased) is int):
-        raise UnreadableState(f"The record of run {run_id!r} is damaged.")
-    return row
+    if type(record.seq) is not int or type(record.erased) not in (int, NoneType):
+        raise UnreadableState(f"The record of run {record.id!r} is damaged.")
+    return Own(record, *row[len(RECORD) :])
 
 
 def record_from(row: tuple[Any, ...]) -> RunRecord:
@@ -190,10 +163,10 @@ def record_from(row: tuple[Any, ...]) -> RunRecord:
     return RunRecord(**dict(zip(RunRecord.__struct_fields__, row, strict=False)))
 
 
-def checked(transaction: Transaction, record: RunRecord, number: int, head: Head, after: int) -> list[Row]:
+def checked(transaction: Transaction, own: Own, after: int) -> list[Row]:
     """Return the rows after the first `after`; raise `UnreadableState` at the first damaged row."""
-    rows = transaction.rows(ROWS, run=number, after=after)
-    return chained(record.id, rows, after, record.seq, head, record.erased)
+    record, rows = own.record, transaction.rows(ROWS, run=own.number, after=after)
+    return chained(record.id, rows, after, record.seq, head_of(record.id, own.head), record.erased)
 
 
 def chained(
@@ -204,31 +177,36 @@ def chained(
     The hash of a row is in the next row, and the hash of the last row in the run's head. With `head` None the last
     row's hash is unknown and not checked.
     """
-    made: list[Row] = []
+    _see_that_none_is_missing(run, rows, after, last)
     end = None if head is None else head.hash
     before = START if after == 0 else (rows[0][3] if rows else end)
     if rows and rows[0][3] != before:
         raise UnreadableState(f"Fact {after + 1} of run {run!r} is damaged: nothing can have come before it.")
-    for place, (seq, at, fact, _) in enumerate(rows):
-        expected = after + 1 + place
-        if seq != expected:
-            raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
-        if seq > last:
-            raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
+    made: list[Row] = []
+    for (seq, at, fact, _), next_hash in zip(rows, [*(row[3] for row in rows[1:]), end], strict=False):
         text = _text(run, seq, at, fact)
-        after_it = rows[place + 1][3] if place + 1 < len(rows) else end
-        if erased is None or not is_erased(text):
-            before = link(before or START, run, seq, text)
-            if after_it is not None and before != after_it:
-                raise UnreadableState(_broken(run, rows, place, last))
+        if erased is not None and is_erased(text):
+            before = next_hash
         else:
-            before = after_it
+            before = link(before or START, run, seq, text)
+            if next_hash is not None and before != next_hash:
+                place = "the run's record" if seq == last else f"fact {seq + 1}"
+                raise UnreadableState(
+                    f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in {place}."
+                )
         made.append(Row(seq, at, text, before or START))
-    if after + len(rows) != last:
-        raise UnreadableState(f"Fact {after + len(rows) + 1} of run {run!r} is missing.")
     if head is not None and after == 0:
         _see_that_it_tallies(run, made, head, erased)
     return made
+
+
+def _see_that_none_is_missing(run: str, rows: list[tuple[Any, ...]], after: int, last: int) -> None:
+    for expected in range(after + 1, last + 1):
+        if expected - after > len(rows) or rows[expected - after - 1][0] != expected:
+            raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
+    if after + len(rows) > last:
+        seq = rows[last - after][0]
+        raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
 
 
 def tally_of(rows: Sequence[Row], erased: int | None) -> bytes:
@@ -249,17 +227,6 @@ def _see_that_it_tallies(run: str, rows: list[Row], head: Head, erased: int | No
     raise UnreadableState(f"What is left of erased run {run!r} is not what erasing left, or its time is not.")
 
 
-def _broken(run: str, rows: list[tuple[Any, ...]], place: int, last: int) -> str:
-    seq = rows[place][0]
-    if place + 1 < len(rows):
-        if rows[place + 1][0] != seq + 1:
-            return f"Fact {seq + 1} of run {run!r} is missing."
-        return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in fact {seq + 1}."
-    if seq < last:
-        return f"Fact {seq + 1} of run {run!r} is missing."
-    return f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in the run's record."
-
-
 def _text(run: str, seq: int, at: Any, fact: Any) -> bytes:
     if type(fact) is not str:
         raise UnreadableState(f"Fact {seq} of run {run!r} is damaged: it is not text.")
@@ -275,9 +242,6 @@ def as_bytes(value: Any) -> bytes:
 
 def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
     """Return the facts of checked rows."""
-    return _facts(run, rows, transaction.rows(BLOBS, run=number) if have_payloads(rows) else [])
-
-
-def _facts(run: str, rows: list[Row], payloads: Sequence[tuple[Any, ...]]) -> list[AnyFact]:
+    payloads = transaction.rows(BLOBS, run=number) if any(has_blobs(row.text) for row in rows) else []
     kept = {as_bytes(hash).hex(): as_bytes(body) for hash, body in payloads}
     return [unpack(run, row.seq, row.text, kept) for row in rows]

@@ -9,6 +9,10 @@ Every change here needs a migration; a test compares the two.
 
 from __future__ import annotations
 
+from types import NoneType
+from typing import Any, get_args
+
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -24,6 +28,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TEXT
 
+from ..record import GrantRecord, Question, RunRecord
+
 VERSION = 2
 """The number of the newest migration; a database with a higher version is from a newer Assent."""
 VERSION_TABLE = "assent_version"
@@ -35,25 +41,30 @@ metadata = MetaData()
 _Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns numbers only in an INTEGER column
 _Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # the same byte order in every database
 
+
+def _fields(kind: type[msgspec.Struct]) -> list[Column[Any]]:
+    """Return a column for each field of a record. A field that is neither text nor a number is JSON text."""
+    return [
+        Column(
+            field.name,
+            _Id if field.name == "id" else _Big if field.name == "run" or int in _types(field) else Text,
+            nullable=field.name == "evidence" or not {Any, NoneType}.isdisjoint(_types(field)),
+        )
+        for field in msgspec.structs.fields(kind)
+    ]
+
+
+def _types(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+    return get_args(field.type) or (field.type,)
+
+
 runs = Table(
     "assent_runs",
     metadata,
     Column("id", _Big, primary_key=True, autoincrement=True),
     Column("run", _Id, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("thread", Text),
-    Column("seq", _Big, nullable=False),
-    Column("began", _Big, nullable=False),
-    Column("changed", _Big, nullable=False),
-    Column("wake", _Big),
-    Column("waiting", _Big, nullable=False),
-    Column("worker", Text),
-    Column("until", _Big),
+    *_fields(RunRecord)[1:],  # its `id` is the column `run` here
     Column("fence", _Big, nullable=False),
-    Column("failures", _Big, nullable=False),
-    Column("error", Text),
-    Column("erased", _Big),
     Column("head", LargeBinary, nullable=False),
     UniqueConstraint("run", name="assent_runs_run"),
 )
@@ -115,31 +126,10 @@ definitions = Table(
 questions = Table(
     "assent_questions",
     metadata,
-    Column("id", _Id, primary_key=True),
-    Column("run", _Big, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("tool", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("arguments", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("allowed", Text, nullable=False),
-    Column("call", Text, nullable=False),
-    Column("call_id", Text),
-    Column("path", Text, nullable=False),
-    Column("definition", Text),
-    Column("prompt", Text),
-    Column("schema", Text),
-    Column("at", _Big, nullable=False),
-    Column("until", _Big),
-    Column("due", _Big),
-    Column("replaces", Text),
-    Column("verdict", Text),
-    Column("by", Text),
-    Column("decided", _Big),
-    Column("evidence", Text),
+    *_fields(Question),
     Column("asked_seal", Text),
     Column("ended_seal", Text),
+    PrimaryKeyConstraint("id"),
 )
 _open = questions.c.verdict.is_(None)
 _settled = questions.c.verdict.is_not(None)
@@ -162,22 +152,7 @@ for _name, _columns, _where in (
 grants = Table(
     "assent_grants",
     metadata,
-    Column("run", _Big, nullable=False),
-    Column("id", _Id, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("tool", Text, nullable=False),
-    Column("verdict", Text, nullable=False),
-    Column("by", Text, nullable=False),
-    Column("at", _Big, nullable=False),
-    Column("message", Text),
-    Column("server", Text),
-    Column("definition", Text),
-    Column("max_uses", _Big),
-    Column("used", _Big, nullable=False),
-    Column("until", _Big),
-    Column("pins", Text),
-    Column("revoked", _Big),
-    Column("revoked_by", Text),
+    *_fields(GrantRecord),
     PrimaryKeyConstraint("run", "id", name="assent_grants_pkey"),
     sqlite_with_rowid=False,
 )

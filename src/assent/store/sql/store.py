@@ -8,30 +8,20 @@ from typing import ClassVar, TypeVar
 
 from ...core.digest import holds
 from ...errors import StoreFailed, UnreadableState, UsageError
-from ..record import (
-    Change,
-    Entry,
-    GrantRecord,
-    Lease,
-    Page,
-    Question,
-    RunRecord,
-    Stored,
-    check_counts,
-    check_seconds,
-    page_start,
-)
+from ..filter import Filter
+from ..record import Change, Entry, Lease, Page, Question, Stored, check_counts, check_seconds
 from ..store import Store
+from ..wakeup import Wakeup
 from .leasing import claim, release, renew, take
-from .listing import find_question, list_grants, list_questions, list_runs, questions_of
+from .listing import find_question, page, questions_of
 from .reading import definition, lines, newest, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
-from .wakeup import Wakeup
 from .writing import append, missing
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 Work = Callable[[Transaction], R]
 
@@ -72,9 +62,6 @@ class SQLStore(Store):
     def _before(self, seconds: float) -> int:
         return self._now() - int(seconds * 1000)
 
-    def _ago(self, seconds: float | None) -> int | None:
-        return None if seconds is None else self._before(seconds)
-
     def _until(self, hold: float) -> int:
         return self._now() + int(hold * 1000)
 
@@ -114,26 +101,9 @@ class SQLStore(Store):
 
     # -- lists -------------------------------------------------------------------------------------
 
-    async def questions(
-        self,
-        *,
-        run: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        older_than: float | None = None,
-        settled: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[Question]:
-        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first."""
-        if older_than is not None:
-            check_seconds(older_than=older_than)
-        start = page_start(limit, after)
-        return await self._read(
-            lambda transaction: list_questions(
-                transaction, run, agent, tool, self._ago(older_than), settled, limit, start
-            )
-        )
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        """Return a page of questions, runs or grants."""
+        return await self._read(lambda transaction: page(transaction, filter, self._now()))
 
     async def question(self, question_id: str) -> Question:
         """Return a question, open or not."""
@@ -141,38 +111,6 @@ class SQLStore(Store):
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
         return await self._read(lambda transaction: questions_of(transaction, run_id))
-
-    async def runs(
-        self,
-        *,
-        agent: str | None = None,
-        status: str | None = None,
-        thread: str | None = None,
-        unchanged_for: float | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[RunRecord]:
-        """Return a page of runs, the oldest first."""
-        if unchanged_for is not None:
-            check_seconds(unchanged_for=unchanged_for)
-        start = page_start(limit, after)
-        return await self._read(
-            lambda transaction: list_runs(transaction, agent, status, thread, self._ago(unchanged_for), limit, start)
-        )
-
-    async def grants(
-        self,
-        *,
-        run: str | None = None,
-        agent: str | None = None,
-        tool: str | None = None,
-        revoked: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Page[GrantRecord]:
-        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first."""
-        start = page_start(limit, after)
-        return await self._read(lambda transaction: list_grants(transaction, run, agent, tool, revoked, limit, start))
 
     async def strays(self) -> list[str]:
         """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import Table, bindparam, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 
 from ...errors import Overtaken, RunNotFound, StoreFailed
-from ..record import Change, GrantRecord, Question, RunRecord, SavedContext, Settled
+from ..record import Change, GrantRecord, Question, SavedContext, Settled
 from ..row_codec import FIRST, Head, context_mark, head_of, link, pack, tallied
-from ..rules import RunRow, check_append, is_driven
+from ..rules import RunRow, check_append, is_driven, lease_after
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
 
 _json = msgspec.json.Encoder().encode
+
+RECORDED = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")
+"""The columns of a run's own row that come from its record; the store sets the others."""
 
 # SQLite has no FOR UPDATE, and SQLAlchemy leaves it out; the transaction's write lock does the same.
 FIND = Statement(
@@ -25,67 +30,48 @@ FIND = Statement(
     .where(runs.c.run == bindparam("run"))
     .with_for_update()
 )
-BEGIN = Statement(
-    insert_new(runs)
-    .values({name: bindparam(name) for column in runs.c if (name := column.name) != "id"})
-    .on_conflict_do_nothing()
-    .returning(runs.c.id)
-)
+
+
+def _new(table: Table, *without: str) -> Insert:
+    """Return the insert of a row with all columns but these, unless the row exists."""
+    values: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in without}
+    return insert_new(table).values(values).on_conflict_do_nothing()
+
+
+def _set(table: Table, *columns: str) -> Statement:
+    """Return the update of these columns of a question or a grant."""
+    row = (table.c.id == bindparam("of_id"), table.c.run == bindparam("of_run"))
+    return Statement(update(table).where(*row).values({name: bindparam(name) for name in columns}))
+
+
+BEGIN = Statement(_new(runs, "id").returning(runs.c.id))
 ADD = Statement(insert(journal))
-KEEP_BLOB = Statement(
-    insert_new(blobs)
-    .values(run=bindparam("run"), hash=bindparam("hash"), body=bindparam("body"))
-    .on_conflict_do_nothing()
-)
-DEFINE = Statement(
-    insert_new(definitions)
-    .values(fingerprint=bindparam("fingerprint"), body=bindparam("body"))
-    .on_conflict_do_nothing()
-)
-ASK = Statement(
-    insert_new(questions)
-    .values({column.name: bindparam(column.name) for column in questions.c})
-    .on_conflict_do_nothing()
-)
-SETTLE = Statement(
-    update(questions)
-    .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
-    .values(
-        verdict=bindparam("verdict"), by=bindparam("by"), decided=bindparam("decided"), ended_seal=bindparam("seal")
-    )
-)
-WITNESS = Statement(
-    update(questions)
-    .where(questions.c.id == bindparam("question"), questions.c.run == bindparam("of_run"))
-    .values(evidence=bindparam("evidence"))
-)
+KEEP_BLOB = Statement(_new(blobs))
+DEFINE = Statement(_new(definitions))
+ASK = Statement(_new(questions))
+SETTLE = _set(questions, "verdict", "by", "decided", "ended_seal")
+WITNESS = _set(questions, "evidence")
+RESEAL = _set(questions, "asked_seal")
 QUESTIONS_OF = Statement(select(questions).where(questions.c.run == bindparam("of_run")))
-RESEAL = Statement(
-    update(questions).where(questions.c.id == bindparam("question")).values(asked_seal=bindparam("seal"))
-)
 GRANT = Statement(insert(grants))
-USE = Statement(
-    update(grants)
-    .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
-    .values(used=bindparam("used"))
-)
-REVOKE = Statement(
-    update(grants)
-    .where(grants.c.run == bindparam("of_run"), grants.c.id == bindparam("grant"))
-    .values(revoked=bindparam("revoked"), revoked_by=bindparam("revoked_by"))
-)
-FORGET_CONTEXT = Statement(delete(contexts).where(contexts.c.run == bindparam("run")))
+USE = _set(grants, "used")
+REVOKE = _set(grants, "revoked", "revoked_by")
+FORGET = {
+    table: Statement(delete(table).where(table.c.run == bindparam("run")))
+    for table in (journal, blobs, contexts, questions, grants)
+}
+"""The statements that delete a run's rows of a table."""
 KEEP_CONTEXT = Statement(insert(contexts))
 
 
-@functools.cache
-def advance(*more: str) -> Statement:
-    """Return the update of a run's own row: the columns that change every time, and these.
+ALWAYS = ("seq", "wake", "waiting", "head")
+"""The columns of a run's own row that every change writes."""
 
-    An unchanged column is left out, since naming it would write its indexes again.
-    """
-    names = ("seq", "wake", "waiting", "head", *more)
-    values: dict[str, Any] = {name: bindparam(name) for name in names}
+
+@functools.cache
+def advance(columns: tuple[str, ...]) -> Statement:
+    """Return the update of these columns of a run's own row."""
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
     return Statement(update(runs).where(runs.c.id == bindparam("number")).values(values))
 
 
@@ -118,51 +104,47 @@ def append(transaction: Transaction, change: Change, now: int, known: set[str]) 
 
 
 def _begin(transaction: Transaction, change: Change, now: int) -> bool:
-    record, lease = change.record, change.lease
-    rows, kept, head = rows_of(change, FIRST)
-    held = lease is not None and not change.release
-    found = transaction.row(
-        BEGIN,
-        **run_columns(record),
-        worker=lease.worker if lease is not None and held else None,
-        until=now + int((change.hold or 0) * 1000) if held else None,
-        fence=lease.fence if lease is not None else 0,
-        failures=0,
-        error=None,
-        erased=None,
-        head=head.packed(),
-    )
+    texts, hashes, kept, head = linked(change, FIRST)
+    row = row_after(None, change, now, head)
+    found = transaction.row(BEGIN, **row)
     if found is None:
-        check_append(locked(transaction, record.id).row, change, now)  # the run exists, so this raises
-        raise Overtaken(f"There is a run {record.id!r} already; load it.")
-    _write(transaction, found[0], change, rows, kept)
-    return record.wake is not None and not held
+        check_append(locked(transaction, change.record.id).row, change, now)  # the run exists, so this raises
+        raise Overtaken(f"There is a run {change.record.id!r} already; load it.")
+    _write(transaction, found[0], change, texts, hashes, kept)
+    return is_ready(row, now)
 
 
 def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
-    record = change.record
-    run = locked(transaction, record.id)
+    run = locked(transaction, change.record.id)
     check_append(run.row, change, now)
-    rows, kept, head = rows_of(change, head_of(record.id, run.head))
-    values: dict[str, Any] = {
-        "seq": record.seq,
-        "wake": record.wake,
-        "waiting": record.waiting,
-        "head": head.packed(),
-    }
-    more: dict[str, Any] = {"changed": record.changed} if change.facts else {}
-    if record.status != run.status:
-        more["status"] = record.status
-    if change.take and change.lease is not None:
-        more |= {"worker": change.lease.worker, "fence": change.lease.fence, "until": now}
-    if change.lease is not None and change.release:
-        more |= {"worker": None, "until": None, "failures": 0, "error": None}
-    elif change.lease is not None and change.hold is not None:
-        more["until"] = now + int(change.hold * 1000)
-    transaction.do(advance(*more), number=run.id, **values, **more)
-    _write(transaction, run.id, change, rows, kept)
-    driven = change.lease is not None or is_driven(run.worker, run.until, now)
-    return record.wake is not None and (change.release or not driven)
+    texts, hashes, kept, head = linked(change, head_of(change.record.id, run.head))
+    row = row_after(run, change, now, head)
+    before = run._asdict()  # a column that stays as it was is left out, since SQLite would write its indexes again
+    same = {name for name in before if name not in ALWAYS and row.get(name) == before[name]}
+    changed = {name: value for name, value in row.items() if name not in same}
+    transaction.do(advance(tuple(changed)), number=run.id, **changed)
+    _write(transaction, run.id, change, texts, hashes, kept)
+    return is_ready(row, now)
+
+
+def row_after(run: LockedRun | None, change: Change, now: int, head: Head) -> dict[str, Any]:
+    """Return the columns of a run's own row that a change writes; `run` is the row before, None for a new run."""
+    record = change.record
+    names = RECORDED if run is None else ("status", "changed", *ALWAYS[:-1])
+    row = {name: getattr(record, name) for name in names} | {"head": head.packed()}
+    row |= lease_after(None if run is None else run.row, change, now)._asdict()
+    if run is None:
+        row |= {"run": record.id, "failures": 0, "error": None, "erased": None}
+    elif change.lease is not None and change.release:
+        row |= {"failures": 0, "error": None}
+    if run is not None and not change.facts:
+        del row["changed"]
+    return row
+
+
+def is_ready(row: Mapping[str, Any], now: int) -> bool:
+    """Return True if a run with this row of its own may be claimed, now or later."""
+    return row["wake"] is not None and not is_driven(row["worker"], row["until"], now)
 
 
 def locked(transaction: Transaction, run_id: str) -> LockedRun:
@@ -176,17 +158,6 @@ def locked(transaction: Transaction, run_id: str) -> LockedRun:
 def missing(run_id: object) -> RunNotFound:
     """Return the error for a run that does not exist."""
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
-
-
-def rows_of(change: Change, head: Head) -> tuple[list[dict[str, Any]], dict[str, bytes], Head]:
-    """Return the rows of the facts without the run's number, the blobs, and the head after them."""
-    texts, hashes, kept, last = linked(change, head)
-    at = change.record.changed
-    rows: list[dict[str, Any]] = [
-        {"seq": seq, "at": at, "fact": text.decode(), "prev_hash": before}
-        for seq, (text, before) in enumerate(zip(texts, hashes, strict=True), change.seq + 1)
-    ]
-    return rows, kept, last
 
 
 def linked(change: Change, head: Head) -> tuple[list[bytes], list[bytes], dict[str, bytes], Head]:
@@ -209,47 +180,51 @@ def linked(change: Change, head: Head) -> tuple[list[bytes], list[bytes], dict[s
 
 
 def _write(
-    transaction: Transaction, number: int, change: Change, rows: list[dict[str, Any]], kept: dict[str, bytes]
+    transaction: Transaction,
+    number: int,
+    change: Change,
+    texts: list[bytes],
+    hashes: list[bytes],
+    kept: dict[str, bytes],
 ) -> None:
-    for row in rows:
-        row["run"] = number
-    transaction.many(ADD, rows)
+    at, facts = change.record.changed, enumerate(zip(texts, hashes, strict=True), change.seq + 1)
+    transaction.many(
+        ADD,
+        [
+            {"run": number, "seq": seq, "at": at, "fact": text.decode(), "prev_hash": before}
+            for seq, (text, before) in facts
+        ],
+    )
     if kept:
         transaction.many(
             KEEP_BLOB, [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
         )
     if change.context is not None:
-        keep_context(transaction, number, change.context, new=change.seq == 0)
+        transaction.do(FORGET[contexts], run=number)
+        if change.context != SavedContext():
+            transaction.do(KEEP_CONTEXT, run=number, body=change.context.json, kind=change.context.kind)
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
-
-
-def keep_context(transaction: Transaction, number: int, context: SavedContext, *, new: bool = False) -> None:
-    """Write a run's context; unless the run is `new`, delete the old context first."""
-    if not new:
-        transaction.do(FORGET_CONTEXT, run=number)
-    if context != SavedContext():
-        transaction.do(KEEP_CONTEXT, run=number, body=context.json, kind=context.kind)
 
 
 def project(transaction: Transaction, number: int, change: Change) -> None:
     """Write a change's questions and grants."""
     for question in change.asked:
-        if not transaction.do(ASK, **question_columns(number, question)):
+        if not transaction.do(ASK, **columns_of(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
     for settled in change.settled:
-        transaction.do(SETTLE, question=settled.id, of_run=number, **_end(settled), seal=end_seal(settled))
+        transaction.do(SETTLE, of_id=settled.id, of_run=number, **end_of(settled))
     if change.evidence:
         sound = sealed_questions(transaction, number, change.record.id)
         for id, evidence in change.evidence.items():
-            transaction.do(WITNESS, question=id, of_run=number, evidence=text_of(evidence))
+            transaction.do(WITNESS, of_id=id, of_run=number, evidence=text_of(evidence))
         seal_again(transaction, number, change.record.id, sound)
     if change.granted:
-        transaction.many(GRANT, [_grant(number, grant) for grant in change.granted])
+        transaction.many(GRANT, [columns_of(number, grant) for grant in change.granted])
     for id, used in change.used.items():
-        transaction.do(USE, of_run=number, grant=id, used=used)
+        transaction.do(USE, of_id=id, of_run=number, used=used)
     for taken in change.revoked:
-        transaction.do(REVOKE, of_run=number, grant=taken.id, revoked=taken.at, revoked_by=taken.by)
+        transaction.do(REVOKE, of_id=taken.id, of_run=number, revoked=taken.at, revoked_by=taken.by)
 
 
 def sealed_questions(transaction: Transaction, number: int, run: str) -> set[str]:
@@ -261,7 +236,7 @@ def seal_again(transaction: Transaction, number: int, run: str, ids: set[str]) -
     """Recompute the seals of these questions. The caller leaves damaged questions out, so that they stay marked."""
     for row in _questions_of(transaction, number, run):
         if row["id"] in ids:
-            transaction.do(RESEAL, question=row["id"], seal=asked_seal(row))
+            transaction.do(RESEAL, of_id=row["id"], of_run=number, asked_seal=asked_seal(row))
 
 
 def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[str, Any]]:
@@ -269,48 +244,26 @@ def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[
     return [dict(zip(questions.c.keys(), row, strict=True), run=run) for row in rows]
 
 
-def _end(settled: Settled) -> dict[str, Any]:
-    return {"verdict": settled.verdict, "by": settled.by, "decided": settled.at}
+def end_of(settled: Settled) -> dict[str, Any]:
+    """Return the columns of a question's end."""
+    end = {"verdict": settled.verdict, "by": settled.by, "decided": settled.at}
+    return {**end, "ended_seal": ended_seal({"id": settled.id, **end})}
 
 
-def end_seal(settled: Settled) -> str | None:
-    """Return the seal of a question's end."""
-    return ended_seal({"id": settled.id, **_end(settled)})
+JSON = ("allowed", "path", "prompt", "schema", "evidence", "pins")
+"""The columns of questions and grants that hold JSON."""
 
 
-def run_columns(record: RunRecord) -> dict[str, Any]:
-    """Return the columns of a run's own row that come from its record; the store sets the others."""
-    return {
-        "run": record.id,
-        "agent": record.agent,
-        "status": record.status,
-        "thread": record.thread,
-        "seq": record.seq,
-        "began": record.began,
-        "changed": record.changed,
-        "wake": record.wake,
-        "waiting": record.waiting,
-    }
-
-
-def question_columns(number: int, question: Question) -> dict[str, Any]:
-    """Return the columns of a question's row."""
-    values = msgspec.structs.asdict(question)
-    for name in ("allowed", "path"):
-        values[name] = text_of(values[name])
-    for name in ("prompt", "schema"):
-        if values[name] is not None:
+def columns_of(number: int, record: Question | GrantRecord) -> dict[str, Any]:
+    """Return the columns of a question's or a grant's row."""
+    values = msgspec.structs.asdict(record)
+    for name in JSON:
+        if values.get(name) is not None:
             values[name] = text_of(values[name])
-    values["evidence"] = text_of(question.evidence) if question.evidence else None
-    return {**values, "run": number, "asked_seal": asked_seal(values), "ended_seal": ended_seal(values)}
-
-
-def _grant(number: int, grant: GrantRecord) -> dict[str, Any]:
-    values = msgspec.structs.asdict(grant)
-    values["run"] = number
-    if grant.pins is not None:
-        values["pins"] = text_of(grant.pins)
-    return values
+    if type(record) is Question:
+        values["evidence"] = values["evidence"] if record.evidence else None
+        values |= {"asked_seal": asked_seal(values), "ended_seal": ended_seal(values)}
+    return values | {"run": number}
 
 
 def text_of(value: Any) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...core import facts as f
 from ...errors import QuestionNotFound, UsageError
-from ...store.record import Page, Question, cursor
+from ...store.filter import cursor
+from ...store.record import Page, Question
 from ...store.store import Store
 from ..clock import FakeClock
 from .draft import DEFINITIONS, SEND, SHRED, Draft, asking, begun, branching, ended, json, written

@@ -34,11 +34,6 @@ class Wakeup:
             with suppress(RuntimeError):  # its event loop is closed, so nobody waits
                 future.get_loop().call_soon_threadsafe(_wake, future)
 
-    @property
-    def awaited(self) -> bool:
-        """True if a task waits."""
-        return bool(self._waiting)
-
     async def wait(self, timeout: float, listen: Callable[[], None] = lambda: None) -> None:
         """Wait for a ring, at most `timeout` seconds. `listen` is called once no ring can be missed."""
         task = asyncio.current_task()

@@ -1,0 +1,104 @@
+"""The filter of a list of questions, runs or grants: made from a caller's arguments, and applied by every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from typing_extensions import TypeVar
+
+from ..core.digest import described, holds
+from ..core.number import is_count
+from ..errors import UsageError
+from .record import MOST, GrantRecord, Page, Question, RunRecord
+
+T = TypeVar("T", default=Any)
+
+
+class Fields(NamedTuple):
+    """The fields that the list of a kind of record uses."""
+
+    order: str
+    """The time by which the list is sorted; the id comes second."""
+    age: str
+    """The time from which the age counts."""
+    end: str | None
+    """The field that is None until the end."""
+
+
+FIELDS: dict[type, Fields] = {
+    Question: Fields("at", "at", "verdict"),
+    RunRecord: Fields("began", "changed", None),
+    GrantRecord: Fields("at", "at", "revoked"),
+}
+
+
+class Filter(Struct, Generic[T], frozen=True, kw_only=True):
+    """The items of a list that are wanted, and the page of them."""
+
+    kind: type[T]
+    """`Question`, `RunRecord` or `GrantRecord`."""
+    equal: dict[str, str]
+    """The values that fields must have."""
+    age: float | None = None
+    """The least age in seconds: of a question since it was asked, of a run since it changed."""
+    ended: bool | None = None
+    """True for settled questions or revoked grants, False for the others, None for both."""
+    limit: int
+    start: tuple[int, str] | None = None
+    """The time and the id of the last item of the page before."""
+
+    @property
+    def fields(self) -> Fields:
+        """The fields that this list uses."""
+        return FIELDS[self.kind]
+
+    def place(self, item: T) -> tuple[int, str]:
+        """Return the place of an item in the list."""
+        return getattr(item, self.fields.order), item.id  # type: ignore[attr-defined]
+
+    def fits(self, item: T, now: int) -> bool:
+        """Return True if an item is on this page or a later one."""
+        return (
+            all(getattr(item, name) == value for name, value in self.equal.items())
+            and (self.age is None or getattr(item, self.fields.age) <= now - self.age * 1000)
+            and (self.ended is None or (getattr(item, self.fields.end or "") is not None) is self.ended)
+            and (self.start is None or self.place(item) > self.start)
+        )
+
+    def page(self, items: Iterable[T], now: int) -> Page[T]:
+        """Return the page of all of a store's items."""
+        found = sorted((item for item in items if self.fits(item, now)), key=self.place)
+        more = len(found) > self.limit
+        return Page(found[: self.limit], cursor(*self.place(found[self.limit - 1])) if more else None)
+
+
+def equal(**given: str | None) -> dict[str, str]:
+    """Return the fields whose value was given; raise `UsageError` if one is not text."""
+    for name, value in given.items():
+        if value is not None and type(value) is not str:
+            raise UsageError(f"{name} is text, got {described(value)}.")
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_cursor = msgspec.json.Decoder(tuple[int, str])
+
+
+def cursor(at: int, id: str) -> str:
+    """Return the cursor of the page after this item. Callers must treat a cursor as opaque."""
+    return msgspec.json.encode((at, id)).decode()
+
+
+def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
+    """Return the time and the id in a cursor; raise `UsageError` if the cursor or the limit is invalid."""
+    if type(limit) is not int or not 1 <= limit <= MOST:
+        raise UsageError(f"limit is a whole number from 1 to {MOST}, got {described(limit)}.")
+    try:
+        start = None if after is None else _cursor.decode(after)
+    except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
+        start = (-1, "")
+    if start is not None and (not is_count(start[0], 0) or not holds(start[1])):
+        raise UsageError(f"after is the `next` of the page before, got {described(after)}.")
+    return start
