@@ -158,9 +158,12 @@ class StoreWriter:
         return self.lease.next_fence
 
     async def own(self, *, new: bool = False) -> None:
-        """Write all unwritten facts and hold the lease; with `new`, also if the run is not stored yet."""
-        if self.lease.acquired or not (new or self.seq):
-            return
+        """Acquire the lease, unless this drive holds it; with `new`, also for a run that is not stored yet."""
+        if not self.lease.acquired and (new or self.seq):
+            await self._write_now()
+
+    async def _write_now(self) -> None:
+        """Write all unwritten facts; if a write is under way, wait for that instead."""
         await asyncio.shield(self._under_way() or self._begin_write())
 
     def start(self) -> None:
@@ -266,7 +269,7 @@ class StoreWriter:
         wanted = self.unwritten[-1] if self.unwritten else None
         while wanted is not None and any(fact is wanted for fact in reversed(self.unwritten)):
             self.lease.check("write")
-            await self.own()
+            await self._write_now()
 
     async def finish(self) -> bool:
         """Write the last facts and release the lease; return False if others wrote something to continue with."""
