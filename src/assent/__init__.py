@@ -1,5 +1,6 @@
 """Assent: a runtime for agents that ask first."""
 
+import importlib
 import typing
 
 from .agent import Agent, ToolsToFinalOutputResult
@@ -121,15 +122,23 @@ from .tools.tool import Tool, default_tool_error_function
 from .version import __version__
 
 if typing.TYPE_CHECKING:
+    from .models.anthropic import AnthropicModel
+    from .models.litellm import LitellmModel
+    from .models.openai_chat import OpenAIChatCompletionsModel
     from .models.openai_responses import OpenAIResponsesModel
+
+_LATER = {
+    "AnthropicModel": "anthropic",
+    "LitellmModel": "litellm",
+    "OpenAIChatCompletionsModel": "openai_chat",
+    "OpenAIResponsesModel": "openai_responses",
+}
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Import `OpenAIResponsesModel` on first use, to keep `import assent` light."""
-    if name == "OpenAIResponsesModel":
-        from .models.openai_responses import OpenAIResponsesModel
-
-        return OpenAIResponsesModel
+    """Import a model's class on first use, to keep `import assent` light."""
+    if name in _LATER:
+        return getattr(importlib.import_module(f".models.{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -143,6 +152,7 @@ __all__ = [
     "AgentTool",
     "AgentUpdatedStreamEvent",
     "AlreadyDecided",
+    "AnthropicModel",
     "ApprovalDecidedEvent",
     "ApprovalRequestedEvent",
     "Approve",
@@ -178,6 +188,7 @@ __all__ = [
     "InvalidInput",
     "InvalidOutput",
     "LeaseLost",
+    "LitellmModel",
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
     "MCPListToolsItem",
@@ -192,6 +203,7 @@ __all__ = [
     "NotFound",
     "NotHappened",
     "NotPending",
+    "OpenAIChatCompletionsModel",
     "OpenAIResponsesModel",
     "OtherItem",
     "Outcome",

@@ -14,6 +14,7 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
+import assent.models.client
 import assent.models.openai_client
 from assent import (
     Agent,
@@ -507,7 +508,7 @@ async def test_a_task_that_is_cancelled_closes_the_http_response(server: OpenAIS
 
 def kept() -> int:
     gc.collect()
-    return sum(map(len, assent.models.openai_client._kept.values()))
+    return sum(map(len, assent.models.client._kept.values()))
 
 
 async def test_models_of_one_loop_share_their_connections(server: OpenAIServer, environment: None) -> None:

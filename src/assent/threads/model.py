@@ -22,7 +22,7 @@ from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
-from ..models.named import is_model
+from ..models.named import adapted, is_model
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import Hook
 from ..tools.tool import Tool
@@ -285,6 +285,7 @@ class Asking:
         return ModelResponse([ai_message(reply.output, id)])
 
     async def _streamed(self, model: Model, request: Request, id: str) -> Response:
+        model = adapted(model)
         if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None
