@@ -141,34 +141,32 @@ class Broken(ScriptedModel):
             yield ModelResponse([])
 
     def broken(self, request: ModelRequest, each: Any) -> list[Any]:
-        fault = self.fault
         if not isinstance(each, ModelResponse):
-            return {"shows nothing": [], "shows text": [each["delta"]]}.get(fault, [each])
-        calls = [item for item in each.output if item["type"] == "function_call"]
-        if fault == "changes its input":
+            return {"shows nothing": [], "shows text": [each["delta"]]}.get(self.fault, [each])
+        if self.fault == "changes its input":
             request.input[0]["content"] = "Something else."
-        elif fault == "gives no reply":
-            return []
-        elif fault == "speaks after the reply":
-            return [each, {"type": "more"}]
-        elif fault == "counts nothing":
-            each = replace(each, usage=type(each.usage)())
-        elif fault == "uses an id twice":
-            each.output = [{**item, "call_id": "call_1"} if item in calls else item for item in each.output]
-        elif fault == "has no ids":
-            for item in calls:
-                del item["call_id"]
-        elif fault == "reads arguments":
-            for item in calls:
-                item["arguments"] = json.loads(item["arguments"])
-        elif fault == "mends arguments":
-            for item in calls:
-                item["arguments"] = item["arguments"] + '"}' * item["arguments"].endswith('"An')
-        elif fault == "forgets a call":
+        whole = {
+            "gives no reply": [],
+            "speaks after the reply": [each, {"type": "more"}],
+            "counts nothing": [replace(each, usage=type(each.usage)())],
+            "changes text": [ModelResponse([{**item, "content": "Hm."} for item in each.output], each.usage)],
+        }
+        calls = [item for item in each.output if item["type"] == "function_call"]
+        for item in calls:
+            self.break_call(item)
+        if self.fault == "forgets a call":
             each.output = [item for item in each.output if item not in calls[1:]]
-        elif fault == "changes text":
-            each = ModelResponse([{**item, "content": "Hm."} for item in each.output], each.usage)
-        return [each]
+        return whole.get(self.fault, [each])
+
+    def break_call(self, item: Any) -> None:
+        if self.fault == "uses an id twice":
+            item["call_id"] = "call_1"
+        elif self.fault == "has no ids":
+            del item["call_id"]
+        elif self.fault == "reads arguments":
+            item["arguments"] = json.loads(item["arguments"])
+        elif self.fault == "mends arguments":
+            item["arguments"] += '"}' * item["arguments"].endswith('"An')
 
 
 @pytest.mark.parametrize(

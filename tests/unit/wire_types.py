@@ -1,4 +1,4 @@
-"""Whether JSON fits the types of an official client's own parameters, to the last key: pydantic ignores strange keys."""
+"""Whether JSON fits the types of an official client's parameters, to the last key: pydantic ignores strange ones."""
 
 import collections.abc
 import types
