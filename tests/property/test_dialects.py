@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
@@ -276,6 +276,16 @@ def test_an_item_that_a_dialect_cannot_say_is_refused_and_never_left_out(tell: A
         tell(ModelRequest(None, [{**rest, "type": kind, "role": "assistant"}]))
 
 
+@given(st.sampled_from(["output_audio", "something_new"]), OBJECTS)
+@pytest.mark.parametrize("tell", [openai_chat.messages, lambda request: anthropic.parameters("m", request)])
+def test_a_part_that_a_dialect_cannot_say_is_refused_and_never_left_out(tell: Any, kind: str, rest: Item) -> None:
+    part = {**{name: value for name, value in rest.items() if name != "text"}, "type": kind}
+    for role in ("assistant", "user"):
+        with pytest.raises(UsageError, match=kind):
+            tell(ModelRequest(None, [{"role": role, "content": [part]}]))
+
+
+@settings(max_examples=30)
 @given(CHAT_TALKS, talks(st.lists(ANTHROPIC_BLOCKS, min_size=1, max_size=5), ["user"], WORDS))
 def test_no_dialect_is_told_anothers_reasoning_or_fields(chat: list[Item], anthropics: list[Item]) -> None:
     known = [item for item in anthropics if not item.get("type", "").startswith("anthropic:")]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from openai import AsyncOpenAI
 
 from assent import (
+    Agent,
     AnthropicModel,
     Model,
     ModelFailed,
@@ -19,12 +20,14 @@ from assent import (
     ModelResponse,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
+    Runner,
 )
 from assent.models.langchain import LangChainModel
 from assent.testing import ScriptedCall, ScriptedModel, call, check_model
 from tests.unit import anthropic_server, chat_server, openai_server
 from tests.unit.langchain_model import FakeChatModel
 from tests.unit.openai_server import OpenAIServer
+from tests.unit.support import sending
 
 
 @pytest.fixture
@@ -208,3 +211,43 @@ async def test_a_model_may_be_awaited_and_needs_a_name() -> None:
 
 def test_a_step_may_be_a_call() -> None:
     assert call("send", {"to": "ann"}).arguments == '{"to": "ann"}'
+
+
+# -- one consumer for all dialects ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", ["responses", "chat", "anthropic", "langchain"])
+async def test_one_consumer_reads_the_streams_of_all_dialects(servers: ExitStack, dialect: str) -> None:
+    steps: list[Any] = [["One moment.", call("send", {"to": "ann"})], "It is sent."]
+    send, sent = sending()
+    async with AsyncExitStack() as clients:
+        model = await model_of(servers, clients, dialect, steps)
+        result = Runner.run_streamed(Agent("a", tools=[send], model=model), "Write to Ann.")
+        shown: dict[str, str] = {}
+        begun: list[str] = []
+        async for event in result.stream_events():
+            if event.type == "raw_response_event":
+                kind = event.data["type"]
+                if kind.endswith(".delta"):
+                    shown[kind] = shown.get(kind, "") + event.data["delta"]
+                elif kind == "response.output_item.added" and event.data["item"]["type"] == "function_call":
+                    begun.append(event.data["item"]["name"])
+    assert shown["response.output_text.delta"].replace(" ", "") == "Onemoment.Itissent."
+    assert json.loads(shown["response.function_call_arguments.delta"]) == {"to": "ann"}
+    assert (begun, sent, result.final_output) == (["send"], [("ann", 1)], "It is sent.")
+
+
+async def model_of(servers: ExitStack, clients: AsyncExitStack, dialect: str, steps: list[Any]) -> Model:
+    if dialect == "langchain":
+        return LangChainModel(FakeChatModel(steps=steps))
+    if dialect == "responses":
+        server = servers.enter_context(OpenAIServer())
+        first = [openai_server.message("One moment."), openai_server.calling("send", {"to": "ann"})]
+        server.script(openai_server.replying(*first), openai_server.saying("It is sent."))
+    else:
+        server = serving(servers, {"chat": chat_server, "anthropic": anthropic_server}[dialect], steps)
+    if dialect == "anthropic":
+        client = AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="sk-test")
+        return AnthropicModel("claude-opus-5", await clients.enter_async_context(client))
+    openai = await clients.enter_async_context(AsyncOpenAI(base_url=server.url, api_key="sk-test"))
+    return (OpenAIResponsesModel if dialect == "responses" else OpenAIChatCompletionsModel)("gpt-5.2", openai)

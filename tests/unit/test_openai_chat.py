@@ -540,6 +540,14 @@ async def test_a_key_is_in_no_error_and_in_no_log(
     assert KEY not in str(error) and KEY not in caplog.text and "It failed." in caplog.text
 
 
+async def test_a_key_is_in_no_saved_run(server: OpenAIServer) -> None:
+    server.script(refusing(401, f"Incorrect API key provided: {KEY}."))
+    async with model_at(server) as model:
+        with pytest.raises(ModelFailed) as caught:
+            await Runner.run(Agent("a", model=model), "Hello?")
+    assert KEY not in caught.value.state.to_string()
+
+
 @pytest.mark.parametrize("name", ["", " ", None, 5, "a\ud800"])
 def test_a_model_needs_a_name(name: Any) -> None:
     with pytest.raises(InvalidDefinition, match=r"OpenAIChatCompletionsModel.*name"):

@@ -25,6 +25,7 @@ from .wire import (
     checked_name,
     content_parts,
     fresh_id,
+    said_texts,
     see_that_it_is_told,
     settings_as_named,
     turns,
@@ -247,8 +248,8 @@ def _made_blocks(item: Item) -> list[Item]:
     """Return what the model made as blocks. Reasoning of another dialect is left out: it means nothing here."""
     kind, data = item.get("type", "message"), wire_data(item, DIALECT)
     if kind == "message":
-        texts = [part.get("text") or part.get("refusal") for part in content_parts(item.get("content"), WHERE)]
-        return [{**(data or {}), "type": "text", "text": text} for text in texts if text]  # empty text is refused
+        texts = [text for _, text in said_texts(item, WHERE) if text]  # the API refuses empty text
+        return [{**(data or {}), "type": "text", "text": text} for text in texts]
     if kind == "function_call":
         call = {"type": "tool_use", "id": _id(item), "name": item["name"], "input": _input(item["arguments"])}
         return [{**(data or {}), **call}]

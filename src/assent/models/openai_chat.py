@@ -25,6 +25,7 @@ from .wire import (
     checked_name,
     content_parts,
     fresh_id,
+    said_texts,
     see_that_it_is_told,
     settings_as_named,
     turns,
@@ -178,13 +179,13 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
 
     Reasoning is sent back only to the dialect that gave it: it means nothing to another.
     """
-    parts: list[Item] = []
+    said: list[tuple[str, str]] = []
     calls: list[Item] = []
     more: Item = {}
     for item in items:
         kind, data = item.get("type", "message"), wire_data(item, dialect)
         if kind == "message":
-            parts += content_parts(item.get("content"), WHERE)
+            said += said_texts(item, WHERE)
             more |= data or {}
         elif kind == "function_call":
             function = {"name": item["name"], "arguments": item["arguments"]}
@@ -195,10 +196,10 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
             more |= _thought(item, data) if data else {}
         else:
             raise untold(WHERE, f"an item of type {kind!r}")
-    if not (parts or calls or more):
+    if not (said or calls or more):
         return None
-    texts = [part["text"] for part in parts if "text" in part]
-    refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
+    texts = [text for kind, text in said if kind == "text"]
+    refusals = [text for kind, text in said if kind == "refusal"]
     content: Any = texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or None
     message: Item = {"role": "assistant", "content": content, **more}
     if refusals:

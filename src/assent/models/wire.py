@@ -133,6 +133,17 @@ def content_parts(content: Any, where: str) -> list[Item]:
     return content
 
 
+def said_texts(item: Item, where: str) -> list[tuple[str, str]]:
+    """Return the texts of a message of the model, each with its kind: "text" or "refusal"."""
+    out = []
+    for part in content_parts(item.get("content"), where):
+        kind = "refusal" if part.get("type") == "refusal" else "text"
+        if not isinstance(part.get(kind), str):
+            raise untold(where, f"a part of type {part.get('type')!r}")
+        out.append((kind, part[kind]))
+    return out
+
+
 def untold(where: str, what: str) -> UsageError:
     """Return the error for something that a dialect has no form for."""
     return UsageError(
