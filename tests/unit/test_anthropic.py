@@ -235,7 +235,12 @@ async def test_a_pause_goes_on_by_itself(server: OpenAIServer) -> None:
 
 async def test_an_endless_pause_is_an_error(server: OpenAIServer) -> None:
     paused = replying(SEARCH, stop="pause_turn")
-    assert "paused 20 times" in str(await failure(server, *(paused for _ in range(20))))
+    assert "paused more than 20 times" in str(await failure(server, *(paused for _ in range(21))))
+
+
+async def test_a_line_that_breaks_after_a_pause_is_an_error(server: OpenAIServer) -> None:
+    error = await failure(server, replying(SEARCH, stop="pause_turn"), streaming(whole=False))
+    assert error.retryable and len(server.asked) == 2
 
 
 async def test_an_empty_reply_is_a_reply_without_items(server: OpenAIServer) -> None:

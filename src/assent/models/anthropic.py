@@ -110,7 +110,9 @@ class AnthropicModel:
         wanted = parameters(self.name, request, self._caching)
         talk = wanted["messages"]
         reply = AnthropicReply(self.name, call_ids(request))
-        for _ in range(MAX_PAUSES):
+        for pause in range(MAX_PAUSES + 1):
+            if pause:
+                wanted = {**wanted, "messages": [*talk, reply.paused()]}
             events = await self._asked(client, wanted)
             try:
                 while (shown := await _next(reply, events)) is not None:
@@ -120,7 +122,6 @@ class AnthropicModel:
                 await events.close()
             if reply.stop != "pause_turn":
                 break
-            wanted = {**wanted, "messages": [*talk, reply.so_far()]}
         response = reply.response()
         for draft in reply.drafts:
             yield draft.done()
@@ -385,8 +386,9 @@ class AnthropicReply:
             self.stop = event["delta"].get("stop_reason") or self.stop
             self._why = event["delta"].get("stop_details") or {}
 
-    def so_far(self) -> Item:
-        """Return the reply so far as a message, for the API to go on with it."""
+    def paused(self) -> Item:
+        """Return the reply so far as a message, for the API to go on with it, and wait for the rest."""
+        self._before, self.stop = self._used_tokens(), None
         blocks = [block for draft in self.drafts for block in _made_blocks(draft.item())]
         return {"role": "assistant", "content": blocks}
 
@@ -397,7 +399,7 @@ class AnthropicReply:
         if self.stop in INCOMPLETE:
             raise incomplete(self.name, self.stop, INCOMPLETE[self.stop])
         if self.stop == "pause_turn":
-            raise incomplete(self.name, f"it paused {MAX_PAUSES} times")
+            raise incomplete(self.name, f"it paused more than {MAX_PAUSES} times")
         if self.stop == "refusal":  # nothing that was said before counts, calls least of all
             text = self._why.get("explanation") or "".join(each.text for each in self.drafts if each.kind == "text")
             self.drafts = [Draft("refusal", 0, DIALECT)]
@@ -405,9 +407,7 @@ class AnthropicReply:
         return ModelResponse([draft.item() for draft in self.drafts], self._used_tokens(), self.id)
 
     def _begin(self, message: Item) -> None:
-        if self.stop is not None:  # it goes on after a pause
-            self._before = self._used_tokens()
-        self.id, self.stop, self._open = message.get("id"), None, {}
+        self.id, self._open = message.get("id"), {}
         self._usage = dict(message.get("usage") or {})
 
     def _block(self, block: Item) -> tuple[Draft, str]:
