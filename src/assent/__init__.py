@@ -1,5 +1,6 @@
 """Assent: a runtime for agents that ask first."""
 
+import importlib
 import typing
 
 from .agent import Agent, ToolsToFinalOutputResult
@@ -131,15 +132,23 @@ from .tracing.settings import Tracing
 from .version import __version__
 
 if typing.TYPE_CHECKING:
+    from .models.anthropic import AnthropicModel
+    from .models.litellm import LitellmModel
+    from .models.openai_chat import OpenAIChatCompletionsModel
     from .models.openai_responses import OpenAIResponsesModel
+
+_LATER = {
+    "AnthropicModel": "anthropic",
+    "LitellmModel": "litellm",
+    "OpenAIChatCompletionsModel": "openai_chat",
+    "OpenAIResponsesModel": "openai_responses",
+}
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Import `OpenAIResponsesModel` on first use, to keep `import assent` light."""
-    if name == "OpenAIResponsesModel":
-        from .models.openai_responses import OpenAIResponsesModel
-
-        return OpenAIResponsesModel
+    """Import a model's class on first use, to keep `import assent` light."""
+    if name in _LATER:
+        return getattr(importlib.import_module(f".models.{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -153,6 +162,7 @@ __all__ = [
     "AgentTool",
     "AgentUpdatedStreamEvent",
     "AlreadyDecided",
+    "AnthropicModel",
     "ApprovalDecidedEvent",
     "ApprovalRequestedEvent",
     "Approve",
@@ -191,6 +201,7 @@ __all__ = [
     "InvalidInput",
     "InvalidOutput",
     "LeaseLost",
+    "LitellmModel",
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
     "MCPListToolsItem",
@@ -206,6 +217,7 @@ __all__ = [
     "NotFound",
     "NotHappened",
     "NotPending",
+    "OpenAIChatCompletionsModel",
     "OpenAIConversationsSession",
     "OpenAIResponsesModel",
     "OtherItem",

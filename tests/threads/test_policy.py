@@ -76,7 +76,7 @@ def test_there_is_one_policy() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"model": "claude-4"},
+        {"model": "unknown:claude-4"},
         {"model": None},
         {"tools": [1]},
         {"tools": ["write_file"]},

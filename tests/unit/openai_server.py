@@ -69,6 +69,8 @@ class OpenAIServer:
 
     answers: list[Answer] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    judge: Callable[[Asked], str | None] = lambda asked: None
+    """What is wrong with a request, if anything; it is then refused with status 400."""
     gone: threading.Event = field(default_factory=threading.Event)
     """Whether a client has closed the line on an answer that was not at its end."""
     url: str = ""
@@ -94,8 +96,13 @@ class OpenAIServer:
             def do_POST(self) -> None:
                 data = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                server.asked.append(Asked(self.path, headers, json.loads(data), self.client_address[1]))
-                answer = server.answers.pop(0) if server.answers else refusing(418, "there is no answer left")
+                asked = Asked(self.path, headers, json.loads(data), self.client_address[1])
+                server.asked.append(asked)
+                wrong = server.judge(asked)
+                if wrong:
+                    answer = refusing(400, wrong)
+                else:
+                    answer = server.answers.pop(0) if server.answers else refusing(418, "there is no answer left")
                 with suppress(ConnectionError):
                     answer(Exchange(self, server))
 

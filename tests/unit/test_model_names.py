@@ -9,7 +9,10 @@ import pytest
 
 from assent import (
     Agent,
+    AnthropicModel,
     InvalidDefinition,
+    LitellmModel,
+    OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     RunConfig,
     Runner,
@@ -39,6 +42,8 @@ OPENAIS = [
     ("chatgpt-4o-latest", "chatgpt-4o-latest"),
     ("codex-mini-latest", "codex-mini-latest"),
     ("ft:gpt-4o-mini:acme::abc", "ft:gpt-4o-mini:acme::abc"),
+    ("llama-4", "llama-4"),
+    ("my-deployment", "my-deployment"),
     ("openai:gpt-5.2", "gpt-5.2"),
     ("openai/gpt-5.2", "gpt-5.2"),
     ("openai:ft:gpt-4o-mini:acme::abc", "ft:gpt-4o-mini:acme::abc"),
@@ -62,8 +67,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
 
 @pytest.fixture(autouse=True)
 def registering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`register_provider`, for the test alone; what others have registered is not there."""
-    monkeypatch.setattr(named, "_providers", {"openai": OpenAIResponsesModel})
+    """`register_provider`, for the test alone."""
+    monkeypatch.setattr(named, "_providers", dict(named._providers))
     return register_provider
 
 
@@ -78,27 +83,35 @@ def test_a_name_gives_a_model_with_its_plain_name(name: str, plain: str) -> None
         assert model.name == plain
 
 
+OTHERS = [
+    ("openai_chat/gpt-5.2", OpenAIChatCompletionsModel, "gpt-5.2"),
+    ("openai_chat:meta/llama-4", OpenAIChatCompletionsModel, "meta/llama-4"),
+    ("anthropic/claude-opus-5", AnthropicModel, "claude-opus-5"),
+    ("anthropic:claude-opus-5", AnthropicModel, "claude-opus-5"),
+    ("litellm/gemini/gemini-3-pro", LitellmModel, "gemini/gemini-3-pro"),
+    ("litellm:ollama/gpt-oss:20b", LitellmModel, "ollama/gpt-oss:20b"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "plain"), OTHERS)
+def test_a_prefix_names_the_provider(name: str, kind: type[Any], plain: str) -> None:
+    for model in (Agent("a", model=name).model, RunConfig(model=name).model, create_agent(name).agent.model):
+        assert isinstance(model, kind)
+        assert model.name == plain
+
+
 @pytest.mark.parametrize(("whose", "make"), GIVEN, ids=[whose for whose, _ in GIVEN])
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        ("claude-opus-4", "register_provider('mine', ...), and say 'mine:claude-opus-4'"),
-        ("anthropic:claude-opus-4", "register_provider('anthropic', ...)"),
-        ("anthropic/claude-opus-4", "register_provider('anthropic', ...)"),
-        ("gpt-oss:20b", "register_provider('gpt-oss', ...)"),
-        ("gpt5", "register_provider('mine', ...), and say 'mine:gpt5'"),
-        ("openai", "register_provider('mine', ...), and say 'mine:openai'"),
-    ],
-)
-def test_an_unknown_name_is_refused_at_once_with_what_to_do(
-    whose: str, make: Callable[[Any], Any], name: str, how: str
+@pytest.mark.parametrize("name", ["mistral:large", "gpt-oss:20b", "together/meta/llama-4"])
+def test_an_unknown_prefix_is_refused_at_once_with_what_to_do(
+    whose: str, make: Callable[[Any], Any], name: str
 ) -> None:
     with pytest.raises(InvalidDefinition) as caught:
         make(name)
     text = str(caught.value)
     assert text.startswith(f"{whose}: no provider is known for the model {name!r}.")
-    assert "gpt-... and o4-mini, and every name after openai:." in text and "give a Model" in text
-    assert text.endswith(f"register a provider first: {how}.")
+    assert "without a prefix is OpenAI's" in text and "are anthropic/, litellm/, openai/, openai_chat/." in text
+    prefix = name.replace("/", ":").split(":")[0]
+    assert "give a Model" in text and text.endswith(f"register a provider first: register_provider({prefix!r}, ...).")
 
 
 @pytest.mark.parametrize(("whose", "make"), GIVEN, ids=[whose for whose, _ in GIVEN])
@@ -138,7 +151,9 @@ def test_naming_a_model_needs_no_key_and_loads_no_client() -> None:
         from assent import Agent, RunConfig
         from assent.threads import create_agent
         Agent("a", model="gpt-5.2"), RunConfig(model="openai:gpt-5.2"), create_agent("openai/gpt-5.2")
-        print(sorted({"openai", "httpx", "httpx2"} & set(sys.modules)))
+        Agent("a", model="anthropic/x"), Agent("a", model="litellm/x/y"), Agent("a", model="openai_chat/x")
+        heavy = {"anthropic", "langchain_core", "litellm", "openai", "httpx", "httpx2"}
+        print(sorted(heavy & set(sys.modules)))
     """
     ended = python(inspect.cleandoc(code))
     assert ended.stdout.strip() == "[]", ended.stderr
@@ -177,8 +192,8 @@ def test_openais_own_names_can_be_provided_for(registering: Callable[..., None])
 
 def test_an_unknown_name_is_told_which_prefixes_are_known(registering: Callable[..., None]) -> None:
     registering("acme", ScriptedModel)
-    with pytest.raises(InvalidDefinition, match="every name after acme: or openai:"):
-        Agent("a", model="llama-4")
+    with pytest.raises(InvalidDefinition, match="known are acme/, anthropic/, litellm/"):
+        Agent("a", model="another:llama-4")
 
 
 @pytest.mark.parametrize("prefix", ["", " ", "a:b", "a/b", "a b", None, 5])
@@ -240,7 +255,7 @@ async def test_a_model_that_is_named_later_is_looked_up_when_it_is_asked(server:
     agent = scripted("by script")
     agent.model = "openai:gpt-5.2"
     assert (await Runner.run(agent, "go")).final_output == "Yes."
-    agent.model = "llama-4"
+    agent.model = "another:llama-4"
     with pytest.raises(InvalidDefinition, match="llama-4"):
         model_of(agent)
 

@@ -15,6 +15,7 @@ from openai import AsyncOpenAI
 from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel
 
+import assent.models.client
 import assent.models.openai_client
 import assent.models.openai_responses
 from assent import (
@@ -511,7 +512,7 @@ async def test_a_task_that_is_cancelled_closes_the_http_response(server: OpenAIS
 
 def kept() -> int:
     gc.collect()
-    return sum(map(len, assent.models.openai_client._kept.values()))
+    return sum(map(len, assent.models.client._kept.values()))
 
 
 async def test_models_of_one_loop_share_their_connections(server: OpenAIServer, environment: None) -> None:

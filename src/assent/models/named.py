@@ -17,10 +17,10 @@ from .model import Model
 Provider = Callable[[str], Model]
 
 OPENAI = "openai"
-OPENAIS = re.compile(r"(gpt-|chatgpt-|codex-|o\d)[^:/]*|ft:.+")
-"""Names of OpenAI's models, fine-tuned ones included, which need no prefix."""
 PARTS = re.compile(r"([^:/\s]+)[:/](.*)", re.DOTALL)
 """A prefix and a name, such as `openai:gpt-5.2` or `openai/gpt-5.2`."""
+FINE_TUNED = "ft"
+"""The prefix of OpenAI's fine-tuned models, which is part of their names."""
 
 
 def _openai(name: str) -> Model:
@@ -29,7 +29,30 @@ def _openai(name: str) -> Model:
     return OpenAIResponsesModel(name)
 
 
-_providers: dict[str, Provider] = {OPENAI: _openai}
+def _openai_chat(name: str) -> Model:
+    from .openai_chat import OpenAIChatCompletionsModel
+
+    return OpenAIChatCompletionsModel(name)
+
+
+def _anthropic(name: str) -> Model:
+    from .anthropic import AnthropicModel
+
+    return AnthropicModel(name)
+
+
+def _litellm(name: str) -> Model:
+    from .litellm import LitellmModel
+
+    return LitellmModel(name)
+
+
+_providers: dict[str, Provider] = {
+    OPENAI: _openai,
+    "openai_chat": _openai_chat,
+    "anthropic": _anthropic,
+    "litellm": _litellm,
+}
 
 
 def register_provider(prefix: str, provider: Provider) -> None:
@@ -37,7 +60,7 @@ def register_provider(prefix: str, provider: Provider) -> None:
 
     When an agent is made, the provider (a function or a class) is called with the name without its prefix, and returns
     the model. A later provider for the same prefix replaces the earlier one, for agents that are made from then on. A
-    provider for `"openai"` is also called for OpenAI's own names, which have no prefix.
+    provider for `"openai"` is also called for names without a prefix.
     """
     if type(prefix) is not str or not re.fullmatch(r"[^:/\s]+", prefix):
         raise InvalidDefinition(
@@ -52,8 +75,8 @@ def register_provider(prefix: str, provider: Provider) -> None:
 
 
 def model_from(whose: str, given: Any) -> Model:
-    """Return the model that was given as a `Model`, or by its name."""
-    model = _named(whose, given) if isinstance(given, str) else given
+    """Return the model that was given as a `Model`, as a chat model of LangChain, or by its name."""
+    model = _named(whose, given) if isinstance(given, str) else adapted(given)
     if not is_model(model):
         raise InvalidDefinition(
             f"{whose}: model must be a model's name, or a Model, an object with an async `stream` method; "
@@ -62,6 +85,19 @@ def model_from(whose: str, given: Any) -> Model:
         )
     found: Model = model
     return found
+
+
+def adapted(given: Any) -> Any:
+    """Return a chat model of LangChain as a `Model`, and anything else as it is.
+
+    LangChain is not imported to find out: the names of the object's classes tell.
+    """
+    kinds = [(each.__name__, each.__module__.partition(".")[0]) for each in type(given).__mro__]
+    if ("BaseChatModel", "langchain_core") not in kinds:
+        return given
+    from .langchain import LangChainModel
+
+    return LangChainModel(given)
 
 
 def is_model(given: Any) -> bool:
@@ -77,19 +113,15 @@ def _named(whose: str, name: str) -> Any:
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
         raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name is missing in it.")
-    if parts is not None and parts[1] in _providers:
-        return _providers[parts[1]](parts[2])
-    if OPENAIS.fullmatch(name):
+    if parts is None and re.search(r"\s", name):
+        raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name has no spaces.")
+    if parts is None or parts[1] == FINE_TUNED:
         return _providers[OPENAI](name)
-    raise InvalidDefinition(_unknown(whose, name, parts[1] if parts is not None else None))
-
-
-def _unknown(whose: str, name: str, prefix: str | None) -> str:
-    known = " or ".join(f"{each}:" for each in sorted(_providers))
-    how = f"register_provider({described(prefix or 'mine')}, ...)"
-    how = how if prefix is not None else f"{how}, and say {described(f'mine:{name}')}"
-    return (
-        f"{whose}: no provider is known for the model {described(name)}. Known are OpenAI's own names, such as gpt-... "
-        f"and o4-mini, and every name after {known}. For another one give a Model, an object with a `stream` method, "
-        f"or register a provider first: {how}."
+    if parts[1] in _providers:
+        return adapted(_providers[parts[1]](parts[2]))
+    known = ", ".join(f"{each}/" for each in sorted(_providers))
+    raise InvalidDefinition(
+        f"{whose}: no provider is known for the model {described(name)}. A name without a prefix is OpenAI's, and the "
+        f"prefixes that are known are {known}. For another one give a Model, an object with a `stream` method, or "
+        f"register a provider first: register_provider({described(parts[1])}, ...)."
     )

@@ -13,8 +13,10 @@ from ..core.digest import described, holds
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import InvalidDefinition, ModelFailed, UsageError
+from .failure import broke_off
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
-from .openai_client import broke_off, failed, gave_up, shared_client
+from .openai_client import failed, gave_up, shared_client
+from .wire import responses_items
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -150,7 +152,7 @@ def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "model": name,
         "instructions": request.instructions,
-        "input": list(request.input),
+        "input": responses_items(request.input),
         "previous_response_id": request.previous_response_id,
         "conversation": request.conversation_id,
         "text": _text(request.output, settings),

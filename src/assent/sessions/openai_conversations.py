@@ -10,6 +10,7 @@ from ..core.number import is_count
 from ..core.transcript import Item
 from ..errors import InvalidDefinition, SessionFailed, UsageError
 from ..models.openai_client import shared_client
+from ..models.wire import responses_items
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -80,7 +81,7 @@ class OpenAIConversationsSession:
         await self.open()
         client, conversation = await self._opened(), self.session_id
         for first in range(0, len(items), AT_ONCE):
-            part: Any = items[first : first + AT_ONCE]
+            part: Any = responses_items(items[first : first + AT_ONCE])
             await self._done(client.conversations.items.create(conversation, items=part))
 
     async def pop_item(self) -> Item | None:

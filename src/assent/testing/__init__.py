@@ -1,9 +1,19 @@
-"""Helpers for tests: a scripted model and person, a fake clock, and checks for custom sessions and stores."""
+"""Helpers for tests: a scripted model and person, a fake clock, and checks for custom models, sessions and stores."""
 
 from .clock import FakeClock
 from .model import ScriptedCall, ScriptedModel, call
+from .model_check import check_model
 from .person import ScriptedPerson
 from .session import check_session
 from .store import check_store
 
-__all__ = ["FakeClock", "ScriptedCall", "ScriptedModel", "ScriptedPerson", "call", "check_session", "check_store"]
+__all__ = [
+    "FakeClock",
+    "ScriptedCall",
+    "ScriptedModel",
+    "ScriptedPerson",
+    "call",
+    "check_model",
+    "check_session",
+    "check_store",
+]
