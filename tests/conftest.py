@@ -15,6 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from assent.models import default
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 # Deadlines measure the machine, not the code. CI draws the same values every time, so that a failure there is the
@@ -42,6 +44,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
         given.inner_test = blocking(given.inner_test)
     elif inspect.iscoroutinefunction(pyfuncitem.obj):
         pyfuncitem.obj = blocking(pyfuncitem.obj)
+
+
+@pytest.fixture
+def no_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that gives an agent without a model a default one: no key, no name, no embedded model."""
+    for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(default, "_set", None)
+    monkeypatch.setattr(default, "missing", lambda: ["xllamacpp"])
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from ..core.digest import text as clean_text
 from ..core.number import is_count
 from ..core.run import Entry, Run, Turn
 from ..core.transcript import Item, news, pending, transcript
-from ..errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
+from ..errors import ModelFailed, UnansweredRequest, UnreadableState
+from ..models.default import default_model
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ..output import TRY_AGAIN
 from ..tools.tool import Tool
@@ -148,10 +149,7 @@ def _read(read: Callable[[], list[Item]]) -> list[Item]:
 
 
 def _model(driver: Driver, agent: Agent[Any]) -> Model:
-    model = driver.config.own_model or model_of(agent)
-    if model is None:
-        raise UsageError(f"Agent {agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
-    return model
+    return driver.config.own_model or model_of(agent) or default_model(f"Agent {agent.name!r}")
 
 
 def _define(driver: Driver, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
