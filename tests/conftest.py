@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from assent.models import default
+from assent.models.embedded_parts import LIBRARY
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -52,7 +53,7 @@ def no_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(default, "_set", None)
-    monkeypatch.setattr(default, "missing", lambda: ["xllamacpp"])
+    monkeypatch.setattr(default, "missing", lambda: [LIBRARY])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..errors import UsageError
-from .embedded_engine import INSTALL, missing
+from .embedded_parts import INSTALL, missing
 from .model import Model
 from .named import EMBEDDED, model_from
 

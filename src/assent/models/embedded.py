@@ -17,7 +17,8 @@ from ..core.digest import BadJSON, described, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import UsageError
-from .embedded_engine import Generated, generate, grammar, see_that_it_is_installed
+from .embedded_engine import Generated, generate, grammar
+from .embedded_parts import see_that_it_is_installed
 from .failure import incomplete
 from .model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from .wire import Draft, call_ids, content_parts, fresh_id, see_that_it_is_told, settings_as_named, untold

