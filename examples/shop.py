@@ -202,4 +202,4 @@ if __name__ == "__main__":
     except (EOFError, KeyboardInterrupt):
         console.print("\nThe run waits. Start again to go on." if RUN.exists() else "")
     except assent.AssentError as error:
-        sys.exit(f"{error} To begin anew, remove {RUN}.")
+        sys.exit(f"{error} To begin anew, remove {RUN}." if RUN.exists() else str(error))

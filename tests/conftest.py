@@ -17,6 +17,9 @@ import pytest
 
 from assent.models import default
 from assent.models.embedded_parts import LIBRARY
+from tests.models.embedded import embedded
+
+__all__ = ["embedded"]  # a fixture
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -164,7 +164,7 @@ def test_damaged_file_is_explained(
 
 
 def test_without_the_embedded_model_the_demo_follows_its_script_and_says_so(tmp_path: Path) -> None:
-    code = "import runpy, sys; sys.modules['xllamacpp'] = None; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    code = "import runpy, sys; sys.modules['xllamacpp'] = None; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
     ended = subprocess.run(
         [sys.executable, "-c", code, str(SHOP)],
         input="y\ny\nFriday\n",
@@ -177,6 +177,16 @@ def test_without_the_embedded_model_the_demo_follows_its_script_and_says_so(tmp_
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("The embedded model is not installed, so the model follows a script;")
     assert ledger(tmp_path) == EVERYTHING
+
+
+@pytest.mark.usefixtures("embedded")
+def test_the_demo_asks_before_it_does_what_the_embedded_model_proposes(
+    run_example: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    ended = run_example("shop")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("The model is a small one of 135M parameters, often wrong; which is why a person")
+    assert {what for what, _ in ledger(tmp_path)} <= {"looked up", "printed"}  # the rest waits for a person
 
 
 def test_a_model_that_nobody_provides_is_explained(run_example: Callable[..., CompletedProcess[str]]) -> None:

@@ -72,7 +72,7 @@ async def install(_options: Namespace) -> int:
 
 def _installer() -> list[str]:
     if find_spec("pip") is not None:
-        numbers = tuple(map(int, version("pip").split(".")[:2]))
+        numbers = tuple(map(int, re.findall(r"\d+", version("pip"))[:2]))
         shown = ["--progress-bar", "raw"] if numbers >= COUNTING else ["--quiet"]
         return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", *shown]
     uv = shutil.which("uv")
