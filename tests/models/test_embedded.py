@@ -155,6 +155,13 @@ async def test_a_tool_may_have_the_name_of_the_choice_of_words(library: Library)
     assert library.asked[0]["grammar"] == 'root ::= "answer" | "answer_"'
 
 
+async def test_a_choice_that_is_not_offered_is_a_failure_of_the_model(library: Library) -> None:
+    library.answers = [saying("ref", end="length")]
+    with pytest.raises(ModelFailed, match="it chose 'ref', which it is not offered"):
+        await heard(asking(tools=TOOLS, settings=ModelSettings(tool_choice="required", max_tokens=1)))
+    assert library.asked[0]["max_tokens"] > 1
+
+
 async def test_an_output_is_held_to_its_schema(library: Library) -> None:
     library.answers = [saying('{"order": 7}')]
     _, reply = await heard(asking(output=OutputSpec("Order", NUMBER)))

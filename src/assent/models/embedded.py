@@ -134,8 +134,12 @@ async def _chosen(request: ModelRequest, used: Tally) -> ToolSpec | None:
         words += "_"
     names = [*tools, words] if choice == "auto" else [*tools]
     if len(names) > 1:
-        body = {**_body(request.settings), "prompt": _choice_prompt(request, words), "grammar": _one_of(names)}
-        names = ["".join([piece async for piece in _pieces(body, used)])]
+        body = {**_body(request.settings), "max_tokens": MAX_TOKENS}
+        body |= {"prompt": _choice_prompt(request, words), "grammar": _one_of(names)}
+        chosen = "".join([piece async for piece in _pieces(body, used)])
+        if chosen not in names:
+            raise incomplete(NAME, f"it chose {described(chosen)}, which it is not offered")
+        names = [chosen]
     return tools.get(names[0])
 
 
