@@ -18,7 +18,7 @@ from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .item import ToolCallOutputItem
 from .models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
-from .models.named import model_from
+from .models.named import is_model, model_from
 from .output import AgentOutputSchema
 from .tools.delegation import TEXT, AgentTool, Extractor, InputBuilder, OnStream
 from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
@@ -223,9 +223,9 @@ class Agent(Generic[T]):
 
 
 def model_of(agent: Agent[Any]) -> Model | None:
-    """Return the agent's own model. A name that was set after the agent was made is looked up now."""
+    """Return the agent's own model. A name or a chat model that was set after the agent was made is looked up now."""
     model = agent.model
-    if isinstance(model, str):
+    if model is not None and not is_model(model):
         model = agent.model = model_from(f"Agent {agent.name!r}", model)
     return model
 

@@ -16,7 +16,7 @@ from assent import Agent, EmbeddedModel, ModelRequest, ModelResponse, ModelSetti
 from tests.models.shop_program import DIALECTS, model_of, shop
 
 ROOT = Path(__file__).parent.parent.parent
-HELLO = ModelRequest(None, [{"role": "user", "content": "Hello!"}], settings=ModelSettings(max_tokens=200))
+BRIEF = ModelRequest(None, [{"role": "user", "content": "What is the capital of France?"}])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -48,7 +48,7 @@ async def test_a_streamed_call_waits_for_a_person_and_another_process_goes_on(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_the_deltas_of_words_add_up_to_the_words(dialect: str, embedded_server: str) -> None:
-    *deltas, reply = [each async for each in model_of(dialect, embedded_server).stream(HELLO)]
+    *deltas, reply = [each async for each in model_of(dialect, embedded_server).stream(BRIEF)]
     assert isinstance(reply, ModelResponse)
     [message] = reply.output
     shown = [each["delta"] for each in deltas if each["type"] == "response.output_text.delta"]  # type: ignore[index]
@@ -77,5 +77,5 @@ async def test_the_embedded_engine_stops_when_its_stream_is_closed() -> None:
     for _ in range(4):
         await anext(events)
     await events.aclose()  # type: ignore[attr-defined]
-    *_, reply = [each async for each in EmbeddedModel().stream(HELLO)]  # else it would wait for minutes
+    *_, reply = [each async for each in EmbeddedModel().stream(BRIEF)]  # else it would wait for minutes
     assert isinstance(reply, ModelResponse)

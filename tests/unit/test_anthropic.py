@@ -364,7 +364,7 @@ async def test_a_temperature_is_for_clients_that_have_one(server: OpenAIServer) 
         sent = await body(server, request)
         assert (sent["temperature"], sent["top_p"]) == (0.0, 0.5)
     else:
-        with pytest.raises(UsageError, match="ModelSettings.*temperature"):
+        with pytest.raises(UsageError, match=r"ModelSettings.*temperature"):
             await body(server, request)
 
 

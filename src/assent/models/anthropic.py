@@ -422,7 +422,7 @@ class AnthropicReply:
         draft.wire = {name: value for name, value in block.items() if name not in OWN_FIELDS.get(kind, ())}
         if kind == "text" and not block.get("citations"):
             draft.wire.pop("citations", None)
-        begins = block.get(field)
+        begins = block.get(field) if field else None
         return draft, json.dumps(begins) if kind == "call" and begins else begins or ""
 
     def _delta(self, draft: Draft, delta: Item) -> Iterator[Item]:

@@ -68,7 +68,8 @@ class Draft:
         """Return the item with its text so far."""
         text = self.text
         item = self._item(text or "{}" if self.kind == "call" else text)  # no arguments may be written as no text
-        return {**item, WIRE: {self._dialect: self.wire}} if self.wire else item
+        # Reasoning always tells its dialect: no other one takes it.
+        return {**item, WIRE: {self._dialect: self.wire}} if self.wire or self.kind == "reasoning" else item
 
     def _item(self, text: str) -> Item:
         if self.kind == "block":
