@@ -191,14 +191,14 @@ async def test_text_of_others_cannot_begin_a_turn(library: Library) -> None:
 @pytest.mark.parametrize(
     ("schema", "bound"),
     [
-        ({"type": "string"}, {"type": "string", "maxLength": 400}),
+        ({"type": "string"}, {"type": "string", "maxLength": 200}),
         ({"type": "string", "maxLength": 5}, {"type": "string", "maxLength": 5}),
         ({"type": "string", "enum": ["a"]}, {"type": "string", "enum": ["a"]}),
-        ({"type": ["string", "null"]}, {"type": ["string", "null"], "maxLength": 400}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"], "maxLength": 200}),
         ({"anyOf": [{"type": "array", "items": True}]}, {"anyOf": [{"type": "array", "items": True, "maxItems": 10}]}),
         (
             {"type": "object", "properties": {"type": {"type": "string"}}},
-            {"type": "object", "properties": {"type": {"type": "string", "maxLength": 400}}},
+            {"type": "object", "properties": {"type": {"type": "string", "maxLength": 200}}},
         ),
         ({"const": {"type": "string"}}, {"const": {"type": "string"}}),
     ],

@@ -25,8 +25,8 @@ from .wire import Draft, call_ids, content_parts, fresh_id, see_that_it_is_told,
 
 WHERE = "The embedded model"
 NAME = "embedded"
-MAX_TOKENS = 256
-"""The limit of a generation, if ModelSettings has none."""
+MAX_TOKENS, MAX_JSON_TOKENS = 256, 1024
+"""The limits of words and of JSON, if ModelSettings has none. Words may be cut; half a JSON text is of no use."""
 SAME = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 """Settings that the engine has under the same name."""
 UNKNOWN = ("reasoning", "truncation", "verbosity", "store", "extra_headers", "extra_query")
@@ -35,7 +35,7 @@ WORDS = "answer"
 TALK = ("Hello!", "What is love?")
 """Messages that are answered in words, as examples for the choice."""
 TEXTS = ("input_text", "output_text", "text")
-LONGEST, MANY, LARGE, FINE = 400, 10, 10**12, 1e-6
+LONGEST, MANY, LARGE, FINE = 200, 10, 10**12, 1e-6
 """Bounds where a schema has none, since a small model often goes on without end: characters, items, numbers."""
 FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 """Options of the engine's grammar: one way to write spaces; keywords that it does not know are left out."""
@@ -70,7 +70,8 @@ class EmbeddedModel:
             prompt, draft = _talk(request), Draft("text", 0, NAME)
         yield draft.added()
         schema = tool.parameters if tool is not None else request.output.schema if request.output is not None else None
-        body = {**_body(request.settings), "prompt": prompt, **_held(schema)}
+        limit = request.settings.max_tokens or (MAX_TOKENS if schema is None else MAX_JSON_TOKENS)
+        body = {**_body(request.settings), "max_tokens": limit, "prompt": prompt, **_held(schema)}
         async with aclosing(_pieces(body, used)) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 yield draft.grow(piece if draft.pieces else piece.lstrip())
@@ -218,7 +219,7 @@ def _text(item: Item) -> str:
 
 def _body(settings: ModelSettings) -> dict[str, Any]:
     """Return the settings for the engine. Without a temperature, the likeliest token is taken every time."""
-    body = {"temperature": 0.0, "max_tokens": settings.max_tokens or MAX_TOKENS, **settings_as_named(settings, SAME)}
+    body = {"temperature": 0.0, **settings_as_named(settings, SAME)}
     return {**body, **(settings.extra_body or {}), **(settings.extra_args or {})}
 
 
