@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from pydantic import BaseModel
 
 from assent import Agent, EmbeddedModel, ModelRequest, ModelResponse, ModelSettings, Runner
 from tests.models.shop_program import DIALECTS, model_of, shop
+from tests.unit.support import python
 
 ROOT = Path(__file__).parent.parent.parent
 BRIEF = ModelRequest(None, [{"role": "user", "content": "What is the capital of France?"}])
@@ -66,6 +69,23 @@ class Town(BaseModel):
 async def test_the_embedded_models_output_fits_its_type() -> None:
     result = await Runner.run(Agent("a", model="embedded", output_type=Town), "I live in Paris.")
     assert isinstance(result.final_output, Town)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.usefixtures("embedded")
+def test_a_forked_child_has_an_embedded_engine_of_its_own_and_ends() -> None:
+    code = """
+        import os
+        from assent import Agent, ModelSettings, Runner
+        agent = Agent("a", model="embedded", model_settings=ModelSettings(max_tokens=3))
+        Runner.run_sync(agent, "Hello!")
+        child = os.fork()
+        print(type(Runner.run_sync(agent, "Hello!").final_output).__name__, flush=True)
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+    """
+    ended = python(inspect.cleandoc(code))
+    assert (ended.returncode, ended.stdout) == (0, "str\nstr\n"), ended.stderr
 
 
 @pytest.mark.usefixtures("embedded")
