@@ -225,7 +225,7 @@ class Agent(Generic[T]):
 def model_of(agent: Agent[Any]) -> Model | None:
     """Return the agent's own model. A name or a chat model that was set after the agent was made is looked up now."""
     model = agent.model
-    if model is not None and not is_model(model):
+    if isinstance(model, str) or (model is not None and not is_model(model)):
         model = agent.model = model_from(f"Agent {agent.name!r}", model)
     return model
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import anthropic
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 from assent.testing import ScriptedCall
@@ -29,6 +30,8 @@ def judge(asked: Asked) -> str | None:
         {**each, "content": [block for block in each["content"] if block.get("type") not in NEW]}
         for each in body.get("messages", ())
     ]
+    if not hasattr(anthropic.types, "SystemMessageParam"):  # older clients have no type for it
+        known = [each for each in known if each["role"] != "system"]
     wrong = misfit({**body, "messages": known}, MessageCreateParamsStreaming)
     if wrong is None and "tool_choice" in body and "tools" not in body:
         wrong = "tool_choice: may only be specified while providing tools"

@@ -16,7 +16,7 @@ from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import InvalidDefinition, ModelFailed, UsageError
 from .client import shared
-from .failure import PASSING, broke_off, hidden, incomplete, refused, unreached
+from .failure import broke_off, hidden, incomplete, passing, refused, unreached
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec
 from .wire import (
     Draft,
@@ -186,9 +186,9 @@ def _failure(name: str, error: Exception) -> ModelFailed:
         return broke_off(name, f"{type(error).__name__}: {error}")
     body = error.body if isinstance(error.body, dict) else {}
     said: Item = body["error"] if isinstance(body.get("error"), dict) else {}
-    kind = said.get("type")
-    passing = error.status_code in PASSING or error.status_code >= 500 or kind in PASSING_TYPES
-    return refused(name, error, ": ".join(filter(None, (kind, said.get("message")))), retryable=passing)
+    why = ": ".join(filter(None, (said.get("type"), said.get("message")))) or error.message
+    retryable = passing(error.status_code) or said.get("type") in PASSING_TYPES
+    return refused(name, error.status_code, why, retryable=retryable, request=error.request_id)
 
 
 # -- requests ------------------------------------------------------------------------------------------

@@ -23,15 +23,18 @@ SHORTEST = 6
 """The length of the shortest secret. Shorter values, such as "none" for a local server, are words."""
 
 
-def refused(name: str, error: Any, said: str | None, *, retryable: bool) -> ModelFailed:
-    """Return the error for an HTTP status that says that the request failed."""
-    status, request = error.status_code, getattr(error, "request_id", None)
+def refused(name: str, status: int, said: str, *, retryable: bool, request: str | None = None) -> ModelFailed:
+    """Return the error for an HTTP status that says that the request failed; `request` is the provider's id of it."""
     asked = f", request {request}" if request else ""
     advice = ADVICE.get(status) or ("Try again later." if retryable else "See what was asked.")
     return ModelFailed(
-        f"The model {name!r} was asked in vain (status {status}{asked}): {said or error.message} {advice}",
-        retryable=retryable,
+        f"The model {name!r} was asked in vain (status {status}{asked}): {said} {advice}", retryable=retryable
     )
+
+
+def passing(status: int) -> bool:
+    """Return True if a retry may fix what an HTTP status says."""
+    return status in PASSING or status >= 500
 
 
 def unreached(name: str, error: Exception) -> ModelFailed:

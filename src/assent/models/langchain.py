@@ -15,7 +15,7 @@ from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import AssentError, ModelFailed, UsageError
-from .failure import PASSING, broke_off, hidden, refused
+from .failure import broke_off, hidden, passing, refused
 from .model import ModelRequest, ModelResponse
 from .openai_chat import ChatReply, chat_tool, messages
 from .wire import Draft, call_ids, see_that_it_is_told, settings_as_named
@@ -151,8 +151,7 @@ def _failed(name: str, error: Exception) -> ModelFailed:
     status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if not isinstance(status, int):
         return broke_off(name, f"{type(error).__name__}: {error}")
-    error.status_code = status  # type: ignore[attr-defined]
-    return refused(name, error, str(error), retryable=status in PASSING or status >= 500)
+    return refused(name, status, str(error), retryable=passing(status))
 
 
 class LangChainReply(ChatReply):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from ..core.transcript import Item
@@ -46,8 +47,9 @@ class LitellmModel:
         except Exception as error:
             raise failed(self.name, error, self._own.get("api_key")) from error
         reply = LitellmReply(self.name, call_ids(request), DIALECT)
-        async for each in streamed(reply, chunks, chunks.aclose, self._own.get("api_key")):
-            yield each
+        async with aclosing(streamed(reply, chunks, chunks.aclose, self._own.get("api_key"))) as events:
+            async for each in events:
+                yield each
 
 
 class LitellmReply(ChatReply):

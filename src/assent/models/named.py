@@ -123,6 +123,8 @@ def _named(whose: str, name: str) -> Any:
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
         raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name is missing in it.")
+    if parts is None and re.search(r"\s", name):
+        raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name has no spaces.")
     if parts is None or parts[1] == FINE_TUNED:
         return _providers[OPENAI](name)
     if parts[1] in _providers:

@@ -7,7 +7,8 @@ they stream tool calls: some leave out the index or the id, or repeat them. The 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from ..core.digest import BadJSON, parse_object
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 WHERE = "The Chat Completions API"
 DIALECT = "chat"
-OPENAI_HOST = "api.openai.com"
+OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com")
 CHOICES = ("auto", "required", "none")
 SAME = (
     "temperature",
@@ -54,6 +55,8 @@ SAME = (
 OWN_PARTS = ("text", "image_url", "file", "input_audio")
 """Types of content parts that are in the API's own form."""
 DELTA_FIELDS = ("role", "content", "refusal", "tool_calls", "function_call", "reasoning_content", "reasoning")
+CARRIED = "assent:message"
+"""The key under which a call carries fields of its message, if the message has no other item."""
 CALL_FIELDS = ("index", "id", "type", "function")
 INCOMPLETE = {
     "length": "Allow more with ModelSettings(max_tokens=...).",
@@ -89,7 +92,7 @@ class OpenAIChatCompletionsModel:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes the HTTP response."""
         client = self._client or await shared_client()
         # OpenAI's own models refuse the older name, and many other servers do not know the newer one.
-        limit = "max_completion_tokens" if client.base_url.host == OPENAI_HOST else "max_tokens"
+        limit = "max_completion_tokens" if client.base_url.host.endswith(OPENAI_HOSTS) else "max_tokens"
         wanted = parameters(self.name, request, limit)
         try:
             chunks: Any = await client.chat.completions.create(**wanted, stream=True)
@@ -100,13 +103,14 @@ class OpenAIChatCompletionsModel:
         except Exception as error:
             raise failed(self.name, error) from error
         reply = ChatReply(self.name, call_ids(request))
-        async for each in streamed(reply, chunks, chunks.close):
-            yield each
+        async with aclosing(streamed(reply, chunks, chunks.close)) as events:
+            async for each in events:
+                yield each
 
 
 async def streamed(
     reply: ChatReply, chunks: AsyncIterator[Any], close: Callable[[], Awaitable[Any]], key: str | None = None
-) -> AsyncIterator[Item | ModelResponse]:
+) -> AsyncGenerator[Item | ModelResponse, None]:
     """Yield a reply's events as its chunks come, and then the reply. No error shows the key."""
     try:
         # Read to the end, not only to the reply: a connection that was not read to its end is not used again.
@@ -184,9 +188,9 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
             more |= data or {}
         elif kind == "function_call":
             function = {"name": item["name"], "arguments": item["arguments"]}
-            own = {name: value for name, value in (data or {}).items() if name != "message"}
+            own = {name: value for name, value in (data or {}).items() if name != CARRIED}
             calls.append({**own, "id": item.get("call_id"), "type": "function", "function": function})
-            more |= (data or {}).get("message", {})
+            more |= (data or {}).get(CARRIED, {})
         elif kind == "reasoning":
             more |= _thought(item, data) if data else {}
         else:
@@ -331,7 +335,7 @@ class ChatReply:
     def _carry(self) -> None:
         """Give the fields that are kept to the item that carries them: the message, or else the first one."""
         carrier = self._open.get("text") or next(iter(self.drafts), None) or self._begin("text")
-        carrier.wire |= {"message": self.more} if carrier.kind == "call" else self.more
+        carrier.wire |= {CARRIED: self.more} if carrier.kind == "call" else self.more
 
     def _begin(self, kind: Kind, **fields: Any) -> Draft:
         draft = Draft(kind, len(self.drafts), self._dialect, **fields)

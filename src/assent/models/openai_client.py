@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ModelFailed, UsageError
 from .client import shared
-from .failure import PASSING, broke_off, hidden, refused, unreached
+from .failure import broke_off, hidden, passing, refused, unreached
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -53,8 +53,8 @@ def _failed(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, APIStatusError):
         said = error.body.get("message") if isinstance(error.body, dict) else None
-        passing = error.status_code in PASSING or error.status_code >= 500
-        return refused(name, error, said, retryable=passing and error.code != SPENT)
+        retryable = passing(error.status_code) and error.code != SPENT
+        return refused(name, error.status_code, said or error.message, retryable=retryable, request=error.request_id)
     if isinstance(error, APIConnectionError):
         return unreached(name, error)
     if isinstance(error, APIError):  # reported in the middle of a stream

@@ -64,7 +64,8 @@ async def _made(make_model: MakeModel, *steps: Step) -> Model:
 async def _asked(model: Model, request: ModelRequest) -> tuple[list[Item], ModelResponse]:
     """Return the deltas and the reply, and check what is true of all of them."""
     before = deepcopy((list(request.input), request.tools, request.output))
-    *deltas, reply = [each async for each in model.stream(request)] or [None]
+    seen: list[Any] = [each async for each in model.stream(request)]
+    *deltas, reply = seen or [None]
     _same((list(request.input), request.tools, request.output), before, "A model never changes its request.")
     if not isinstance(reply, ModelResponse):
         raise AssertionError(f"A stream ends with a ModelResponse. It ended with {reply!r:.200}.")
@@ -73,7 +74,7 @@ async def _asked(model: Model, request: ModelRequest) -> tuple[list[Item], Model
     if type(reply.output) is not list or not all(type(item) is dict for item in reply.output):
         raise AssertionError(f"The output of a reply is a list of dicts. It is {reply.output!r:.200}.")
     _same(msgspec.json.decode(msgspec.json.encode(reply.output)), reply.output, "Items of a reply are plain JSON.")
-    return deltas, reply  # type: ignore[return-value]
+    return deltas, reply
 
 
 def _same(found: Any, expected: Any, sentence: str) -> None:
@@ -163,7 +164,7 @@ async def _gives_output(make_model: MakeModel) -> None:
 async def _counts(make_model: MakeModel) -> None:
     """A reply says how many tokens were used."""
     _, reply = await _asked(await _made(make_model, "Done."), ModelRequest(None, ASKED))
-    usage = reply.usage
+    usage: Any = reply.usage
     if not isinstance(usage, Usage) or not all(is_count(number, 0) for number in usage.numbers()):
         raise AssertionError(f"A reply's usage is a Usage of whole numbers. It is {usage!r:.200}.")
     if usage.requests != 1 or not usage.input_tokens or not usage.output_tokens:
