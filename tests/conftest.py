@@ -8,7 +8,7 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
         pyfuncitem.obj = blocking(pyfuncitem.obj)
 
 
-@pytest.fixture
-def no_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that gives an agent without a model a default one: no key, no name, no embedded model."""
-    for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(default, "_set", None)
-    monkeypatch.setattr(default, "missing", lambda: [LIBRARY])
+@pytest.fixture(scope="session", autouse=True)
+def no_default_model() -> Iterator[None]:
+    """See that no test asks a model by accident: there is no key, no name, and no embedded model by default."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
+            patch.delenv(name, raising=False)
+        patch.setattr(default, "missing", lambda: [LIBRARY])
+        yield
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from assent.models import default
 from assent.models.default import default_model
 from assent.testing import ScriptedModel
 
-pytestmark = pytest.mark.usefixtures("no_default_model")
-
 
 @pytest.fixture(autouse=True)
 def unset() -> Iterator[None]:

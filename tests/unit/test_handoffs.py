@@ -1160,7 +1160,6 @@ async def test_an_agent_may_be_a_tool_and_a_handoff_of_the_same_agent() -> None:
     assert (result.final_output, result.last_agent, len(sent)) == ("handed", b, 2)
 
 
-@pytest.mark.usefixtures("no_default_model")
 async def test_a_handoff_to_an_agent_without_a_model_says_so_and_can_be_resumed() -> None:
     b = Agent("b")
     a = scripted(call(TO_B), name="a", handoffs=[b])

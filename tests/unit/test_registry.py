@@ -221,7 +221,6 @@ async def test_of_equal_versions_the_newest_goes_on() -> None:
     assert registry.route(await paused(registry.get("Shop", "a"))) is registry.get("Shop", "b")
 
 
-@pytest.mark.usefixtures("no_default_model")
 async def test_a_run_that_has_not_reached_its_model_is_for_the_newest() -> None:
     registry = registry_of(a=shop("1").clone(model=None), b=shop("2"))
     with pytest.raises(UsageError, match="no model") as caught:
