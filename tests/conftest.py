@@ -8,12 +8,18 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
+
+from assent.models import default
+from assent.models.embedded_parts import LIBRARY
+from tests.models.embedded import embedded
+
+__all__ = ["embedded"]  # a fixture
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -42,6 +48,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
         given.inner_test = blocking(given.inner_test)
     elif inspect.iscoroutinefunction(pyfuncitem.obj):
         pyfuncitem.obj = blocking(pyfuncitem.obj)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_default_model() -> Iterator[None]:
+    """See that no test asks a model by accident: there is no key, no name, and no embedded model by default."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
+            patch.delenv(name, raising=False)
+        patch.setattr(default, "missing", lambda: [LIBRARY])
+        yield
 
 
 @pytest.fixture

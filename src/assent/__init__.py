@@ -95,6 +95,7 @@ from .item import (
     ToolCallItem,
     ToolCallOutputItem,
 )
+from .models.default import set_default_model
 from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .models.named import register_provider
 from .output import AgentOutputSchema
@@ -133,12 +134,14 @@ from .version import __version__
 
 if typing.TYPE_CHECKING:
     from .models.anthropic import AnthropicModel
+    from .models.embedded import EmbeddedModel
     from .models.litellm import LitellmModel
     from .models.openai_chat import OpenAIChatCompletionsModel
     from .models.openai_responses import OpenAIResponsesModel
 
 _LATER = {
     "AnthropicModel": "anthropic",
+    "EmbeddedModel": "embedded",
     "LitellmModel": "litellm",
     "OpenAIChatCompletionsModel": "openai_chat",
     "OpenAIResponsesModel": "openai_responses",
@@ -176,6 +179,7 @@ __all__ = [
     "DefinitionChanged",
     "DigestMismatch",
     "Edit",
+    "EmbeddedModel",
     "Evidence",
     "ExactSession",
     "FileSearchTool",
@@ -293,6 +297,7 @@ __all__ = [
     "input_guardrail",
     "output_guardrail",
     "register_provider",
+    "set_default_model",
     "tool",
     "tool_input_guardrail",
     "tool_output_guardrail",

@@ -72,7 +72,7 @@ class Agent(AgentBase, Generic[T]):
     model: Model | str | None = None
     """The model, or a model name such as "gpt-5.2", which is looked up at once; see `register_provider`.
 
-    `RunConfig(model=...)` takes precedence."""
+    `RunConfig(model=...)` takes precedence. None is the default model, see `set_default_model`."""
     handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
     """The agents that may take over, each as an agent or as `handoff(...)` with options."""
     handoff_description: str | None = None

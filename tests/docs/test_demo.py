@@ -41,7 +41,7 @@ def play(run_example: Callable[..., CompletedProcess[str]]) -> Play:
     """`play("y", "q")` starts the demo, types these lines, and gives the screen."""
 
     def start(*lines: str) -> str:
-        ended = run_example("shop", "".join(f"{line}\n" for line in lines))
+        ended = run_example("shop", "".join(f"{line}\n" for line in lines), "--scripted")
         assert (ended.returncode, ended.stderr) == (0, "")
         return ended.stdout
 
@@ -158,9 +158,40 @@ def test_damaged_file_is_explained(
     play("q")
     saved = tmp_path / "shop-run.json"
     saved.write_text(saved.read_text()[:-20])
-    ended = run_example("shop")
+    ended = run_example("shop", "", "--scripted")
     assert ended.returncode == 1 and "remove shop-run.json" in ended.stderr and "Traceback" not in ended.stderr
     assert ledger(tmp_path) == EVERYTHING[:1]
+
+
+def test_without_the_embedded_model_the_demo_follows_its_script_and_says_so(tmp_path: Path) -> None:
+    code = "import runpy, sys; sys.modules['xllamacpp'] = None; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(SHOP)],
+        input="y\ny\nFriday\n",
+        cwd=tmp_path,
+        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("The embedded model is not installed, so the model follows a script;")
+    assert ledger(tmp_path) == EVERYTHING
+
+
+@pytest.mark.usefixtures("embedded")
+def test_the_demo_asks_before_it_does_what_the_embedded_model_proposes(
+    run_example: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    ended = run_example("shop")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("The model is a small one of 135M parameters, often wrong; which is why a person")
+    assert {what for what, _ in ledger(tmp_path)} <= {"looked up", "printed"}  # the rest waits for a person
+
+
+def test_a_model_that_nobody_provides_is_explained(run_example: Callable[..., CompletedProcess[str]]) -> None:
+    ended = run_example("shop", "", "--model", "nobody/nothing")
+    assert ended.returncode == 1 and "no provider is known" in ended.stderr and "Traceback" not in ended.stderr
 
 
 # -- with hands on a real terminal ---------------------------------------------------------------
@@ -175,7 +206,8 @@ class Terminal:
         "import fcntl, runpy, signal, sys, termios\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-        "runpy.run_path(sys.argv[1], run_name='__main__')"
+        "sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
 
     def __init__(self, directory: Path) -> None:
@@ -183,7 +215,7 @@ class Terminal:
         self.fd, theirs = os.openpty()
         colourful = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", self.START, str(SHOP)],
+            [sys.executable, "-c", self.START, str(SHOP), "--scripted"],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

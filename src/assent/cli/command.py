@@ -13,7 +13,7 @@ from ..core.facts import Verdict
 from ..core.run import Status
 from ..errors import AssentError
 from ..version import __version__
-from . import database, questions, runs, worker
+from . import database, models, questions, runs, worker
 from .value import duration, json_object, json_value, statuses
 from .write import say
 
@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     _database(_choices(rooms.add_parser("db", help="the database of a store")))
     _runs(_choices(rooms.add_parser("runs", help="the runs of a store")))
     _questions(_choices(rooms.add_parser("questions", help="what people are asked")))
+    _models(_choices(rooms.add_parser("models", help="the model providers, and the embedded model")))
     return root
 
 
@@ -134,6 +135,12 @@ def _questions(to: Any) -> None:
     decide.add_argument("--message", help="reject: what the model is told")
     decide.add_argument("--arguments", type=json_object, metavar="JSON", help="edit: what to run the call with")
     decide.add_argument("--output", type=json_value, metavar="JSON", help="respond: the answer")
+
+
+def _models(to: Any) -> None:
+    _command(to, "list", models.listed, "list the model providers, and what each still needs", url=False)
+    install = _command(to, "install", models.install, "install the embedded model into this environment", url=False)
+    install.add_argument("model", choices=("embedded",))
 
 
 def _page(to: argparse.ArgumentParser) -> None:

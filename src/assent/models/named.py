@@ -17,6 +17,8 @@ from .model import Model
 Provider = Callable[[str], Model]
 
 OPENAI = "openai"
+EMBEDDED = "embedded"
+"""The name of the embedded model."""
 PARTS = re.compile(r"([^:/\s]+)[:/](.*)", re.DOTALL)
 """A prefix and a name, such as `openai:gpt-5.2` or `openai/gpt-5.2`."""
 FINE_TUNED = "ft"
@@ -27,6 +29,12 @@ def _openai(name: str) -> Model:
     from .openai_responses import OpenAIResponsesModel
 
     return OpenAIResponsesModel(name)
+
+
+def _embedded() -> Model:
+    from .embedded import EmbeddedModel
+
+    return EmbeddedModel()
 
 
 def _openai_chat(name: str) -> Model:
@@ -110,6 +118,8 @@ def is_model(given: Any) -> bool:
 
 
 def _named(whose: str, name: str) -> Any:
+    if name == EMBEDDED:
+        return _embedded()
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
         raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name is missing in it.")

@@ -159,6 +159,9 @@ def see_that_it_is_told(where: str, request: ModelRequest, unknown: Sequence[str
             f"{where} keeps no conversation: leave out conversation_id, previous_response_id and "
             "auto_previous_response_id, or use an OpenAIResponsesModel."
         )
+    if request.hosted:
+        kinds = ", ".join(sorted({str(each.get("type")) for each in request.hosted}))
+        raise UsageError(f"{where} has no tools that its provider runs ({kinds}); use an OpenAIResponsesModel for them.")
     for name in unknown:
         if getattr(request.settings, name) is not None:
             raise UsageError(

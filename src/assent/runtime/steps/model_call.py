@@ -19,7 +19,8 @@ from ...core.digest import text as clean_text
 from ...core.number import is_count
 from ...core.run import Run, TranscriptEntry, Turn
 from ...core.transcript import Item, news, open_requests, transcript
-from ...errors import ModelFailed, UnansweredRequest, UnreadableState, UsageError
+from ...errors import ModelFailed, UnansweredRequest, UnreadableState
+from ...models.default import default_model
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
 from ...output import TRY_AGAIN
 from ...tools.hosted import HostedMCPTool, HostedTool, is_request
@@ -149,10 +150,7 @@ def _read(read: Callable[[], list[Item]]) -> list[Item]:
 
 
 def _model(scope: Scope, agent: Agent[Any]) -> Model:
-    model = scope.config.own_model or model_of(agent)
-    if model is None:
-        raise UsageError(f"Agent {agent.name!r} has no model; give Agent(model=...) or RunConfig(model=...).")
-    return model
+    return scope.config.own_model or model_of(agent) or default_model(f"Agent {agent.name!r}")
 
 
 def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
