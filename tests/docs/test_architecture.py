@@ -46,7 +46,7 @@ def test_the_functions_that_a_change_leads_to_are_there() -> None:
     homes = {
         assent.core.fold: ("_started", "_asked", "_approved", "_answered", "_finished"),
         assent.core.run: ("_WAITS", "_owed_ready", "held"),
-        assent.approval.decide: ("settle",),
+        assent.approval.decide: ("decide",),
     }
     words = section("Where does it go?")
     for home, names in homes.items():

@@ -15,6 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from assent import Agent, EmbeddedModel, ModelRequest, ModelResponse, ModelSettings, Runner
+from assent.models.delta import as_dict
 from tests.models.shop_program import DIALECTS, model_of, shop
 from tests.unit.support import python
 
@@ -32,7 +33,9 @@ async def test_a_streamed_call_waits_for_a_person_and_another_process_goes_on(
     ]
     [question] = result.interruptions
     assert question.name in ("refund", "look_up") and "approve" in question.allowed  # its arguments fit its schema
-    pieces = [each["delta"] for each in deltas if each["type"] == "response.function_call_arguments.delta"]
+    pieces = [
+        each["delta"] for each in map(as_dict, deltas) if each["type"] == "response.function_call_arguments.delta"
+    ]
     assert json.loads("".join(pieces)) == json.loads(question.arguments)
     usage = result.context_wrapper.usage
     assert usage.requests == 1 and usage.input_tokens and usage.output_tokens
@@ -54,7 +57,7 @@ async def test_the_deltas_of_words_add_up_to_the_words(dialect: str, embedded_se
     *deltas, reply = [each async for each in model_of(dialect, embedded_server).stream(BRIEF)]
     assert isinstance(reply, ModelResponse)
     [message] = reply.output
-    shown = [each["delta"] for each in deltas if each["type"] == "response.output_text.delta"]  # type: ignore[index]
+    shown = [each["delta"] for each in map(as_dict, deltas) if each["type"] == "response.output_text.delta"]
     assert "".join(shown) == message["content"][0]["text"] != ""
     assert reply.usage.output_tokens >= len(shown) > 1
 

@@ -176,7 +176,7 @@ class Broken(ScriptedModel):
     ("fault", "rule"),
     [
         ("shows nothing", "add up to the text"),
-        ("shows text", "is a plain dict"),
+        ("shows text", "is a plain dict or an event"),
         ("changes its input", "never changes its request"),
         ("gives no reply", "ends with a ModelResponse"),
         ("speaks after the reply", "ends with a ModelResponse"),
@@ -227,11 +227,11 @@ async def test_one_consumer_reads_the_streams_of_all_dialects(servers: ExitStack
         begun: list[str] = []
         async for event in result.stream_events():
             if event.type == "raw_response_event":
-                kind = event.data["type"]
+                kind = event.data.type
                 if kind.endswith(".delta"):
-                    shown[kind] = shown.get(kind, "") + event.data["delta"]
-                elif kind == "response.output_item.added" and event.data["item"]["type"] == "function_call":
-                    begun.append(event.data["item"]["name"])
+                    shown[kind] = shown.get(kind, "") + event.data.delta
+                elif kind == "response.output_item.added" and event.data.item.type == "function_call":
+                    begun.append(event.data.item.name)
     assert shown["response.output_text.delta"].replace(" ", "") == "Onemoment.Itissent."
     assert json.loads(shown["response.function_call_arguments.delta"]) == {"to": "ann"}
     assert (begun, sent, result.final_output) == (["send"], [("ann", 1)], "It is sent.")

@@ -161,7 +161,7 @@ def see_that_it_is_told(where: str, request: ModelRequest, unknown: Sequence[str
         )
     if request.hosted:
         kinds = ", ".join(sorted({str(each.get("type")) for each in request.hosted}))
-        raise UsageError(f"{where} has no tools that its provider runs ({kinds}); use an OpenAIResponsesModel for them.")
+        raise UsageError(f"{where} has no tools that the provider runs ({kinds}); use an OpenAIResponsesModel.")
     for name in unknown:
         if getattr(request.settings, name) is not None:
             raise UsageError(

@@ -16,6 +16,7 @@ from ..core.facts import Usage
 from ..core.number import is_count
 from ..core.transcript import Item, content_text
 from ..errors import ModelFailed
+from ..models.delta import as_dict
 from ..models.model import Model, ModelRequest, ModelResponse, OutputSpec, ToolSpec
 from .model import Step, call
 
@@ -69,12 +70,12 @@ async def _asked(model: Model, request: ModelRequest) -> tuple[list[Item], Model
     _same((list(request.input), request.tools, request.output), before, "A model never changes its request.")
     if not isinstance(reply, ModelResponse):
         raise AssertionError(f"A stream ends with a ModelResponse. It ended with {reply!r:.200}.")
-    if not all(type(each) is dict for each in deltas):
-        raise AssertionError("Whatever a stream yields before its ModelResponse is a plain dict.")
+    if not all(type(each) is dict or callable(getattr(each, "to_dict", None)) for each in deltas):
+        raise AssertionError("A delta, before the ModelResponse, is a plain dict or an event of OpenAI's client.")
     if type(reply.output) is not list or not all(type(item) is dict for item in reply.output):
         raise AssertionError(f"The output of a reply is a list of dicts. It is {reply.output!r:.200}.")
     _same(msgspec.json.decode(msgspec.json.encode(reply.output)), reply.output, "Items of a reply are plain JSON.")
-    return deltas, reply
+    return [as_dict(each) for each in deltas], reply
 
 
 def _same(found: Any, expected: Any, sentence: str) -> None:
