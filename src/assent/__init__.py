@@ -3,13 +3,60 @@
 import importlib
 import typing
 
-from .agent import Agent, ToolsToFinalOutputResult
-from .approval.deadline import Deadline
 from .approval.decision import Approve, Decision, Edit, Reject, Respond
 from .approval.grant import Grant
 from .approval.terms import GrantTerms
-from .context import RunContextWrapper, ToolContext
 from .core.facts import Usage
+from .definitions.agent import Agent, ToolsToFinalOutputResult
+from .definitions.context import RunContextWrapper, ToolContext
+from .definitions.deadline import Deadline
+from .definitions.delegation import AgentTool
+from .definitions.guardrail import (
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailResult,
+    OutputGuardrail,
+    OutputGuardrailResult,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    ToolOutputGuardrailResult,
+    input_guardrail,
+    output_guardrail,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from .definitions.handoff import Handoff, HandoffInputData, handoff
+from .definitions.hooks import AgentHooks, RunHooks
+from .definitions.hosted import (
+    CodeInterpreterTool,
+    FileSearchTool,
+    HostedMCPTool,
+    MCPToolApprovalRequest,
+    WebSearchTool,
+)
+from .definitions.item import (
+    Evidence,
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
+    MCPListToolsItem,
+    MessageOutputItem,
+    OtherItem,
+    Outcome,
+    ReasoningItem,
+    RunItem,
+    ToolApprovalItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+)
+from .definitions.output import AgentOutputSchema
+from .definitions.probe import Happened, NotHappened
+from .definitions.tool import Tool, default_tool_error_function
 from .errors import (
     AgentFailed,
     AgentNotFound,
@@ -59,46 +106,9 @@ from .errors import (
     Upstream,
     UsageError,
 )
-from .guardrail import (
-    GuardrailFunctionOutput,
-    InputGuardrail,
-    InputGuardrailResult,
-    OutputGuardrail,
-    OutputGuardrailResult,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolInputGuardrailResult,
-    ToolOutputGuardrail,
-    ToolOutputGuardrailData,
-    ToolOutputGuardrailResult,
-    input_guardrail,
-    output_guardrail,
-    tool_input_guardrail,
-    tool_output_guardrail,
-)
-from .handoff import Handoff, HandoffInputData, handoff
-from .hooks import AgentHooks, RunHooks
-from .item import (
-    Evidence,
-    HandoffCallItem,
-    HandoffOutputItem,
-    MCPApprovalRequestItem,
-    MCPApprovalResponseItem,
-    MCPListToolsItem,
-    MessageOutputItem,
-    OtherItem,
-    Outcome,
-    ReasoningItem,
-    RunItem,
-    ToolApprovalItem,
-    ToolCallItem,
-    ToolCallOutputItem,
-)
 from .models.default import set_default_model
 from .models.model import Model, ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .models.named import register_provider
-from .output import AgentOutputSchema
 from .runtime.config import RunConfig, ToolErrorFormatterArgs
 from .runtime.event import (
     AgentUpdatedStreamEvent,
@@ -118,17 +128,7 @@ from .sessions.openai_conversations import OpenAIConversationsSession
 from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
-from .tools.delegation import AgentTool
 from .tools.function import FunctionTool, function_tool, tool
-from .tools.hosted import (
-    CodeInterpreterTool,
-    FileSearchTool,
-    HostedMCPTool,
-    MCPToolApprovalRequest,
-    WebSearchTool,
-)
-from .tools.probe import Happened, NotHappened
-from .tools.tool import Tool, default_tool_error_function
 from .tracing.settings import Tracing
 from .version import __version__
 

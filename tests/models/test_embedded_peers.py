@@ -36,7 +36,7 @@ async def test_a_streamed_call_waits_for_a_person_and_another_process_goes_on(
     pieces = [
         each["delta"] for each in map(as_dict, deltas) if each["type"] == "response.function_call_arguments.delta"
     ]
-    assert json.loads("".join(each["delta"] for each in parts)) == json.loads(question.arguments)
+    assert json.loads("".join(pieces)) == json.loads(question.arguments)
     usage = result.context_wrapper.usage
     assert usage.requests == 1 and usage.input_tokens and usage.output_tokens
 

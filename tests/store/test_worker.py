@@ -26,10 +26,10 @@ from assent import (
     input_guardrail,
 )
 from assent.core import facts as f
+from assent.definitions.guardrail import GuardrailFunctionOutput
 from assent.engines import Worker
 from assent.engines.backoff import delay
 from assent.errors import InputGuardrailTripwireTriggered, LeaseLost, Overtaken, RunBusy, StoreFailed
-from assent.guardrail import GuardrailFunctionOutput
 from assent.store import Change, Lease, MemoryStore, RunRecord, Store, open_store
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.unit.support import python, scripted, sending, soon

@@ -8,7 +8,7 @@ import pytest
 
 from assent import Agent, Model, ModelRequest, ModelResponse, Runner, ToolContext, UsageError, function_tool
 from assent.approval.decision import Approve, Decision, Edit, Respond
-from assent.context import RunContextWrapper
+from assent.definitions.context import RunContextWrapper
 from assent.runtime.layer import ModelLayer, ToolLayer
 from assent.runtime.steps.door import NotRun, run_inside, run_instead
 from assent.runtime.tool_pause import Hook

@@ -20,7 +20,7 @@ from assent import (
     function_tool,
     register_provider,
 )
-from assent.agent import model_of
+from assent.definitions.agent import model_of
 from assent.models import named
 from assent.testing import ScriptedModel
 from assent.threads import (

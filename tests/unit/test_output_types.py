@@ -939,9 +939,9 @@ def test_the_schema_builder_is_not_loaded_before_it_is_needed() -> None:
     code = """
         import sys, assent
         assent.AgentOutputSchema(str).parse("hello")
-        print("assent.tools.schema" in sys.modules)
+        print("assent.schema.schema" in sys.modules)
         assent.AgentOutputSchema(int)
-        print("assent.tools.schema" in sys.modules)
+        print("assent.schema.schema" in sys.modules)
     """
     ended = python(inspect.cleandoc(code))
     assert ended.stdout.split() == ["False", "True"], ended.stderr

@@ -36,8 +36,8 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from assent.errors import InvalidArguments, InvalidDefinition
-from assent.tools.docstring import Docstring, parse_docstring
-from assent.tools.schema import FunctionSchema, function_schema
+from assent.schema.docstring import Docstring, parse_docstring
+from assent.schema.schema import FunctionSchema, function_schema
 
 T = TypeVar("T")
 
@@ -295,7 +295,7 @@ def test_the_description_of_an_optional_parameter_stays_on_the_property():
 def test_a_summary_only_docstring_never_imports_griffe():
     program = """
     import sys
-    from assent.tools.schema import function_schema
+    from assent.schema.schema import function_schema
 
     def weather(city: str):
         '''Look up the weather.

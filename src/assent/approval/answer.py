@@ -27,7 +27,7 @@ def answer_schema(schema: Any, generator: type[GenerateJsonSchema] | None = None
         return NOTHING
     try:
         if not isinstance(schema, dict):
-            from ..tools.schema import Exact  # slow to import
+            from ..schema.schema import Exact  # slow to import
 
             return Raw(canonical(plain(TypeAdapter(schema).json_schema(schema_generator=generator or Exact))))
         from jsonschema import Draft202012Validator
@@ -51,8 +51,8 @@ def typed(schema: Any, value: Any) -> Any:
     """Return a recorded answer as the body asked for it: an instance if `schema` is a type, else the JSON value."""
     if schema is None or isinstance(schema, dict):
         return value
-    from ..tools.binding import Binding
-    from ..tools.schema import Exact
+    from ..schema.binding import Binding
+    from ..schema.schema import Exact
 
     adapter: TypeAdapter[Any] = TypeAdapter(schema)
     binding = Binding.of(adapter.json_schema(schema_generator=Exact), adapter.core_schema, adapter.validate_json)
@@ -72,7 +72,7 @@ def problem_with(value: Any, schema: Raw) -> str | None:
 
 def misfit(value: Any, schema: Any) -> str | None:
     """Return a text that says why the form of a value does not fit the schema; None if the form fits."""
-    from ..tools.form import form_of, joined
+    from ..schema.form import form_of, joined
 
     if not isinstance(schema, dict):
         return None  # a schema that is True or False has no form

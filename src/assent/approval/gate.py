@@ -14,14 +14,14 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..agent import Agent
-from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, parse_object, text, worded
 from ..core.run import CallState, Run, spent
+from ..definitions.agent import Agent
+from ..definitions.context import RunContextWrapper
+from ..definitions.deadline import Deadline, deadline_from
+from ..definitions.tool import Tool, qualified
 from ..errors import InvalidArguments
-from ..tools.tool import Tool, qualified
-from .deadline import Deadline, deadline_from
 from .question import AS_IT_IS, action_digest, allowed_of, every_call, fills, item_of, new_id, raw_text, too_large
 
 Judgement = f.Approved | f.Refused | f.Asked

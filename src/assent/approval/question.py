@@ -13,11 +13,11 @@ from ..core.digest import BadJSON, canonical, described, digest, parse_object, s
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import without_notes
+from ..definitions.item import Evidence, ToolApprovalItem
 from ..errors import UnreadableState
-from ..item import Evidence, ToolApprovalItem
 
 if TYPE_CHECKING:
-    from ..tools.tool import Tool
+    from ..definitions.tool import Tool
 
 LONG = 1_000_000
 """The number of characters above which arguments that cannot run are shown only in part."""

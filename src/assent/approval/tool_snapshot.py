@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from ..core.digest import digest
 from ..core.facts import CallKind
+from ..definitions.tool import takes
 from ..errors import InvalidArguments, UnreadableState
-from ..tools.defaults import with_defaults
-from ..tools.form import at
-from ..tools.tool import takes
+from ..schema.defaults import with_defaults
+from ..schema.form import at
 from .answer import misfit, over_limit
 
 

@@ -12,54 +12,20 @@ from itertools import takewhile
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ..errors import IllegalFact, UnknownSchema, UnreadableState
-from .facts import NOTHING, AnyFact
+from .facts import AnyFact
 from .fold import fold
-from .number import Count
 from .run import Run
+from .saved import SavedRun as SavedRun
+from .saved import SavedSignature as SavedSignature
+from .saved import Traced as Traced
 
 SCHEMA = 1
 
 UPGRADERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """By version: a function that turns a saved run of this version, as plain JSON, into one of the next version."""
-
-
-class SavedSignature(Struct):
-    """The signature of a saved run: the key's name, and the authentication code."""
-
-    key: str
-    code: str
-
-
-class Traced(Struct, omit_defaults=True):
-    """The tracing settings of a run. They hold secrets, and are saved only on request."""
-
-    endpoint: str
-    api_key: str | None = None
-    headers: dict[str, str] = {}
-    workflow_name: str | None = None
-    group_id: str | None = None
-    metadata: dict[str, str] = {}
-    include_sensitive_data: bool = False
-
-    def __repr__(self) -> str:
-        return f"<Traced to {self.endpoint!r}>"
-
-
-class SavedRun(Struct, omit_defaults=True):
-    """A saved run: the schema version, the version of Assent, the journal, and the user's context."""
-
-    schema: int
-    assent: str
-    journal: list[AnyFact]
-    context: Raw = NOTHING
-    context_kind: str | None = None
-    signature: SavedSignature | None = None
-    tracing: Traced | None = None
-    stored: Count = 0
-    """The number of facts that are in the run's store."""
 
 
 class _Head(Struct):

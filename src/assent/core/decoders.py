@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from .codec import SavedRun
 from .facts import AnyFact
+from .saved import SavedRun
 
 FACT: msgspec.json.Decoder[AnyFact] = msgspec.json.Decoder(AnyFact)
 SAVED: msgspec.json.Decoder[SavedRun] = msgspec.json.Decoder(SavedRun)

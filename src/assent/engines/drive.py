@@ -10,12 +10,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..agent import Agent
 from ..core.facts import AnyFact, Began
 from ..core.number import counted
 from ..core.run import UNDER_WAY, status
+from ..definitions.agent import Agent
+from ..definitions.hooks import RunHooks
 from ..errors import MaxTurnsExceeded, RunFinished
-from ..hooks import RunHooks
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
 from ..runtime.registry import AgentRegistry

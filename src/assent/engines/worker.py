@@ -14,13 +14,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..agent import Agent
 from ..approval.decision import checked_name
 from ..approval.question import new_id
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.number import is_count, is_seconds
 from ..core.run import UNDER_WAY
+from ..definitions.agent import Agent
+from ..definitions.hooks import RunHooks
 from ..errors import (
     AgentNotFound,
     AssentError,
@@ -39,7 +40,6 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
-from ..hooks import RunHooks
 from ..runtime.config import DEFAULT, RunConfig
 from ..runtime.registry import AgentRegistry
 from ..sessions.session import Session

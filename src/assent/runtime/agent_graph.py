@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..agent import Agent, schema_of, toolbox_of, tools_of
 from ..core import facts as f
 from ..core.run import CallState
+from ..definitions.agent import Agent, schema_of, toolbox_of, tools_of
+from ..definitions.delegation import AgentTool
+from ..definitions.handoff import Handoff
+from ..definitions.hosted import HostedMCPTool
+from ..definitions.output import WRAPPER, AgentOutputSchema
+from ..definitions.tool import Tool
 from ..errors import DefinitionChanged, InvalidArguments, InvalidOutput
-from ..handoff import Handoff
-from ..output import WRAPPER, AgentOutputSchema
-from ..tools.delegation import AgentTool
-from ..tools.hosted import HostedMCPTool
-from ..tools.tool import Tool
 from .definition import definition
 
 LEADING = (AgentTool, Handoff)

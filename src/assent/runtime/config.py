@@ -13,15 +13,15 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 from typing_extensions import TypeVar
 
-from ..approval.deadline import Deadline, deadline_from
-from ..context import RunContextWrapper
 from ..core.digest import described
 from ..core.facts import MAX_ARGUMENT_BYTES, Release
 from ..core.number import LONGEST, is_count, is_seconds
 from ..core.transcript import Item
+from ..definitions.context import RunContextWrapper
+from ..definitions.deadline import Deadline, deadline_from
+from ..definitions.guardrail import InputGuardrail, OutputGuardrail, checked
+from ..definitions.handoff import InputFilter
 from ..errors import InvalidDefinition
-from ..guardrail import InputGuardrail, OutputGuardrail, checked
-from ..handoff import InputFilter
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
 from ..tracing.settings import Tracing, exporter

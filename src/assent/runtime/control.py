@@ -13,8 +13,8 @@ from ..approval.gate import grant_for
 from ..approval.terms import always
 from ..core import facts as f
 from ..core.run import CallState, Run
+from ..definitions.item import ToolApprovalItem
 from ..errors import Conflict
-from ..item import ToolApprovalItem
 from .agent_graph import AgentGraph
 from .journal import Journal
 from .sync import Home

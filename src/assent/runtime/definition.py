@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..agent import Agent, instructions_mark, model_of, schema_of
 from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
+from ..definitions.agent import Agent, instructions_mark, model_of, schema_of
+from ..definitions.tool import Tool, marked
 from ..errors import DefinitionChanged
-from ..tools.tool import Tool, marked
 
 ROOM = 1000
 """The maximum size, in bytes, of the tool marks in a `Defined` fact; above it the marks are left out."""

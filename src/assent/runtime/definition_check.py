@@ -27,8 +27,8 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
+from ..definitions.tool import Tool
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
-from ..tools.tool import Tool
 from .agent_graph import AgentGraph, Seat
 from .definition import same_definition
 from .journal import Journal

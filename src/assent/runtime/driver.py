@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core import facts as f
 from ..core.digest import text as clean_text
 from ..core.run import UNDER_WAY, CallState, Run, overdue, owed, status
+from ..definitions.delegation import AgentTool
 from ..errors import IllegalFact, TripwireTriggered
-from ..tools.delegation import AgentTool
 from .guardrail_results import input_guardrails
 from .scope import Scope
 from .session_sync import patience

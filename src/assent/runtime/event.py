@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..agent import Agent
 from ..core import facts as f
 from ..core.rules import verdict_of
 from ..core.run import Turn
-from ..item import (
+from ..definitions.agent import Agent
+from ..definitions.item import (
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ..core import facts as f
 from ..core.facts import decode
 from ..core.run import Run
-from ..guardrail import (
+from ..definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
     InputGuardrailResult,

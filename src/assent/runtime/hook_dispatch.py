@@ -12,17 +12,17 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from ..agent import Agent
-from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.rules import VERDICTS, verdict_of
 from ..core.run import CallState
 from ..core.transcript import provider_id
-from ..hooks import RunHooks
+from ..definitions.agent import Agent
+from ..definitions.context import RunContextWrapper
+from ..definitions.delegation import AgentTool
+from ..definitions.hooks import RunHooks
+from ..definitions.tool import Tool
 from ..models.delta import readable
 from ..models.model import Model, ModelRequest, ModelResponse
-from ..tools.delegation import AgentTool
-from ..tools.tool import Tool
 from .agent_graph import AgentGraph
 from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, settled
 from .journal import Journal

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from ..context import RunContextWrapper
 from ..core.transcript import Item
+from ..definitions.context import RunContextWrapper
+from ..definitions.tool import Tool
 from ..errors import UsageError
 from ..models.model import Model, ModelRequest, ModelResponse
-from ..tools.tool import Tool
 from .tool_pause import Hook
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from typing_extensions import TypeIs
 
-from ..agent import Agent
 from ..core import codec
 from ..core import facts as f
 from ..core.digest import described, holds
 from ..core.rules import REFUSED
 from ..core.run import CallState, Run
+from ..definitions.agent import Agent
 from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
 from .agent_graph import AgentGraph
 from .definition import same_definition

@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ..agent import Agent
-from ..context import RunContextWrapper
 from ..core.digest import described
 from ..core.run import status
 from ..core.transcript import Item
-from ..errors import UsageError
-from ..guardrail import (
+from ..definitions.agent import Agent
+from ..definitions.context import RunContextWrapper
+from ..definitions.guardrail import (
     InputGuardrailResult,
     OutputGuardrailResult,
     ToolInputGuardrailResult,
     ToolOutputGuardrailResult,
 )
-from ..item import RunItem, ToolApprovalItem
+from ..definitions.item import RunItem, ToolApprovalItem
+from ..errors import UsageError
 from ..models.model import ModelResponse
 from .guardrail_results import PLACES, results
 from .scope import Scope

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described, holds
 from ..core.number import counted, is_count
 from ..core.run import Run, exhausted, status
 from ..core.transcript import Item
+from ..definitions.agent import Agent
+from ..definitions.hooks import RunHooks
 from ..errors import (
     ContextMissing,
     InvalidInput,
@@ -27,7 +28,6 @@ from ..errors import (
     StateSpent,
     UsageError,
 )
-from ..hooks import RunHooks
 from ..sessions.session import OpeningSession, Session
 from ..tracing.settings import Tracing
 from ..version import __version__

@@ -8,13 +8,13 @@ from weakref import ref
 from msgspec import Struct
 
 from ..approval.gate import Arguments
-from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.run import CallState, Run
+from ..definitions.context import RunContextWrapper
+from ..definitions.hooks import RunHooks
+from ..definitions.tool import Tool
 from ..errors import Conflict
-from ..hooks import RunHooks
 from ..sessions.session import Session
-from ..tools.tool import Tool
 from .agent_graph import AgentGraph
 from .config import RunConfig
 from .control import RunControl

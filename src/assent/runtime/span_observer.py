@@ -26,14 +26,14 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.span import INVALID_SPAN, TraceState
 
-from ..agent import Agent, model_of
 from ..core import facts as f
 from ..core.digest import canonical
 from ..core.digest import text as clean_text
 from ..core.rules import ASKED
 from ..core.run import CallState, status
+from ..definitions.agent import Agent, model_of
+from ..definitions.tool import Tool
 from ..models.model import Model, ModelRequest, ModelResponse
-from ..tools.tool import Tool
 from ..tracing.attributes import Attributes, answer, asked, called, executed, provider_name, said, text, usage
 from ..tracing.provider import provider_of
 from ..tracing.settings import Tracing

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Raw, Struct
 from typing_extensions import TypeVar
 
-from ..agent import Agent
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.grant import Grant, grant_of
 from ..approval.question import see_that_it_reads
@@ -22,6 +21,8 @@ from ..core.digest import described
 from ..core.number import counted
 from ..core.run import Run, questions, status
 from ..core.transcript import forget
+from ..definitions.agent import Agent
+from ..definitions.item import ToolApprovalItem
 from ..errors import (
     GrantNotFound,
     IllegalFact,
@@ -32,7 +33,6 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
-from ..item import ToolApprovalItem
 from ..tracing import settings as tracing
 from ..tracing.settings import Tracing
 from ..version import __version__

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Literal
 
-from ..agent import Agent
 from ..core.facts import AnyFact
+from ..definitions.agent import Agent
 from ..errors import RunUnfinished, UsageError
 from ..models.delta import readable
 from .driver import Driver

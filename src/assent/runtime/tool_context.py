@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 from ..approval.gate import deadline_of
-from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import canonical
 from ..core.run import CallState
 from ..core.transcript import provider_id
+from ..definitions.context import ToolContext
+from ..definitions.tool import Tool, default_tool_error_function
 from ..errors import InvalidArguments, InvalidDecision, MaxTurnsExceeded, UnreadableState, UsageError
-from ..tools.tool import Tool, default_tool_error_function
 from .scope import Scope
 from .tool_pause import Body
 from .value import output_json

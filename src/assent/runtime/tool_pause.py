@@ -19,12 +19,12 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from ..approval.answer import answer_schema, earlier_answer_schema, typed
-from ..approval.deadline import Deadline
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
+from ..definitions.deadline import Deadline
 from ..errors import Conflict, ReplayMismatch, UsageError
 from ..tools.function import in_thread, is_async
 from .journal import Journal

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..agent import schema_of
 from ..approval.question import effective, item_of
 from ..core import facts as f
 from ..core.facts import decode
@@ -22,7 +21,8 @@ from ..core.transcript import (
     text_or_items,
     without_notes,
 )
-from ..item import (
+from ..definitions.agent import schema_of
+from ..definitions.item import (
     HandoffCallItem,
     HandoffOutputItem,
     MCPApprovalRequestItem,

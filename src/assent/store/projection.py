@@ -18,8 +18,8 @@ from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import ASKED, verdict_of
 from ..core.run import CallState, Run, deadline, questions, status
+from ..definitions.item import Evidence
 from ..errors import IllegalFact, UnreadableState
-from ..item import Evidence
 from .record import Change, GrantRecord, Question, Revocation, RunRecord, Settled
 
 

@@ -16,8 +16,8 @@ from ..core.digest import described
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.number import is_count, is_seconds
 from ..core.run import Status
+from ..definitions.item import Evidence
 from ..errors import UsageError
-from ..item import Evidence
 
 T = TypeVar("T", default=Any)
 

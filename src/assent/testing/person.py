@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..agent import Agent
 from ..approval.decision import Decision
+from ..definitions.agent import Agent
+from ..definitions.item import ToolApprovalItem
 from ..errors import ScriptExhausted
-from ..item import ToolApprovalItem
 from ..runtime.result import RunResult
 from ..runtime.runner import Runner
 from ..runtime.state import RunState

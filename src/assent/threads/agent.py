@@ -14,11 +14,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..agent import Agent
 from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described
 from ..core.run import CallState, Run, owed
+from ..definitions.agent import Agent
+from ..definitions.delegation import AgentTool
+from ..definitions.output import TRY_AGAIN
 from ..errors import (
     DefinitionChanged,
     InvalidOutput,
@@ -28,7 +30,6 @@ from ..errors import (
     UnansweredRequest,
     UsageError,
 )
-from ..output import TRY_AGAIN
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
 from ..runtime.driver import Driver
@@ -38,7 +39,6 @@ from ..runtime.sync import block, iterate
 from ..runtime.view import View
 from ..store.memory import MemoryStore
 from ..store.store import Store
-from ..tools.delegation import AgentTool
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .message import messages_of
 from .middleware_context import WRITER

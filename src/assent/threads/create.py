@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..agent import Agent
 from ..core.digest import described
 from ..core.number import is_count
+from ..definitions.agent import Agent
+from ..definitions.tool import Tool
 from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
 from ..tools.function import function_tool
-from ..tools.tool import Tool
 from .agent import MAX_TURNS, ThreadAgent
 from .interrupts import PREFIX
 from .message import SystemMessage

@@ -22,9 +22,9 @@ from ..core.digest import BadJSON, described, digest, holds, same
 from ..core.facts import AnyFact, decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
+from ..definitions.tool import Tool
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
 from ..runtime.tool_pause import HERE
-from ..tools.tool import Tool
 
 Path = tuple[str, ...]
 Chosen = tuple[str, Decision, str]

@@ -9,12 +9,12 @@ from typing import Any, Generic, TypedDict
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ..context import RunContextWrapper
+from ..definitions.context import RunContextWrapper
+from ..definitions.tool import Tool
 from ..errors import UsageError
 from ..runtime.scope import scope_of
 from ..runtime.tool_pause import HERE, Body
 from ..store.store import Store
-from ..tools.tool import Tool
 from .message import Message, messages_of, run_messages
 
 State = dict[str, Any]

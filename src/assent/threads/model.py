@@ -14,10 +14,11 @@ from typing import Any, Generic
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from ..context import RunContextWrapper
 from ..core import facts as f
 from ..core.digest import described
 from ..core.transcript import NOTE, Item, without, without_notes
+from ..definitions.context import RunContextWrapper
+from ..definitions.tool import Tool
 from ..errors import InvalidInput, ModelFailed, UsageError
 from ..models.delta import as_dict
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
@@ -28,7 +29,6 @@ from ..runtime.layer import ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import Hook
-from ..tools.tool import Tool
 from .message import (
     AIMessage,
     Message,

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from ..agent import Agent
 from ..approval.decision import Reject
 from ..approval.question import deeds
 from ..core import facts as f
@@ -15,6 +14,8 @@ from ..core.codec import replay
 from ..core.digest import described, holds
 from ..core.number import LARGEST, is_count
 from ..core.run import ENDED, CallState, Run
+from ..definitions.agent import Agent
+from ..definitions.tool import Tool
 from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
@@ -24,7 +25,6 @@ from ..runtime.store_writer import past
 from ..runtime.value import input_json
 from ..store.record import Stored
 from ..store.store import Store
-from ..tools.tool import Tool
 from .interrupts import Answer, Chosen, Command, pending, waits_for
 from .message import fresh, given_messages, messages_of, said
 from .schema import ContextSchema, kept

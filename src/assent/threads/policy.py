@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
-from ..agent import Agent
-from ..context import RunContextWrapper
 from ..core.digest import described, holds
 from ..core.facts import Verdict
+from ..definitions.agent import Agent
+from ..definitions.context import RunContextWrapper
+from ..definitions.tool import Tool, qualified
 from ..errors import InvalidDefinition
-from ..tools.tool import Tool, qualified
 from .interrupts import PREFIX
 from .message import tool_call
 from .middleware import AgentMiddleware

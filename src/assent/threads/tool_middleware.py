@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..approval.decision import Decision
-from ..context import ToolContext
 from ..core import facts as f
 from ..core.digest import BadJSON, described, digest, parse_object, plain, same, worded
 from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
+from ..definitions.context import ToolContext
+from ..definitions.tool import Tool
 from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
 from ..runtime.layer import ToolLayer
 from ..runtime.scope import scope_of
@@ -27,7 +28,6 @@ from ..runtime.steps.door import Failure, NotRun, run_inside, run_instead
 from ..runtime.steps.model_call import enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
-from ..tools.tool import Tool
 from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
 from .message import ToolMessage, tool_call
 from .middleware import nested

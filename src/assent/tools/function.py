@@ -12,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from ..approval.deadline import Deadline
-from ..context import RunContextWrapper, ToolContext
 from ..core.digest import described
+from ..definitions.context import RunContextWrapper, ToolContext
+from ..definitions.deadline import Deadline
+from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from ..definitions.probe import Probe
+from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
 from ..errors import InvalidDefinition
-from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail
-from .probe import Probe
-from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
 
 if TYPE_CHECKING:
-    from .schema import FunctionSchema
+    from ..schema.schema import FunctionSchema
 
 THREADS = 10_000
 """Practically no limit, since a body may hold its thread while it runs another agent. Threads are made when needed."""
@@ -189,7 +189,7 @@ def _made_from(
     timeout: float | None,
     **options: Any,
 ) -> FunctionTool:
-    from .schema import function_schema  # imports much of pydantic, which a program without tools does not need
+    from ..schema.schema import function_schema  # imports much of pydantic, which a program without tools does not need
 
     schema = function_schema(
         function,

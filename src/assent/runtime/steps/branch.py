@@ -16,8 +16,8 @@ from ...core import facts as f
 from ...core.digest import canonical, worded
 from ...core.number import counted
 from ...core.run import CallState, Run
+from ...definitions.delegation import AgentTool, Extractor, InputBuilder
 from ...errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
-from ...tools.delegation import AgentTool, Extractor, InputBuilder
 from ..config import DEFAULT_MAX_TURNS
 from ..guardrail_results import input_guardrails
 from ..result import RunResult

@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from ...agent import Agent
 from ...approval.decide import edited
 from ...approval.decision import Approve, Decision, Edit, Reject, Respond
 from ...approval.gate import Case, judge, read_arguments
 from ...approval.question import action_digest, added_to, effective, limit_of
-from ...context import RunContextWrapper, ToolContext
 from ...core import facts as f
 from ...core.digest import BadJSON, canonical, plain, shortened, worded
 from ...core.run import CallState
+from ...definitions.agent import Agent
+from ...definitions.context import RunContextWrapper, ToolContext
+from ...definitions.delegation import AgentTool
+from ...definitions.handoff import Handoff
+from ...definitions.tool import Tool
 from ...errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
-from ...handoff import Handoff
-from ...tools.delegation import AgentTool
-from ...tools.tool import Tool
 from ..definition import resolve
 from ..journal import Writer
 from ..layer import ToolLayer

@@ -11,15 +11,15 @@ from typing import Any
 
 from msgspec import Raw
 
-from ...agent import ToolsToFinalOutputResult, schema_of
 from ...approval.question import effective
 from ...core import facts as f
 from ...core.digest import canonical, described, shortened
 from ...core.facts import decode
 from ...core.run import Run, Turn
 from ...core.transcript import reply_refusal, reply_text, value_text
+from ...definitions.agent import ToolsToFinalOutputResult, schema_of
+from ...definitions.item import ToolCallOutputItem
 from ...errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
-from ...item import ToolCallOutputItem
 from ..agent_graph import Seat
 from ..scope import Scope
 from ..value import output_json

@@ -15,15 +15,7 @@ from ...core import facts as f
 from ...core.digest import described
 from ...core.digest import text as clean_text
 from ...core.run import CallState
-from ...errors import (
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-    ToolInputGuardrailTripwireTriggered,
-    ToolOutputGuardrailTripwireTriggered,
-    TripwireTriggered,
-    UsageError,
-)
-from ...guardrail import (
+from ...definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrailResult,
     OutputGuardrailResult,
@@ -34,7 +26,15 @@ from ...guardrail import (
     ToolOutputGuardrailResult,
     named,
 )
-from ...tools.tool import Tool
+from ...definitions.tool import Tool
+from ...errors import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+    TripwireTriggered,
+    UsageError,
+)
 from ..agent_graph import Seat
 from ..guardrail_results import input_guardrails, output_guardrails, result_of
 from ..scope import Scope

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import Raw
 
-from ...agent import Agent
 from ...core import facts as f
 from ...core.digest import described
 from ...core.run import CallState, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, entry_items, handed_text, output_item, ran_text
+from ...definitions.agent import Agent
+from ...definitions.handoff import Handoff, HandoffInputData, InputFilter
+from ...definitions.item import HandoffOutputItem, RunItem
 from ...errors import InvalidInput, UsageError
-from ...handoff import Handoff, HandoffInputData, InputFilter
-from ...item import HandoffOutputItem, RunItem
 from ..scope import Scope
 from ..session_sync import accepted
 from ..value import input_json

@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ...agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
 from ...core import facts as f
 from ...core.digest import described
 from ...core.digest import text as clean_text
 from ...core.number import is_count
 from ...core.run import Run, TranscriptEntry, Turn
 from ...core.transcript import Item, news, open_requests, transcript
+from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
+from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
+from ...definitions.output import TRY_AGAIN
+from ...definitions.tool import Tool
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState
 from ...models.default import default_model
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
-from ...output import TRY_AGAIN
-from ...tools.hosted import HostedMCPTool, HostedTool, is_request
-from ...tools.tool import Tool
 from ..definition import definition, same_definition
 from ..layer import ModelLayer
 from ..scope import Scope

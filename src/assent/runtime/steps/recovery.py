@@ -17,10 +17,10 @@ from ...core import facts as f
 from ...core.digest import described, digest, shortened, worded
 from ...core.rules import RUNNING
 from ...core.run import CallState
+from ...definitions.probe import Found, Happened, NotHappened
+from ...definitions.tool import Tool, qualified
 from ...errors import DefinitionChanged
 from ...tools.function import in_thread, is_async
-from ...tools.probe import Found, Happened, NotHappened
-from ...tools.tool import Tool, qualified
 from ..scope import Scope
 from ..tool_context import Looking, context_of
 from ..value import output_json

@@ -12,8 +12,8 @@ import msgspec
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
+from ...definitions.item import Evidence
 from ...errors import QuestionNotFound, UnreadableState
-from ...item import Evidence
 from ..filter import FIELDS, Filter, cursor
 from ..record import GrantRecord, Page, Question, RunRecord
 from .reading import RECORD

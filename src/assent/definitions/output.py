@@ -21,8 +21,8 @@ import msgspec
 import typing_extensions
 from msgspec import Raw, Struct
 
-from .core.digest import BadJSON, canonical, described, digest, holds, parse, plain, text, worded
-from .errors import InvalidDefinition, InvalidOutput
+from ..core.digest import BadJSON, canonical, described, digest, holds, parse, plain, text, worded
+from ..errors import InvalidDefinition, InvalidOutput
 
 Json = dict[str, Any]
 
@@ -137,7 +137,7 @@ class AgentOutputSchema:
 
     def _offered(self, schema: Json) -> tuple[Json, bool]:
         """Return the schema in the form that providers require, and True if the schema needed the wrapper."""
-        from .tools.strict import referred
+        from ..schema.strict import referred
 
         definitions = schema.pop("$defs", {})
         root = schema
@@ -190,7 +190,7 @@ def _worth(value: Any) -> str:
 
 
 def _tightened(name: str, schema: Json, wraps: bool) -> Json:
-    from .tools.strict import Tightening
+    from ..schema.strict import Tightening
 
     def refusal(path: tuple[str, ...], what: str = "have any keys") -> str:
         inside = path[1:] if wraps and path[0] == WRAPPER else path  # the developer does not know the wrapper
@@ -242,7 +242,7 @@ class _Codec(Protocol):
 
 def _made(name: str, kind: Any) -> tuple[_Codec, Json]:
     """Return the type's codec and its schema, or raise `InvalidDefinition`."""
-    from .tools.signature import mentions
+    from ..schema.signature import mentions
 
     try:
         by_msgspec = kind is str or mentions(kind, (Struct,))
@@ -273,7 +273,7 @@ def _msgspec(kind: Any) -> tuple[_Codec, Json]:
 def _pydantic(kind: Any) -> tuple[_Codec, Json]:
     from pydantic import TypeAdapter  # slow to import, like the next one
 
-    from .tools.schema import Generator
+    from ..schema.schema import Generator
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
@@ -350,8 +350,8 @@ def _problem(error: Exception) -> str:
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):
-        from .tools.binding import path_of
-        from .tools.form import joined
+        from ..schema.binding import path_of
+        from ..schema.form import joined
 
         found = error.errors(include_url=False, include_context=False, include_input=False)
         return joined(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)

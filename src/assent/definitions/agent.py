@@ -10,20 +10,20 @@ from typing import Any, Generic, Literal
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from ..core.digest import described, digest, holds
+from ..errors import InvalidDefinition
+from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
+from ..models.named import is_model, model_from
+from ..schema.typed import parameters as parameters_of
 from .context import RunContextWrapper
-from .core.digest import described, digest, holds
-from .errors import InvalidDefinition
+from .delegation import TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
 from .guardrail import InputGuardrail, OutputGuardrail, checked
 from .handoff import Handoff, handoff
 from .hooks import AgentHooks
+from .hosted import HostedTool
 from .item import ToolCallOutputItem
-from .models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
-from .models.named import is_model, model_from
 from .output import AgentOutputSchema
-from .tools.delegation import TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
-from .tools.hosted import HostedTool
-from .tools.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
-from .tools.typed import parameters as parameters_of
+from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
 
 T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from .core.facts import QuestionKind, Verdict
-from .core.transcript import content_text
-from .models.delta import RawItem
+from ..core.facts import QuestionKind, Verdict
+from ..core.transcript import content_text
+from ..models.delta import RawItem
 
 
 class RunItem(Struct):

@@ -12,10 +12,10 @@ from typing import Any, Generic, Literal, overload
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from ..core.digest import described, holds
+from ..core.transcript import Item
+from ..errors import InvalidDefinition
 from .context import RunContextWrapper, ToolContext
-from .core.digest import described, holds
-from .core.transcript import Item
-from .errors import InvalidDefinition
 
 G = TypeVar("G")
 T = TypeVar("T", default=Any)

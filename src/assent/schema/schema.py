@@ -28,9 +28,9 @@ from .binding import Binding
 from .defaults import defaults_of, has_defaults, with_defaults
 from .docstring import parse_docstring
 from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
+from .parameters import Parameters
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
 from .strict import Tightening, referred
-from .typed import Parameters
 
 Json = dict[str, Any]
 

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ..context import RunContextWrapper, ToolContext
 from ..core.digest import BadJSON, described, digest, holds, plain
 from ..core.facts import CallKind, Verdict
 from ..errors import InvalidDefinition
-from ..item import ToolApprovalItem
 from ..models.delta import RawItem
+from .context import RunContextWrapper, ToolContext
+from .item import ToolApprovalItem
 from .tool import Approver, Tool
 
 SECRETS = ("authorization", "headers")

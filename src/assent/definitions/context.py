@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from .core.facts import Usage
+from ..core.facts import Usage
 from .item import ToolApprovalItem
 
 T = TypeVar("T", default=Any)

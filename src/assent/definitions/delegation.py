@@ -13,8 +13,8 @@ from ..core.facts import CallKind
 from ..core.number import is_count
 from ..core.transcript import Item
 from ..errors import InvalidArguments, InvalidDefinition
+from ..schema.parameters import Parameters
 from .tool import Tool
-from .typed import Parameters
 
 Extractor = Callable[[Any], Any | Awaitable[Any]]
 """Makes the tool's output from the nested run's `RunResult`."""

@@ -1,4 +1,4 @@
-"""Arguments of a user-defined type: the input of a handoff, or of an agent that is a tool."""
+"""The arguments of a tool: their schema, and their binding to a value."""
 
 from __future__ import annotations
 
@@ -39,10 +39,3 @@ class Parameters(Struct, frozen=True, eq=False):
 
 NONE = Parameters({"type": "object", "properties": {}, "required": [], "additionalProperties": False})
 """No arguments."""
-
-
-def parameters(name: str, kind: Any) -> Parameters:
-    """Read a type whose JSON is an object; raise `InvalidDefinition` if no model could fill it in."""
-    from .schema import type_schema  # imports much of pydantic
-
-    return type_schema(name, kind)

@@ -11,12 +11,12 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
+from ..core.facts import Verdict
+from ..core.transcript import Item
+from ..models.model import ModelResponse
 from .context import RunContextWrapper, ToolContext
-from .core.facts import Verdict
-from .core.transcript import Item
 from .item import ToolApprovalItem
-from .models.model import ModelResponse
-from .tools.tool import Tool
+from .tool import Tool
 
 T = TypeVar("T", default=Any)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..context import ToolContext
+from .context import ToolContext
 
 
 class Happened(Struct, frozen=True):

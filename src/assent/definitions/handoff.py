@@ -15,15 +15,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import TypeVar
 
+from ..core.digest import described, digest
+from ..core.facts import CallKind
+from ..core.transcript import Item
+from ..errors import InvalidDefinition
+from ..schema.parameters import NONE, Parameters
+from ..schema.typed import parameters
 from .context import RunContextWrapper, ToolContext
-from .core.digest import described, digest
-from .core.facts import CallKind
-from .core.transcript import Item
-from .errors import InvalidDefinition
+from .delegation import AgentBase
 from .item import RunItem
-from .tools.delegation import AgentBase
-from .tools.tool import Approver, Enabled, Rule, Tool
-from .tools.typed import NONE, Parameters, parameters
+from .tool import Approver, Enabled, Rule, Tool
 
 T = TypeVar("T", default=Any)
 A = TypeVar("A", bound=AgentBase, default=Any)

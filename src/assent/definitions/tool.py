@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..approval.deadline import Deadline, deadline_from
-from ..context import RunContextWrapper, ToolContext
 from ..core.digest import canonical, described, digest, holds, worded
 from ..core.facts import CallKind, Verdict
 from ..core.number import is_seconds
 from ..errors import InvalidDefinition
-from ..guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
-from ..item import ToolApprovalItem
 from ..models.model import ToolSpec
+from .context import RunContextWrapper, ToolContext
+from .deadline import Deadline, deadline_from
+from .guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
+from .item import ToolApprovalItem
 from .probe import Probe
 
 Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Awaitable[bool]]
