@@ -1,5 +1,5 @@
 """Fixtures of the model tests."""
 
-from tests.models.embedded import embedded_server
+from tests.models.embedded import embedded, embedded_server
 
-__all__ = ["embedded_server"]
+__all__ = ["embedded", "embedded_server"]

@@ -341,3 +341,25 @@ async def test_a_tool_may_be_an_agent_with_a_named_model(server: OpenAIServer) -
 
 def _asking() -> dict[str, Any]:
     return calling("looker", {"input": "What is there?"})
+
+
+async def test_a_runs_own_provider_makes_the_model_of_its_name() -> None:
+    asked: list[str] = []
+
+    def make(name: str) -> ScriptedModel:
+        asked.append(name)
+        return ScriptedModel(["Hello."])
+
+    class Provider:
+        get_model = staticmethod(make)
+
+    for provider in (make, Provider()):
+        config = RunConfig(model="large", model_provider=provider)
+        assert (await Runner.run(Agent("agent"), "Hello?", run_config=config)).final_output == "Hello."
+    assert asked == ["large", "large"]
+
+
+@pytest.mark.parametrize(("model", "provider"), [(None, str), (ScriptedModel(["x"]), str), ("m", "p")])
+def test_a_runs_own_provider_needs_a_name(model: Any, provider: Any) -> None:
+    with pytest.raises(InvalidDefinition, match="model_provider"):
+        RunConfig(model=model, model_provider=provider)

@@ -237,9 +237,9 @@ async def test_what_a_guardrail_found_is_an_event(receiver: Receiver) -> None:
     config = traced(receiver)
     await Runner.run(scripted("Done.", input_guardrails=[polite]), "Go.", run_config=config)
     received(receiver, config)
-    found = {f"assent.definitions.guardrail.{name}": value for name, value in (("name", "polite"), ("where", "input"))}
+    found = {f"assent.guardrail.{name}": value for name, value in (("name", "polite"), ("where", "input"))}
     assert receiver.named("invoke_agent agent").events == [
-        ("assent.guarded", found | {"assent.definitions.guardrail.tripped": False})
+        ("assent.guarded", found | {"assent.guardrail.tripped": False})
     ]
     assert PRIVATE.encode() not in b"".join(receiver.bodies)
 

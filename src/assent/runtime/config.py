@@ -69,6 +69,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
 
     model: Model | str | None = None
     """A model, or its name, that is used in place of the agents' own models."""
+    model_provider: Any = None
+    """A function of a model's name, or an object with `get_model(name)`, that makes the model named in `model`."""
     model_settings: ModelSettings | None = None
     """Settings that override those of the agents."""
     input_guardrails: Sequence[InputGuardrail] = ()
@@ -167,8 +169,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {described(value)}.")
-        if self.model is not None:
-            force_setattr(self, "model", model_from("RunConfig", self.model))
+        if self.model is not None or self.model_provider is not None:
+            force_setattr(self, "model", model_from("RunConfig", _provided(self.model, self.model_provider)))
         for option, least, most, said in SECONDS:
             value = getattr(self, option)
             if not is_seconds(value, least) or value > most:
@@ -190,6 +192,19 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             raise InvalidDefinition(
                 f"RunConfig: pre_approval_tool_input_guardrails must be True or False, got {described(early)}."
             )
+
+
+def _provided(model: Model | str | None, provider: Any) -> Any:
+    """Return the model as it was given, or the model that the provider makes of its name."""
+    make = getattr(provider, "get_model", provider)
+    if make is None:
+        return model
+    if not callable(make) or not isinstance(model, str):
+        raise InvalidDefinition(
+            "RunConfig: model_provider is a function of a model's name, or has get_model, and model is the name; "
+            f"got {described(provider)} and {described(model)}."
+        )
+    return make(model)
 
 
 def _check_tracing(tracing: Any) -> None:
