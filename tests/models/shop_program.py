@@ -25,6 +25,8 @@ from assent import (
 )
 
 DIALECTS = ["responses", "chat", "anthropic", "embedded"]
+ONCE = {"Connection": "close"}
+"""The header of clients that nobody closes: no connection is kept after its response."""
 ran: list[dict[str, Any]] = []
 
 
@@ -49,12 +51,13 @@ def model_of(dialect: str, url: str) -> Model:
     if dialect == "anthropic":
         from anthropic import AsyncAnthropic
 
-        return AnthropicModel("embedded", AsyncAnthropic(base_url=url, api_key="none", max_retries=0))
+        client = AsyncAnthropic(base_url=url, api_key="none", max_retries=0, default_headers=ONCE)
+        return AnthropicModel("embedded", client)
     from openai import AsyncOpenAI
 
-    client = AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    openai = AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, default_headers=ONCE)
     kind = OpenAIResponsesModel if dialect == "responses" else OpenAIChatCompletionsModel
-    return kind("embedded", client)
+    return kind("embedded", openai)
 
 
 def shop(dialect: str, url: str) -> Agent[Any]:

@@ -29,6 +29,9 @@ from tests.unit.langchain_model import FakeChatModel
 from tests.unit.openai_server import OpenAIServer
 from tests.unit.support import sending
 
+ONCE = {"Connection": "close"}
+"""The header of clients that nobody closes: no connection is kept after its response."""
+
 
 @pytest.fixture
 def servers() -> Iterator[ExitStack]:
@@ -95,7 +98,8 @@ async def test_a_scripted_model_passes() -> None:
 async def test_the_responses_dialect_passes(servers: ExitStack) -> None:
     def make(steps: list[Any]) -> OpenAIResponsesModel:
         server = serving(servers, Responses, steps)
-        return OpenAIResponsesModel("gpt-5.2", AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=0))
+        client = AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=0, default_headers=ONCE)
+        return OpenAIResponsesModel("gpt-5.2", client)
 
     await check(make)
 
@@ -103,7 +107,7 @@ async def test_the_responses_dialect_passes(servers: ExitStack) -> None:
 async def test_the_chat_dialect_passes(servers: ExitStack) -> None:
     def make(steps: list[Any]) -> OpenAIChatCompletionsModel:
         server = serving(servers, chat_server, steps)
-        client = AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=0)
+        client = AsyncOpenAI(base_url=server.url, api_key="sk-test", max_retries=0, default_headers=ONCE)
         return OpenAIChatCompletionsModel("gpt-5.2", client)
 
     await check(make)
@@ -112,7 +116,8 @@ async def test_the_chat_dialect_passes(servers: ExitStack) -> None:
 async def test_the_anthropic_dialect_passes(servers: ExitStack) -> None:
     def make(steps: list[Any]) -> AnthropicModel:
         server = serving(servers, anthropic_server, steps)
-        client = AsyncAnthropic(base_url=server.url.removesuffix("/v1"), api_key="sk-test", max_retries=0)
+        url = server.url.removesuffix("/v1")
+        client = AsyncAnthropic(base_url=url, api_key="sk-test", max_retries=0, default_headers=ONCE)
         return AnthropicModel("claude-opus-5", client, prompt_caching="5m")
 
     await check(make)
