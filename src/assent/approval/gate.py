@@ -95,6 +95,10 @@ async def judge(case: Case) -> Judgement:
     if call.kind == "handoff" and case.state.turn.handed:
         words = "Another handoff was taken in the same turn; this one was not."
         return f.Refused(call.id, "runtime", message=words, why="another handoff was taken", path=case.path)
+    if call.kind == "handoff" and any(other.call.kind == "hosted" for other in case.state.turn.calls):
+        # The answer is for this agent's server: the next agent may have another one with the same label, or none.
+        words = "The answer to the provider's request comes first; hand over in the next turn."
+        return f.Refused(call.id, "runtime", message=words, why="a provider's request comes first", path=case.path)
     if tool is None or args is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
     grant = grant_for(case.root, case.state.turn.agent, tool, args.value, case.at)

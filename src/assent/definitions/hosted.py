@@ -165,6 +165,7 @@ class HostedMCPTool(HostedTool):
                 description=f"{name} at the MCP server {self.server}{_where(self.config)}. The provider runs it.",
                 params_json_schema=ANYTHING,
                 server=self.server,
+                version=self.version,  # an approval is for the server as it was: its port, its connector, its tools
                 needs_approval=True,
                 allowed=DECISIONS,
                 on_approval=_approver(self.on_approval_request),
