@@ -237,14 +237,23 @@ async def test_in_a_conversation_that_the_provider_keeps_only_the_answer_is_sent
 
 
 async def test_secrets_of_a_server_go_to_the_provider_alone() -> None:
-    tool = server(config={"authorization": SECRET, "headers": {"x-key": SECRET}})
+    url = "https://me:planted@mcp.example:8443/s/planted/mcp?key=planted"
+    tool = server(config={"authorization": SECRET, "headers": {"x-key": SECRET}, "server_url": url})
+    assert "(https://mcp.example:8443)" in tool.description
     clerk = agent([request()], tools=[tool])
     result = await Runner.run(clerk, "Find it.")
     [sent] = clerk.model.requests[0].hosted  # type: ignore[union-attr]
     assert sent["authorization"] == SECRET and sent["headers"] == {"x-key": SECRET}
     kept = result.to_state().to_string() + repr(result.interruptions) + repr(tool) + tool.frozen().decode()
     assert SECRET not in kept and "planted" not in kept
-    assert tool.fingerprint == server(config={"authorization": "other"}).fingerprint
+    assert server().fingerprint == server(config={"authorization": "other"}).fingerprint
+
+
+@pytest.mark.parametrize("url", ["planted", "https://[::1/planted", "https://host:planted/", "https:///planted"])
+def test_a_server_url_that_is_no_url_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InvalidDefinition, match="server_url is not a URL") as caught:
+        server(config={"server_url": url})
+    assert "planted" not in str(caught.value)
 
 
 async def test_settings_of_hosted_tools_are_passed_on() -> None:

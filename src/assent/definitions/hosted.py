@@ -185,16 +185,19 @@ def _check_rule(rule: Any) -> None:
 
 
 def _where(config: Mapping[str, Any]) -> str:
-    """Return the server's address without what may be secret in it."""
+    """Return the server's host; the rest of its address may be secret, and the version covers it."""
     url = config.get("server_url")
     if type(url) is not str:
         connector = config.get("connector_id")
         return f" ({connector})" if type(connector) is str else ""
     try:
         parts = urlsplit(url)
-        return f" ({parts.scheme}://{parts.hostname}{parts.path})"
+        port = f":{parts.port}" if parts.port is not None else ""
     except ValueError:
-        raise InvalidDefinition(f"HostedMCPTool: server_url is not a URL: {described(url)}.") from None
+        parts, port = urlsplit(""), ""
+    if not parts.scheme or not parts.hostname:
+        raise InvalidDefinition("HostedMCPTool: server_url is not a URL; give one such as https://host/path.")
+    return f" ({parts.scheme}://{parts.hostname}{port})"
 
 
 def _approver(decide: OnApprovalRequest | None) -> Approver | None:
