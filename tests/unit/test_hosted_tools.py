@@ -15,10 +15,13 @@ from assent import (
     InvalidDecision,
     InvalidDefinition,
     MCPToolApprovalRequest,
+    RunConfig,
     Runner,
     RunState,
+    SQLiteSession,
     UnansweredRequest,
     WebSearchTool,
+    function_tool,
 )
 from assent.errors import ModelFailed
 from assent.store import MemoryStore, SQLiteStore
@@ -234,6 +237,34 @@ async def test_in_a_conversation_that_the_provider_keeps_only_the_answer_is_sent
     await Runner.run(clerk, await RunState.from_string(clerk, state.to_string()))
     last = clerk.model.requests[-1]  # type: ignore[union-attr]
     assert last.conversation_id == "conv_1" and [item["type"] for item in last.input] == ["mcp_approval_response"]
+
+
+async def test_a_history_that_begins_after_a_request_has_no_answer_to_it() -> None:
+    session = SQLiteSession("s")
+    clerk = agent([request()], "Found.", "Hello.")
+    state = (await Runner.run(clerk, "Find it.", session=session)).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(clerk, state, session=session)
+    assert len(await session.get_items()) == 4
+    await Runner.run(clerk, "Hi.", session=session, run_config=RunConfig(session_limit=2))
+    assert answers(clerk.model) == []
+
+
+async def test_a_session_keeps_the_other_calls_of_a_turn_with_a_request() -> None:
+    @function_tool
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    session = SQLiteSession("s")
+    payment = {"type": "function_call", "call_id": "k", "name": "pay", "arguments": "{}"}
+    clerk = agent([request(), payment], "Found.", "Hello.", tools=[server(), pay])
+    state = (await Runner.run(clerk, "Find it.", session=session)).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(clerk, state, session=session)
+    await Runner.run(clerk, "Hi.", session=session)
+    kinds = [item.get("type") for item in clerk.model.requests[-1].input]  # type: ignore[union-attr]
+    assert "function_call" in kinds and "function_call_output" in kinds
 
 
 async def test_secrets_of_a_server_go_to_the_provider_alone() -> None:
