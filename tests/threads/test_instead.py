@@ -21,8 +21,8 @@ from assent import (
 from assent.core import facts as f
 from assent.errors import Conflict, DefinitionChanged, ToolInputGuardrailTripwireTriggered, TripwireTriggered
 from assent.runtime.steps.door import run_inside
-from assent.store import Change
-from assent.testing import call
+from assent.store import Change, MemoryStore
+from assent.testing import ScriptedModel, call
 from assent.threads import AgentMiddleware, InMemorySaver, ThreadAgent, ToolMessage, create_agent
 from assent.threads.tool_middleware import WrappedTool
 from tests.store.test_stored_runs import Watched
@@ -323,3 +323,28 @@ async def test_a_tripwire_of_a_call_in_the_place_of_another_closes_the_run(where
     with pytest.raises(TripwireTriggered) as stopped:
         await soon(Runner.run(agent.agent, "go"))
     assert stopped.value.state.status == "closed"
+
+
+async def test_a_grant_of_some_uses_does_not_cover_a_call_in_the_place_of_another() -> None:
+    ran: list[str] = []
+
+    @function_tool
+    def read_data() -> str:
+        """Look."""
+        return "data"
+
+    @function_tool(needs_approval=True)
+    def other() -> str:
+        """Do something else."""
+        ran.append("other")
+        return "done"
+
+    store = MemoryStore()
+    model = ScriptedModel([call("other"), call("read_data"), "Never."])
+    agent = create_agent(model, [read_data, other], middleware=[Rerouting()], checkpointer=store)
+    await agent.ainvoke(say("Go."), thread("t"))
+    [question] = (await store.questions()).items
+    await store.decide(question.id, {"type": "approve"}, by="ann", digest=question.digest, grant={"max_uses": 1})
+    state = await agent.ainvoke(None, thread("t"))
+    assert ran == ["other"]  # its use would not be counted, so that there would be no end of uses
+    assert state["__interrupt__"][0].value["action_requests"][0]["name"] == "other"

@@ -15,14 +15,18 @@ from assent import (
     InvalidDecision,
     InvalidDefinition,
     MCPToolApprovalRequest,
+    RunConfig,
     Runner,
     RunState,
+    SQLiteSession,
     UnansweredRequest,
     WebSearchTool,
+    function_tool,
 )
 from assent.errors import ModelFailed
-from assent.store import SQLiteStore
+from assent.store import MemoryStore, SQLiteStore
 from assent.testing import ScriptedModel, call
+from assent.threads import HumanInTheLoopMiddleware, create_agent
 
 SECRET = "Bearer sk-planted-key"
 
@@ -135,7 +139,19 @@ async def test_a_request_for_a_server_that_the_agent_does_not_have_stops_the_run
     assert caught.value.state is not None
 
 
-@pytest.mark.parametrize("damage", [{"id": None}, {"id": ""}, {"server_label": 3}, {"name": None}, {"arguments": 7}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"id": None},
+        {"id": ""},
+        {"id": "\ud800"},
+        {"server_label": 3},
+        {"name": None},
+        {"name": ""},
+        {"name": "\ud800"},
+        {"arguments": 7},
+    ],
+)
 async def test_a_request_that_cannot_be_answered_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises(ModelFailed):
         await Runner.run(agent([{**request(), **damage}]), "Find it.")
@@ -155,10 +171,49 @@ async def test_a_function_call_by_the_servers_own_name_runs_nothing() -> None:
     assert output.outcome.status == "refused"
 
 
-async def test_a_changed_server_is_not_what_was_approved() -> None:
+async def test_two_requests_with_one_id_are_refused() -> None:
+    with pytest.raises(ModelFailed, match="one id"):
+        await Runner.run(agent([request("read"), request("wipe")]), "Find it.")
+    clerk = agent([request("read")], [request("wipe")])
+    state = (await Runner.run(clerk, "Find it.")).to_state()
+    state.approve(state.get_interruptions()[0])
+    with pytest.raises(ModelFailed, match="one id"):
+        await Runner.run(clerk, state)
+
+
+async def test_an_approval_does_not_go_to_the_server_of_another_agent() -> None:
+    transfer = {"type": "function_call", "call_id": "h", "name": "transfer_to_other", "arguments": "{}"}
+    other = Agent(
+        name="Other",
+        tools=[server(config={"server_url": "https://other.example"})],
+        model=ScriptedModel(["Never."]),
+    )
+    clerk = Agent(
+        name="Clerk",
+        tools=[server()],
+        handoffs=[other],
+        model=ScriptedModel([[request(), transfer], "Found."]),
+    )
+    state = (await Runner.run(clerk, "Find it.")).to_state()
+    state.approve(state.get_interruptions()[0])
+    result = await Runner.run(clerk, state)
+    assert (result.final_output, result.last_agent) == ("Found.", clerk)
+    assert answers(clerk.model)[0]["approve"] is True and not other.model.requests  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"server_url": "https://evil.example/sse"},
+        {"server_url": "https://mcp.example:8443/sse"},
+        {"server_url": "https://mcp.example/sse?tenant=other"},
+        {"connector_id": "connector_gmail"},
+    ],
+)
+async def test_a_changed_server_is_not_what_was_approved(change: dict[str, Any]) -> None:
     state = (await Runner.run(agent([request()]), "Find it.")).to_state()
     state.approve(state.get_interruptions()[0])
-    other = agent("Never.", tools=[server(config={"server_url": "https://evil.example/sse"})])
+    other = agent("Never.", tools=[server(config=change)])
     with pytest.raises(Exception, match="search"):
         await Runner.run(other, await RunState.from_string(other, state.to_string()))
     assert not other.model.requests  # type: ignore[union-attr]
@@ -184,15 +239,52 @@ async def test_in_a_conversation_that_the_provider_keeps_only_the_answer_is_sent
     assert last.conversation_id == "conv_1" and [item["type"] for item in last.input] == ["mcp_approval_response"]
 
 
+async def test_a_history_that_begins_after_a_request_has_no_answer_to_it() -> None:
+    session = SQLiteSession("s")
+    clerk = agent([request()], "Found.", "Hello.")
+    state = (await Runner.run(clerk, "Find it.", session=session)).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(clerk, state, session=session)
+    assert len(await session.get_items()) == 4
+    await Runner.run(clerk, "Hi.", session=session, run_config=RunConfig(session_limit=2))
+    assert answers(clerk.model) == []
+
+
+async def test_a_session_keeps_the_other_calls_of_a_turn_with_a_request() -> None:
+    @function_tool
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    session = SQLiteSession("s")
+    payment = {"type": "function_call", "call_id": "k", "name": "pay", "arguments": "{}"}
+    clerk = agent([request(), payment], "Found.", "Hello.", tools=[server(), pay])
+    state = (await Runner.run(clerk, "Find it.", session=session)).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(clerk, state, session=session)
+    await Runner.run(clerk, "Hi.", session=session)
+    kinds = [item.get("type") for item in clerk.model.requests[-1].input]  # type: ignore[union-attr]
+    assert "function_call" in kinds and "function_call_output" in kinds
+
+
 async def test_secrets_of_a_server_go_to_the_provider_alone() -> None:
-    tool = server(config={"authorization": SECRET, "headers": {"x-key": SECRET}})
+    url = "https://me:planted@mcp.example:8443/s/planted/mcp?key=planted"
+    tool = server(config={"authorization": SECRET, "headers": {"x-key": SECRET}, "server_url": url})
+    assert "(https://mcp.example:8443)" in tool.description
     clerk = agent([request()], tools=[tool])
     result = await Runner.run(clerk, "Find it.")
     [sent] = clerk.model.requests[0].hosted  # type: ignore[union-attr]
     assert sent["authorization"] == SECRET and sent["headers"] == {"x-key": SECRET}
     kept = result.to_state().to_string() + repr(result.interruptions) + repr(tool) + tool.frozen().decode()
     assert SECRET not in kept and "planted" not in kept
-    assert tool.fingerprint == server(config={"authorization": "other"}).fingerprint
+    assert server().fingerprint == server(config={"authorization": "other"}).fingerprint
+
+
+@pytest.mark.parametrize("url", ["planted", "https://[::1/planted", "https://host:planted/", "https:///planted"])
+def test_a_server_url_that_is_no_url_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InvalidDefinition, match="server_url is not a URL") as caught:
+        server(config={"server_url": url})
+    assert "planted" not in str(caught.value)
 
 
 async def test_settings_of_hosted_tools_are_passed_on() -> None:
@@ -220,6 +312,22 @@ async def test_settings_of_hosted_tools_are_passed_on() -> None:
 def test_bad_settings_fail_when_the_tool_is_defined(config: Any, words: str) -> None:
     with pytest.raises(InvalidDefinition, match=words):
         HostedMCPTool(config)
+
+
+async def test_an_interrupt_names_the_server_whose_tool_is_to_be_called() -> None:
+    thread = {"configurable": {"thread_id": "t"}}
+    clerk = create_agent(ScriptedModel([[request()]]), [server()], checkpointer=MemoryStore())
+    state = await clerk.ainvoke({"messages": [{"role": "user", "content": "Find it."}]}, thread)
+    assert "MCP server: git" in state["__interrupt__"][0].value["action_requests"][0]["description"]
+
+
+@pytest.mark.parametrize("pattern", ["mcp:git", "*"])
+def test_middleware_cannot_ask_about_what_the_provider_runs(pattern: str) -> None:
+    gate = HumanInTheLoopMiddleware({pattern: True})
+    with pytest.raises(InvalidDefinition, match="which the provider runs"):
+        create_agent(ScriptedModel([]), [server()], middleware=[gate])
+    gate = HumanInTheLoopMiddleware({"mcp:git": False, pattern + "*": True})
+    create_agent(ScriptedModel([]), [server()], middleware=[gate])
 
 
 def test_two_servers_with_one_label_are_refused() -> None:

@@ -44,6 +44,8 @@ class Case(Struct, frozen=True):
     at: int
     deadline: Deadline | None = None
     """The deadline of a question, unless the tool has its own."""
+    replaces: bool = False
+    """True for a call in the place of another. Its uses of a grant are not counted, so `max_uses` would not hold."""
 
 
 class Arguments(Struct, frozen=True):
@@ -92,12 +94,13 @@ async def judge(case: Case) -> Judgement:
     """Return the verdict on a call of any kind: approve, refuse, or ask a person."""
     tool, call = case.tool, case.state.call
     args = case.args
-    if call.kind == "handoff" and case.state.turn.handed:
-        words = "Another handoff was taken in the same turn; this one was not."
-        return f.Refused(call.id, "runtime", message=words, why="another handoff was taken", path=case.path)
+    if call.kind == "handoff" and (refused := _not_now(case)) is not None:
+        return refused
     if tool is None or args is None:
         return f.Refused(call.id, "runtime", why="tool_not_found", path=case.path)
     grant = grant_for(case.root, case.state.turn.agent, tool, args.value, case.at)
+    if case.replaces and grant is not None and grant.verdict == "approve" and grant.max_uses is not None:
+        grant = None
     if grant is not None and grant.verdict == "reject":
         return f.Refused(
             call.id, f"grant:{grant.id}", why=f"given by {grant.by}", at=_time(case, grant), path=case.path
@@ -124,6 +127,19 @@ async def judge(case: Case) -> Judgement:
         prompt, ask = await _described(case, tool, args, ask)
     asked = _asked(case, tool, args, prompt, ask)
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
+
+
+def _not_now(case: Case) -> f.Refused | None:
+    """Return the refusal of a handoff that its turn does not allow; None if it does."""
+    call, turn = case.state.call, case.state.turn
+    if turn.handed:
+        words = "Another handoff was taken in the same turn; this one was not."
+        return f.Refused(call.id, "runtime", message=words, why="another handoff was taken", path=case.path)
+    if any(other.call.kind == "hosted" for other in turn.calls):
+        # The answer is for this agent's server: the next agent may have another one with the same label, or none.
+        words = "The answer to the provider's request comes first; hand over in the next turn."
+        return f.Refused(call.id, "runtime", message=words, why="a provider's request comes first", path=case.path)
+    return None
 
 
 def _time(case: Case, grant: f.Granted) -> int:

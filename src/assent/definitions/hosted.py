@@ -165,6 +165,7 @@ class HostedMCPTool(HostedTool):
                 description=f"{name} at the MCP server {self.server}{_where(self.config)}. The provider runs it.",
                 params_json_schema=ANYTHING,
                 server=self.server,
+                version=self.version,  # an approval is for the server as it was: its port, its connector, its tools
                 needs_approval=True,
                 allowed=DECISIONS,
                 on_approval=_approver(self.on_approval_request),
@@ -184,16 +185,19 @@ def _check_rule(rule: Any) -> None:
 
 
 def _where(config: Mapping[str, Any]) -> str:
-    """Return the server's address without what may be secret in it."""
+    """Return the server's host; the rest of its address may be secret, and the version covers it."""
     url = config.get("server_url")
     if type(url) is not str:
         connector = config.get("connector_id")
         return f" ({connector})" if type(connector) is str else ""
     try:
         parts = urlsplit(url)
-        return f" ({parts.scheme}://{parts.hostname}{parts.path})"
+        port = f":{parts.port}" if parts.port is not None else ""
     except ValueError:
-        raise InvalidDefinition(f"HostedMCPTool: server_url is not a URL: {described(url)}.") from None
+        parts, port = urlsplit(""), ""
+    if not parts.scheme or not parts.hostname:
+        raise InvalidDefinition("HostedMCPTool: server_url is not a URL; give one such as https://host/path.")
+    return f" ({parts.scheme}://{parts.hostname}{port})"
 
 
 def _approver(decide: OnApprovalRequest | None) -> Approver | None:

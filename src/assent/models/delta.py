@@ -44,7 +44,8 @@ def readable(delta: Any) -> Any:
     if type(delta) is not dict:
         return delta
     types = sys.modules.get("openai.types.responses")
-    kind = getattr(types, TYPED.get(delta.get("type", ""), ""), None) if types is not None else None
+    name = next((TYPED[each] for each in TYPED if each == delta.get("type")), "")
+    kind = getattr(types, name, None) if types is not None else None
     return RawItem(delta) if kind is None else _readable_class(kind).model_construct(**{**DEFAULTS, **delta})
 
 
@@ -52,10 +53,16 @@ def readable(delta: Any) -> Any:
 def _readable_class(kind: Any) -> Any:
     """Return a subclass of a class of OpenAI's client whose fields can be read as those of a dict too."""
 
-    def read(self: Any, name: str, default: Any = None) -> Any:
+    def get(self: Any, name: str, default: Any = None) -> Any:
         return getattr(self, name, default)
 
-    return type(kind.__name__, (kind,), {"__getitem__": read, "get": read, "__module__": __name__})
+    def read(self: Any, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    return type(kind.__name__, (kind,), {"__getitem__": read, "get": get, "__module__": __name__})
 
 
 DEFAULTS = {"item_id": "", "output_index": 0, "content_index": 0, "sequence_number": 0, "logprobs": []}

@@ -117,6 +117,7 @@ def _paired(items: list[Item]) -> set[int]:
     waiting: dict[Any, list[int]] = {}
     """The positions of a turn's calls that have no output yet, by call id."""
     answered = False
+    asked = [item.get("id") for item in items if item.get("type") == "mcp_approval_request"]
     for number, item in enumerate(items):
         kind, call = item.get("type"), item.get("call_id")
         if kind == "function_call":
@@ -127,6 +128,8 @@ def _paired(items: list[Item]) -> set[int]:
             answered = True
             if waiting.get(call):
                 kept |= {waiting[call].pop(0), number}
+        elif kind == "mcp_approval_response":  # an output of the same turn, which may have other outputs
+            kept |= {number} if item.get("approval_request_id") in asked else set()
         else:
             kept.add(number)
             if is_given(item):

@@ -217,6 +217,8 @@ def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -
         except BadJSON:
             args = {"raw": raw_text(state)}
         action = action_request(state.tool, args, asked, prefix(state))
+        if state.call.kind == "hosted":  # two servers may have a tool of this name
+            action["description"] += f"\nMCP server: {state.proposal.server_label}"
         if path:
             action["path"] = [run.at(path[:depth]).calls[hop].tool for depth, hop in enumerate(path)]
         actions.append(action)

@@ -73,6 +73,11 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         config = self._config(tool.name)
         if config is None:
             return tool
+        if tool.kind == "hosted":
+            raise InvalidDefinition(
+                f"interrupt_on names {tool.name!r}, which the provider runs: this middleware cannot ask about it. Give "
+                f"an MCP server require_approval in its tool_config, and say {{{tool.name!r}: False}} here."
+            )
         when, text = config.get("when"), config.get("description")
         return replace(
             tool,

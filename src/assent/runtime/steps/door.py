@@ -336,7 +336,8 @@ async def _judged(
     limit = limit_of(scope.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
     now = scope.journal.now()
-    verdict = await judge(Case(scope.journal.run, body.path, body._state, tool, read, ctx.agent, scope.ctx, now))
+    run, state = scope.journal.run, body._state
+    verdict = await judge(Case(run, body.path, state, tool, read, ctx.agent, scope.ctx, now, replaces=True))
     if type(verdict) is f.Refused:
         raise NotRun(verdict.message or f"The call did not run: {verdict.why}.")
     if type(verdict) is not f.Asked:

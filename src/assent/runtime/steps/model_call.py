@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...core import facts as f
-from ...core.digest import described
+from ...core.digest import described, holds
 from ...core.digest import text as clean_text
 from ...core.number import is_count
 from ...core.run import Run, TranscriptEntry, Turn
@@ -239,6 +239,8 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
     """Return the calls of a reply that are to be judged, each with the tool that was offered under its name."""
     calls: list[f.Call] = []
     number, answered = len(run.calls), _answered(items) if len(items) > 1 else ()
+    asked: set[str | None] = set()
+    """The ids of the requests for approval in this run."""
     for index, item in enumerate(items):
         name = called(item)
         if name is None or item.get("call_id") in answered:
@@ -248,6 +250,10 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
             server = offer.tools.get(f"mcp:{item.get('server_label')}")
             if not isinstance(server, HostedMCPTool):
                 continue  # nobody here can answer for this server: see `see_that_nothing_is_asked`
+            asked = asked or {state.proposal.id for state in run.calls.values() if state.call.kind == "hosted"}
+            if item["id"] in asked:
+                raise ModelFailed("The provider asks for two approvals with one id; an answer would count for both.")
+            asked.add(item["id"])
             tool = server.called(name)
         elif isinstance(tool, HostedTool):
             tool = None
@@ -276,6 +282,11 @@ def called(item: Any) -> str | None:
     told = (name, item.get("arguments"), item.get("call_id") or "", item.get("id") or "")
     if {*map(type, told)} != {str}:
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
-    if is_request(item) and not (item.get("id") and type(item.get("server_label")) is str):
-        raise ModelFailed(f"The provider asks for an approval without an id or a server_label: {described(item)}")
+    if is_request(item) and not (_is_text(name) and _is_text(item.get("id")) and type(item.get("server_label")) is str):
+        raise ModelFailed(f"The provider asks for an approval without a name, id or server_label: {described(item)}")
     return name
+
+
+def _is_text(value: Any) -> bool:
+    """Return True for a text that is not empty and that UTF-8 can hold."""
+    return type(value) is str and value != "" and holds(value)
