@@ -250,8 +250,8 @@ def numbered(id: str, number: int) -> str:
 
 
 def _given(item: Item) -> Message | None:
-    """Return an input item as a message; None for an item that the model made."""
-    if not is_given(item):
+    """Return an input item as a message; None for an item that the model made, or that only a provider reads."""
+    if not is_given(item) or item.get("type") == "mcp_approval_response":
         return None
     if item.get("type") == "function_call_output":
         status: Any = (item.get(NOTE) or {}).get("status") or "success"
