@@ -66,9 +66,6 @@ EQUIVALENT: dict[str, str] = {
     "gate.read_arguments: 'not given.strip() and not tool.required' without 'not tool.required'": (
         "blank arguments that may not be blank do not fit either way; only the words differ"
     ),
-    "gate.judge: 'call.kind == \"handoff\" and case.state.turn.handed' without 'call.kind == \"handoff\"'": (
-        "a handoff waits until every other call of its turn is done"
-    ),
     "gate.judge: 'tool is None or args is None' without 'tool is None'": NARROWING,
     "gate.judge: 'tool is None or args is None' without 'args is None'": NARROWING,
     "gate._unless_stopped: 'isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()' "
