@@ -114,12 +114,13 @@ async def test_a_model_that_loses_a_delta_fails(dialect: str) -> None:
         await Lossy().dialect_stream(Clock(), dialect, n=3)
 
 
-async def test_a_delta_has_its_share_of_the_time_and_a_turn_its_own() -> None:
-    clock = Clock()
-    forget()
-    driver = client_alone.make()
-    await driver.dialect_stream(clock, "chat", n=3)
-    await driver.dialect_turns(clock, "chat", n=2)
+@pytest.mark.parametrize("dialect", recordings.DIALECTS)
+@pytest.mark.parametrize("peer", [assent_models, client_alone])
+async def test_every_scenario_of_a_dialect_passes_its_checks(peer: Any, dialect: str) -> None:
+    driver, clock = peer.make(), Clock()
+    for scenario, n in (("dialect_stream", 3), ("dialect_turns", 2), ("dialect_run", 2)):
+        forget()
+        await getattr(driver, scenario)(clock, dialect, n)
     assert set(clock.cpu) == {"delta", "turn"}
 
 
