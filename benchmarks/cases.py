@@ -171,15 +171,15 @@ def threads(prior: int, cycles: int, repetitions: int) -> tuple[Case, ...]:
     )
 
 
-def dialects(deltas: int, n: int, repetitions: int, spoken: Iterable[str] = DIALECTS) -> tuple[Case, ...]:
-    """A reply of so many deltas, and a run of n turns, in each dialect."""
+def dialects(deltas: int, n: int, times: int, spoken: Iterable[str] = DIALECTS) -> tuple[Case, ...]:
+    """A reply of so many deltas, and a run of n turns, in each dialect; so many repetitions."""
     shown = {
         "deltas": (deltas, "dialect_stream", f"a delta of {deltas:,}"),
         "turns": (n, "dialect_turns", f"a turn, streamed, in a run of {n}"),
         "run": (n, "dialect_run", f"a turn, not streamed, in a run of {n}"),
     }
     return tuple(
-        Case(f"{dialect}-{name}-{size}", dialect, label, scenario, {"dialect": dialect, "n": size}, repetitions)
+        Case(f"{dialect}-{name}-{size}", dialect, label, scenario, {"dialect": dialect, "n": size}, times, means=True)
         for dialect in spoken
         for name, (size, scenario, label) in shown.items()
     )
