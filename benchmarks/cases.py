@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_POSTGRES, IN_SQLITE, RUNTIMES, THREADS, Sides
+from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, RUNTIMES, THREADS, Sides
+from .recordings import DIALECTS
 
 GROUPS = {
     "turns": "A run of so many turns, one tool call each",
@@ -20,12 +21,14 @@ GROUPS = {
     "postgres": "Runs that live in Postgres",
     "inbox": "So many open questions in an SQLite file",
     **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
+    **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
 }
 SIDES = {
     "sqlite": IN_SQLITE,
     "postgres": IN_POSTGRES,
     "inbox": IN_SQLITE,
     **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
+    **IN_DIALECT,
 }
 """Who is compared in a group, where it is not the runtimes."""
 
@@ -55,7 +58,7 @@ class Case:
     group: str
     label: str
     scenario: str
-    params: Mapping[str, int] = field(default_factory=dict)
+    params: Mapping[str, int | str] = field(default_factory=dict)
     repetitions: int = 1
     size: int | None = None
     """Where it stands on the plot's axis, if its group has one."""
@@ -168,6 +171,20 @@ def threads(prior: int, cycles: int, repetitions: int) -> tuple[Case, ...]:
     )
 
 
+def dialects(deltas: int, n: int, times: int, spoken: Iterable[str] = DIALECTS) -> tuple[Case, ...]:
+    """A reply of so many deltas, and a run of n turns, in each dialect; so many repetitions."""
+    shown = {
+        "deltas": (deltas, "dialect_stream", f"a delta of {deltas:,}"),
+        "turns": (n, "dialect_turns", f"a turn, streamed, in a run of {n}"),
+        "run": (n, "dialect_run", f"a turn, not streamed, in a run of {n}"),
+    }
+    return tuple(
+        Case(f"{dialect}-{name}-{size}", dialect, label, scenario, {"dialect": dialect, "n": size}, times, means=True)
+        for dialect in spoken
+        for name, (size, scenario, label) in shown.items()
+    )
+
+
 def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
@@ -198,6 +215,7 @@ CASES = (
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
     inbox(1000, 3),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
+    *dialects(1000, 10, 11),
 )
 """What `make bench` measures."""
 
@@ -212,6 +230,7 @@ SMOKE = (
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
+    *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
@@ -277,6 +296,9 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("begin them all, CPU time", "cpu", "pause"),
         Measure("decide on all and end them, CPU time", "cpu", "resume"),
     ],
+    "dialect_stream": [Measure("", "cpu", "delta")],
+    "dialect_turns": [Measure("", "cpu", "turn")],
+    "dialect_run": [Measure("", "cpu", "turn")],
     "idle": [Measure("memory of each", "metric", "idle_bytes")],
     "inbox": [
         *(Measure(f"{page}, wall time", "wall", page) for first in PAGES for page in (first, f"{first}, again")),

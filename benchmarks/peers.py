@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from .recordings import DIALECTS
+
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 
@@ -27,6 +29,12 @@ FLOOR = Environment("floor", ("msgspec>=0.19,<1", "pydantic>=2.10,<3"), ("msgspe
 ASSENT = Environment("assent", (str(ROOT),), ("assent",), local=True)
 ASSENT_STORE = Environment("assent-store", (f"{ROOT}[postgres]",), ("assent", "sqlalchemy", "psycopg"), local=True)
 OPENAI_AGENTS = Environment("openai-agents", ("openai-agents>=0.24,<0.25",), ("openai-agents",))
+ASSENT_MODELS = Environment(
+    "assent-models", (f"{ROOT}[anthropic,openai]",), ("assent", "openai", "anthropic"), local=True
+)
+PYDANTIC_AI_MODELS = Environment(
+    "pydantic-ai-models", ("pydantic-ai-slim[anthropic,openai]>=2.60,<3",), ("pydantic-ai-slim",)
+)
 PYDANTIC_AI = Environment("pydantic-ai", ("pydantic-ai-slim>=2.60,<3",), ("pydantic-ai-slim",))
 LANGGRAPH = Environment(
     "langgraph",
@@ -137,6 +145,22 @@ ALL = (
         )
         for saver in ("sqlite", "postgres")
     ),
+    Peer(
+        "assent-models", ASSENT_MODELS, "assent_models", "from assent import Agent, OpenAIResponsesModel", rival=False
+    ),
+    Peer("client-alone", ASSENT_MODELS, "client_alone", "from openai import AsyncOpenAI", rival=False),
+    Peer(
+        "openai-agents-models",
+        OPENAI_AGENTS,
+        "openai_agents_models",
+        "from agents import Agent, OpenAIResponsesModel",
+    ),
+    Peer(
+        "pydantic-ai-models",
+        PYDANTIC_AI_MODELS,
+        "pydantic_ai_models",
+        "from pydantic_ai.models.openai import OpenAIResponsesModel",
+    ),
 )
 PEERS = {peer.name: peer for peer in ALL}
 
@@ -157,7 +181,17 @@ class Sides:
         return name in {self.subject, self.yardstick} or name in self.rivals or name in self.others
 
 
-RUNTIMES = Sides("assent", frozenset(peer.name for peer in ALL if peer.rival), "lean", frozenset({"floor"}))
+MODELS = {
+    "openai-agents-models": frozenset({"responses", "chat"}),
+    "pydantic-ai-models": frozenset({"responses", "chat", "anthropic"}),
+}
+"""Peers with the official clients, and the dialects that they speak through these."""
+RUNTIMES = Sides(
+    "assent",
+    frozenset(peer.name for peer in ALL if peer.rival and peer.name not in MODELS),
+    "lean",
+    frozenset({"floor"}),
+)
 IN_SQLITE = Sides("assent-sqlite", frozenset({"langgraph-sqlite"}), "bare-sqlite")
 IN_POSTGRES = Sides("assent-postgres", frozenset({"langgraph-postgres"}))
 THREADS = {
@@ -168,4 +202,12 @@ THREADS = {
     )
     for saver in ("memory", "sqlite", "postgres")
 }
-SUBJECTS = frozenset(sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values()))
+IN_DIALECT = {
+    dialect: Sides(
+        "assent-models", frozenset(name for name, spoken in MODELS.items() if dialect in spoken), "client-alone"
+    )
+    for dialect in DIALECTS
+}
+SUBJECTS = frozenset(
+    sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values())
+)

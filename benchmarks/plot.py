@@ -31,6 +31,10 @@ COLOURS = {
     "bare-sqlite": "#666666",
     "bare-threads-sqlite": "#666666",
     "bare-threads-postgres": "#666666",
+    "assent-models": "#d55e00",
+    "client-alone": "#666666",
+    "openai-agents-models": "#0072b2",
+    "pydantic-ai-models": "#cc79a7",
 }
 UNKNOWN = "#999999"
 

@@ -48,7 +48,7 @@ class Worker:
         """Whether it can be asked again."""
         return self._process.poll() is None
 
-    def execute(self, scenario: str, params: dict[str, int], inner: int) -> dict[str, Any]:
+    def execute(self, scenario: str, params: dict[str, int | str], inner: int) -> dict[str, Any]:
         """One repetition; raises Failed."""
         assert self._process.stdin is not None
         order = {"scenario": scenario, "params": params, "inner": inner}

@@ -1,5 +1,6 @@
 """The benchmark: everything in it executes, its checks bite, and its arithmetic is right. No times are judged here."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,16 +11,16 @@ from xml.etree import ElementTree
 import pytest
 
 from assent.store import SQLiteStore
-from benchmarks import report
+from benchmarks import recordings, report
 from benchmarks.__main__ import main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
 from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
-from benchmarks.drivers import assent_store, bare_sqlite
+from benchmarks.drivers import assent_models, assent_store, bare_sqlite, client_alone
 from benchmarks.drivers.assent import Driver
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES, THREADS
+from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES, THREADS
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
 
@@ -87,6 +88,56 @@ async def test_a_driver_that_loses_a_decision_fails() -> None:
     forget()
     with pytest.raises(AssertionError):
         await Deaf("sqlite").parked(Clock(), runs=2, prior=0)
+
+
+@pytest.mark.parametrize("dialect", recordings.DIALECTS)
+async def test_a_model_that_sends_no_answers_back_fails(dialect: str) -> None:
+    class Forgetful(client_alone.Driver):
+        async def _run(self, client: Any, ask: Any) -> list[str]:
+            answered = client.answered
+            client.answered = lambda called, answer: answered(called, "nothing")
+            return await super()._run(client, ask)
+
+    forget()
+    with pytest.raises(AssertionError, match="was not sent what the tools answered"):
+        await Forgetful().dialect_turns(Clock(), dialect, n=2)
+
+
+@pytest.mark.parametrize("dialect", recordings.DIALECTS)
+async def test_a_model_that_loses_a_delta_fails(dialect: str) -> None:
+    class Lossy(assent_models.Driver):
+        async def streamed(self, agent: Any) -> list[str]:
+            return (await super().streamed(agent))[1:]
+
+    forget()
+    with pytest.raises(AssertionError, match="said something else"):
+        await Lossy().dialect_stream(Clock(), dialect, n=3)
+
+
+@pytest.mark.parametrize("dialect", recordings.DIALECTS)
+@pytest.mark.parametrize("peer", [assent_models, client_alone])
+async def test_every_scenario_of_a_dialect_passes_its_checks(peer: Any, dialect: str) -> None:
+    driver, clock = peer.make(), Clock()
+    for scenario, n in (("dialect_stream", 3), ("dialect_turns", 2), ("dialect_run", 2)):
+        forget()
+        await getattr(driver, scenario)(clock, dialect, n)
+    assert set(clock.cpu) == {"delta", "turn"}
+
+
+@pytest.mark.parametrize("dialect", recordings.DIALECTS)
+def test_a_recorded_reply_has_an_event_for_each_delta(dialect: str) -> None:
+    few, many = recordings.text(dialect, 2), recordings.text(dialect, 7)
+    assert len(many.events) - len(few.events) == 5
+    assert all(event.endswith(b"\n\n") for event in many.events)
+    assert json.loads(many.whole)
+
+
+def test_a_dialect_is_compared_with_the_peers_that_speak_it_and_with_the_client_alone() -> None:
+    values = {"assent-models": 10, "client-alone": 8, "openai-agents-models": 20, "pydantic-ai-models": 40}
+    found = compare(values, IN_DIALECT["chat"])
+    assert (found.subject, found.fastest, found.to_yardstick) == (10, "openai-agents-models", 1.25)
+    assert compare(values, IN_DIALECT["anthropic"]).fastest == "pydantic-ai-models"
+    assert RUNTIMES.rivals.isdisjoint(values)
 
 
 async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
@@ -157,6 +208,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     assert compare(values, IN_POSTGRES).yardstick is None
     sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
+    sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 
