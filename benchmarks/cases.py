@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, RUNTIMES, THREADS, Sides
+from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, RUNTIMES, THREADS, WITH_MCP, Sides
 from .recordings import DIALECTS
 
 GROUPS = {
@@ -22,6 +22,7 @@ GROUPS = {
     "inbox": "So many open questions in an SQLite file",
     **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
     **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
+    "mcp": "A call of an MCP server over stdio that a rule lets pass",
 }
 SIDES = {
     "sqlite": IN_SQLITE,
@@ -29,6 +30,7 @@ SIDES = {
     "inbox": IN_SQLITE,
     **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
     **IN_DIALECT,
+    "mcp": WITH_MCP,
 }
 """Who is compared in a group, where it is not the runtimes."""
 
@@ -185,11 +187,29 @@ def dialects(deltas: int, n: int, times: int, spoken: Iterable[str] = DIALECTS) 
     )
 
 
+def mcp(n: int, runs: int, repetitions: int) -> tuple[Case, ...]:
+    """So many runs of n calls, with the server's tools listed once, and before every reply."""
+    return tuple(
+        Case(name, "mcp", label, "mcp_calls", {"n": n, "runs": runs, "cached": cached}, repetitions, means=True)
+        for name, label, cached in (
+            (f"mcp-{n}", "tools listed once", 1),
+            (f"mcp-listed-{n}", "tools listed for every turn", 0),
+        )
+    )
+
+
 def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
     params = {"questions": questions, "few": few}
     return Case(f"inbox-{questions}", "inbox", label, "inbox", params, repetitions, fresh=True)
+
+
+def served(group: str, decisions: int, viewers: int, repetitions: int) -> Case:
+    """So many decisions over HTTP, by one client and by many, and questions shown to as many viewers."""
+    label = f"{counted(decisions, 'decision')} over HTTP, {viewers} at once"
+    params = {"decisions": decisions, "viewers": viewers}
+    return Case(f"{group}-served-{viewers}", group, label, "served", params, repetitions, fresh=True)
 
 
 def fresh_process(repetitions: int) -> tuple[Case, Case]:
@@ -213,9 +233,10 @@ CASES = (
     *(stored_small("sqlite", 80, 3), commits(50, 30), parked("sqlite", 1000, 2, 1), idle("sqlite", 8000, 2000)),
     *(stored("postgres", 10, 5, runs=8), stored("postgres", 80, 5), stored("postgres", 400, 1)),
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
-    inbox(1000, 3),
+    *(inbox(1000, 3), served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
+    *mcp(20, 3, 7),
 )
 """What `make bench` measures."""
 
@@ -229,8 +250,10 @@ SMOKE = (
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
+    *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1)),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
+    replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
@@ -299,8 +322,21 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
     "dialect_stream": [Measure("", "cpu", "delta")],
     "dialect_turns": [Measure("", "cpu", "turn")],
     "dialect_run": [Measure("", "cpu", "turn")],
+    "mcp_calls": [
+        Measure("a call", "cpu", "call"),
+        Measure("a call, wall time", "wall", "call"),
+        Measure("µs of CPU time over the client's own call", "metric", "overhead_us", plain=True),
+    ],
     "idle": [Measure("memory of each", "metric", "idle_bytes")],
+    "served": [
+        Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),
+        Measure("decisions a second, many at once", "metric", "decisions_per_second_many", plain=True),
+        Measure("a decision, one client, p99, ms", "metric", "decision_p99_ms_one", plain=True),
+        Measure("a decision, many at once, p99, ms", "metric", "decision_p99_ms_many", plain=True),
+        Measure("question to screen, p95, ms", "metric", "to_screen_p95_ms", plain=True),
+    ],
     "inbox": [
+        Measure("first page over HTTP, p99, ms", "metric", "http_page_p99_ms", plain=True),
         *(Measure(f"{page}, wall time", "wall", page) for first in PAGES for page in (first, f"{first}, again")),
         *(
             Measure(f"{what} {where}, {kind} time", "cpu" if kind == "CPU" else "wall", f"{what} {where}")

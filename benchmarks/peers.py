@@ -27,13 +27,22 @@ class Environment:
 # The ranges of versions that the drivers are written for. All of them are here.
 FLOOR = Environment("floor", ("msgspec>=0.19,<1", "pydantic>=2.10,<3"), ("msgspec", "pydantic"))
 ASSENT = Environment("assent", (str(ROOT),), ("assent",), local=True)
-ASSENT_STORE = Environment("assent-store", (f"{ROOT}[postgres]",), ("assent", "sqlalchemy", "psycopg"), local=True)
+ASSENT_STORE = Environment(
+    "assent-store", (f"{ROOT}[inbox,postgres]",), ("assent", "sqlalchemy", "psycopg"), local=True
+)
 OPENAI_AGENTS = Environment("openai-agents", ("openai-agents>=0.24,<0.25",), ("openai-agents",))
 ASSENT_MODELS = Environment(
     "assent-models", (f"{ROOT}[anthropic,openai]",), ("assent", "openai", "anthropic"), local=True
 )
 PYDANTIC_AI_MODELS = Environment(
     "pydantic-ai-models", ("pydantic-ai-slim[anthropic,openai]>=2.60,<3",), ("pydantic-ai-slim",)
+)
+MCP = "mcp>=2.3,<2.4"
+"""The official SDK in every environment that calls an MCP server, so that all have the same client and server."""
+ASSENT_MCP = Environment("assent-mcp", (f"{ROOT}[mcp]", MCP), ("assent", "mcp"), local=True)
+OPENAI_AGENTS_MCP = Environment("openai-agents-mcp", (*OPENAI_AGENTS.requirements, MCP), ("openai-agents", "mcp"))
+PYDANTIC_AI_MCP = Environment(
+    "pydantic-ai-mcp", ("pydantic-ai-slim[mcp]>=2.60,<3", MCP), ("pydantic-ai-slim", "fastmcp-slim", "mcp")
 )
 PYDANTIC_AI = Environment("pydantic-ai", ("pydantic-ai-slim>=2.60,<3",), ("pydantic-ai-slim",))
 LANGGRAPH = Environment(
@@ -161,6 +170,16 @@ ALL = (
         "pydantic_ai_models",
         "from pydantic_ai.models.openai import OpenAIResponsesModel",
     ),
+    Peer(
+        "assent-mcp",
+        ASSENT_MCP,
+        "assent_mcp",
+        "from assent import Agent, Runner; from assent.mcp import MCPServerStdio",
+        rival=False,
+    ),
+    Peer("bare-mcp", ASSENT_MCP, "bare_mcp", "from mcp import Client", rival=False),
+    Peer("openai-agents-mcp", OPENAI_AGENTS_MCP, "openai_agents_mcp", "from agents.mcp import MCPServerStdio"),
+    Peer("pydantic-ai-mcp", PYDANTIC_AI_MCP, "pydantic_ai_mcp", "from pydantic_ai.mcp import MCPToolset"),
 )
 PEERS = {peer.name: peer for peer in ALL}
 
@@ -186,9 +205,10 @@ MODELS = {
     "pydantic-ai-models": frozenset({"responses", "chat", "anthropic"}),
 }
 """Peers with the official clients, and the dialects that they speak through these."""
+WITH_MCP = Sides("assent-mcp", frozenset({"openai-agents-mcp", "pydantic-ai-mcp"}), "bare-mcp")
 RUNTIMES = Sides(
     "assent",
-    frozenset(peer.name for peer in ALL if peer.rival and peer.name not in MODELS),
+    frozenset(peer.name for peer in ALL if peer.rival and peer.name not in {*MODELS, *WITH_MCP.rivals}),
     "lean",
     frozenset({"floor"}),
 )
@@ -209,5 +229,5 @@ IN_DIALECT = {
     for dialect in DIALECTS
 }
 SUBJECTS = frozenset(
-    sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values())
+    sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values(), WITH_MCP)
 )

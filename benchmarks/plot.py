@@ -35,6 +35,10 @@ COLOURS = {
     "client-alone": "#666666",
     "openai-agents-models": "#0072b2",
     "pydantic-ai-models": "#cc79a7",
+    "assent-mcp": "#d55e00",
+    "bare-mcp": "#666666",
+    "openai-agents-mcp": "#0072b2",
+    "pydantic-ai-mcp": "#cc79a7",
 }
 UNKNOWN = "#999999"
 

@@ -1,4 +1,4 @@
-"""A shop assistant that asks first. Run it with `make demo`, or `python examples/shop.py`.
+"""A shop assistant that asks first. Run it with `make demo ARGS=--terminal`, or `python examples/shop.py`.
 
 A customer wants her money back. A model proposes what to do, and what matters waits for you. The model is the embedded
 one, which needs no key and no network, and is small and often wrong: which is why you are asked. `--model gpt-5.2` is a
@@ -23,11 +23,25 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import assent
-from assent import Agent, MessageOutputItem, Runner, RunResult, RunState, ToolApprovalItem, ToolContext, function_tool
+from assent import (
+    Agent,
+    Mail,
+    MessageOutputItem,
+    Money,
+    Preview,
+    Runner,
+    RunResult,
+    RunState,
+    Sentence,
+    ToolApprovalItem,
+    ToolContext,
+    function_tool,
+)
 from assent.testing import ScriptedModel, call
 
 RUN, LEDGER = Path("shop-run.json"), Path("shop-ledger.jsonl")
 MAIL = "My desk lamp (order 1042) came with a broken arm. I would like my money back, please. Anna"
+PAID = 89.90
 INSTALL = "assent models install embedded"
 ANYTHING_ELSE = 'anything else, such as "Refund 45 dollars on order 7" (Enter to end)'
 console = Console(markup=False, emoji=False, highlight=False)  # what a model wrote is text, never markup
@@ -46,20 +60,36 @@ def record(what: str, details: str) -> str:
 async def look_up(order: int) -> dict[str, Any]:
     """Find an order."""
     record("looked up", f"order {order}")
-    return {"order": order, "article": "desk lamp", "paid": 89.90, "mail": "anna@example.com"}
+    return {"order": order, "article": "desk lamp", "paid": PAID, "mail": "anna@example.com"}
 
 
 def above_20(_ctx: object, params: dict[str, Any], _call_id: str) -> bool:
     return bool(params["amount"] > 20)
 
 
-@function_tool(needs_approval=above_20)
+def refund_preview(_ctx: object, args: dict[str, Any]) -> Preview:
+    """What a refund would do, from the shop's own records: the person who decides sees this first."""
+    blocks: list[Any] = [
+        Money(f"{PAID:.2f}", "EUR", "Paid for the order"),
+        Money(f"{args['amount']:.2f}", "EUR", "Refund"),
+    ]
+    if args["amount"] > PAID:
+        blocks.append(Sentence("The refund is more than what was paid.", warning=True))
+    return Preview(f"Refund {args['amount']:.2f} EUR on order {args['order']}", tuple(blocks))
+
+
+def mail_preview(_ctx: object, args: dict[str, Any]) -> Preview:
+    mail = Mail((args["to"],), args["subject"], args["body"])
+    return Preview(f"Send a mail to {args['to']}".replace("\n", " "), (mail,))
+
+
+@function_tool(needs_approval=above_20, preview=refund_preview)
 async def refund(order: int, amount: float) -> str:
     """Pay money back."""
     return record("refunded", f"{amount:.2f} for order {order}")
 
 
-@function_tool(needs_approval=True)
+@function_tool(needs_approval=True, preview=mail_preview)
 async def send_mail(to: str, subject: str, body: str) -> str:
     """Write to a customer."""
     return record("mailed", f"{to}: {subject}")
@@ -107,6 +137,8 @@ def show(item: ToolApprovalItem, result: RunResult) -> None:
     table = Table.grid(Column(overflow="fold", style="cyan"), Column(overflow="fold"), padding=(0, 1))
     for name, value in rows.items():
         table.add_row(visible(name), visible(value))
+    if item.preview is not None and item.preview.sentence:
+        console.print(visible(f"\n{item.preview.sentence}"), style="bold")
     words = [said.text for said in result.new_items if isinstance(said, MessageOutputItem)]
     console.print(f'\nThe model says: "{visible(words[-1])}"' if words else "\nThe model says nothing.", style="italic")
     console.print(Panel(table, title=Text(visible(item.name)), title_align="left", border_style="yellow"))
@@ -196,10 +228,14 @@ def drive(start: str | RunState[Any]) -> None:
     console.print("", Panel(visible(result.final_output), title="The model", title_align="left"))
 
 
-if __name__ == "__main__":
+def run() -> None:
     try:
         main()
     except (EOFError, KeyboardInterrupt):
         console.print("\nThe run waits. Start again to go on." if RUN.exists() else "")
     except assent.AssentError as error:
         sys.exit(f"{error} To begin anew, remove {RUN}." if RUN.exists() else str(error))
+
+
+if __name__ == "__main__":
+    run()

@@ -44,6 +44,11 @@ class Place(ABC):
     def weigh(self) -> int:
         """The bytes there."""
 
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """The address of the store."""
+
     def discard(self) -> None:  # noqa: B027
         """Forget everything."""
 
@@ -57,6 +62,10 @@ class File(Place):
 
     def open(self) -> Store:
         return SQLiteStore(self.path)
+
+    @property
+    def address(self) -> str:
+        return str(self.path)
 
     def weigh(self) -> int:
         return weight_of(self.path)
@@ -75,11 +84,13 @@ class Schema(Place):
         self.name = f"bench_{uuid.uuid4().hex}"
         self.connection.execute(f"CREATE SCHEMA {self.name}")
 
-    def open(self) -> Store:
-        from psycopg.conninfo import make_conninfo
+    @property
+    def address(self) -> str:
+        url = os.environ["ASSENT_BENCHMARK_POSTGRES"]
+        return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{self.name}"
 
-        there = make_conninfo(os.environ["ASSENT_BENCHMARK_POSTGRES"], options=f"-csearch_path={self.name}")
-        return PostgresStore(there, upgrade=True)
+    def open(self) -> Store:
+        return PostgresStore(self.address, upgrade=True)
 
     def weigh(self) -> int:
         [total] = self.connection.execute(
@@ -206,12 +217,15 @@ class Driver(assent.Driver, stored.Driver):
 
     async def inbox(self, clock: Clock, questions: int, few: int) -> None:
         """So many open questions: the first page by each filter, decisions beside those among few, claims."""
+        from . import serving  # with its libraries, which no other scenario needs
+
         with tempfile.TemporaryDirectory(prefix="assent-benchmark-") as folder:
             less, more = Inbox(Path(folder, "few.db")), Inbox(Path(folder, "many.db"))
             await less.fill(few)
             await more.fill(questions)
             async with SQLiteStore(less.path) as small, SQLiteStore(more.path) as large:
                 await self._pages(clock, large, more)
+                await serving.measure_pages(clock, large, str(more.path), 10 * LOOKS)
                 await self._decisions(clock, small, less, "among few")
                 await self._decisions(clock, large, more, "among all")
 
@@ -250,6 +264,13 @@ class Driver(assent.Driver, stored.Driver):
             for _ in picked:
                 [lease] = await store.claim("bench", agents=None, hold=60, limit=1)
                 assert lease.run
+
+    async def served(self, clock: Clock, decisions: int, viewers: int) -> None:
+        """Decide over HTTP, by one client and by many at once; show questions to many viewers."""
+        from . import serving  # with its libraries, which no other scenario needs
+
+        async with self.ready() as agent:
+            await serving.measure(clock, agent.store, agent.place.address, decisions, viewers)
 
 
 def parts(changes: list[Change]) -> tuple[list[Change], list[Change], Change]:

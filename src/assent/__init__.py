@@ -8,6 +8,7 @@ from .approval.grant import Grant
 from .approval.terms import GrantTerms
 from .core.facts import Usage
 from .definitions.agent import Agent, ToolsToFinalOutputResult
+from .definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from .definitions.context import RunContextWrapper, ToolContext
 from .definitions.deadline import Deadline
 from .definitions.delegation import AgentTool
@@ -55,7 +56,9 @@ from .definitions.item import (
     ToolCallOutputItem,
 )
 from .definitions.output import AgentOutputSchema
+from .definitions.preview import SQL, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
 from .definitions.probe import Happened, NotHappened
+from .definitions.server import ToolServer
 from .definitions.tool import Tool, default_tool_error_function
 from .errors import (
     AgentFailed,
@@ -78,12 +81,17 @@ from .errors import (
     InvalidOutput,
     LeaseLost,
     MaxTurnsExceeded,
+    MCPServerFailed,
+    MCPToolFailed,
     ModelFailed,
     ModelRefused,
     NotFound,
     NotPending,
+    NotSignedIn,
+    OutcomeUnknown,
     OutputGuardrailTripwireTriggered,
     Overtaken,
+    PatchRefused,
     QuestionNotFound,
     ReplayMismatch,
     RunBusy,
@@ -99,8 +107,10 @@ from .errors import (
     ToolInputGuardrailTripwireTriggered,
     ToolNotFound,
     ToolOutputGuardrailTripwireTriggered,
+    TooManyAttempts,
     TripwireTriggered,
     UnansweredRequest,
+    UnclearCommand,
     UnknownSchema,
     UnreadableState,
     Upstream,
@@ -117,6 +127,7 @@ from .runtime.event import (
     RawResponsesStreamEvent,
     RunItemStreamEvent,
     StreamEvent,
+    ToolProgressEvent,
 )
 from .runtime.registry import AgentRegistry
 from .runtime.result import RunResult, RunResultBase
@@ -124,11 +135,28 @@ from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Peek, RunState
 from .runtime.streaming import RunResultStreaming
+from .schema.secret import Secret
 from .sessions.openai_conversations import OpenAIConversationsSession
 from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
+from .tools.apply_patch import ApplyPatchTool
 from .tools.function import FunctionTool, function_tool, tool
+from .tools.local_shell import LocalShellExecutor
+from .tools.patch_editor import ApplyPatchEditor, ApplyPatchResult
+from .tools.patch_format import ApplyPatchOperation, apply_diff
+from .tools.shell import (
+    ShellActionRequest,
+    ShellCallData,
+    ShellCallOutcome,
+    ShellCommandOutput,
+    ShellCommandRequest,
+    ShellResult,
+    ShellTool,
+)
+from .tools.shell_command import Redirect, SimpleCommand, parse_command
+from .tools.shell_rule import allow_commands
+from .tools.workspace import WorkspaceEditor
 from .tracing.settings import Tracing
 from .version import __version__
 
@@ -156,6 +184,7 @@ def __getattr__(name: str) -> typing.Any:
 
 
 __all__ = [
+    "SQL",
     "Agent",
     "AgentFailed",
     "AgentHooks",
@@ -166,6 +195,10 @@ __all__ = [
     "AgentUpdatedStreamEvent",
     "AlreadyDecided",
     "AnthropicModel",
+    "ApplyPatchEditor",
+    "ApplyPatchOperation",
+    "ApplyPatchResult",
+    "ApplyPatchTool",
     "ApprovalDecidedEvent",
     "ApprovalRequestedEvent",
     "Approve",
@@ -177,6 +210,7 @@ __all__ = [
     "Deadline",
     "Decision",
     "DefinitionChanged",
+    "Diff",
     "DigestMismatch",
     "Edit",
     "EmbeddedModel",
@@ -206,10 +240,14 @@ __all__ = [
     "InvalidOutput",
     "LeaseLost",
     "LitellmModel",
+    "LocalShellExecutor",
     "MCPApprovalRequestItem",
     "MCPApprovalResponseItem",
     "MCPListToolsItem",
+    "MCPServerFailed",
     "MCPToolApprovalRequest",
+    "MCPToolFailed",
+    "Mail",
     "MaxTurnsExceeded",
     "MessageOutputItem",
     "Model",
@@ -218,24 +256,30 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
+    "Money",
     "NotFound",
     "NotHappened",
     "NotPending",
+    "NotSignedIn",
     "OpenAIChatCompletionsModel",
     "OpenAIConversationsSession",
     "OpenAIResponsesModel",
     "OtherItem",
     "Outcome",
+    "OutcomeUnknown",
     "OutputGuardrail",
     "OutputGuardrailResult",
     "OutputGuardrailTripwireTriggered",
     "OutputSpec",
     "Overtaken",
+    "PatchRefused",
     "Peek",
     "PostgresSession",
+    "Preview",
     "QuestionNotFound",
     "RawResponsesStreamEvent",
     "ReasoningItem",
+    "Redirect",
     "Reject",
     "ReplayMismatch",
     "Respond",
@@ -255,14 +299,28 @@ __all__ = [
     "Runner",
     "SQLiteSession",
     "ScriptExhausted",
+    "Secret",
+    "Sentence",
     "Session",
     "SessionFailed",
     "SessionMissing",
+    "Shell",
+    "ShellActionRequest",
+    "ShellCallData",
+    "ShellCallOutcome",
+    "ShellCommandOutput",
+    "ShellCommandRequest",
+    "ShellResult",
+    "ShellTool",
     "SigningKey",
+    "SimpleCommand",
     "StateSpent",
     "StoreFailed",
     "StreamEvent",
+    "Table",
+    "Text",
     "ThreadWaiting",
+    "TooManyAttempts",
     "Tool",
     "ToolApprovalItem",
     "ToolCallItem",
@@ -275,27 +333,37 @@ __all__ = [
     "ToolInputGuardrailResult",
     "ToolInputGuardrailTripwireTriggered",
     "ToolNotFound",
+    "ToolOutputFileContent",
     "ToolOutputGuardrail",
     "ToolOutputGuardrailData",
     "ToolOutputGuardrailResult",
     "ToolOutputGuardrailTripwireTriggered",
+    "ToolOutputImage",
+    "ToolOutputText",
+    "ToolProgressEvent",
+    "ToolServer",
     "ToolSpec",
     "ToolsToFinalOutputResult",
     "Tracing",
     "TripwireTriggered",
     "UnansweredRequest",
+    "UnclearCommand",
     "UnknownSchema",
     "UnreadableState",
     "Upstream",
     "Usage",
     "UsageError",
     "WebSearchTool",
+    "WorkspaceEditor",
     "__version__",
+    "allow_commands",
+    "apply_diff",
     "default_tool_error_function",
     "function_tool",
     "handoff",
     "input_guardrail",
     "output_guardrail",
+    "parse_command",
     "register_provider",
     "set_default_model",
     "tool",

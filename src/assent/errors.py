@@ -9,6 +9,7 @@
     │   ├── UnreadableState      a saved run that is damaged, or data that is no saved run
     │   │   ├── UnknownSchema    a saved run with a schema version that this Assent cannot read
     │   │   └── BadSignature     a saved run that was changed after signing, or signed with an unknown key
+    │   ├── UnclearCommand       a shell command that cannot be judged for certain
     │   ├── ContextMissing       a context that was not saved, or cannot be
     │   ├── RunUnfinished        a use of a run before its stream has ended
     │   ├── SessionMissing       a run with a session that was resumed without the session
@@ -26,8 +27,11 @@
     │   ├── RunBusy              a run that another driver holds
     │   ├── Overtaken            a run that another writer has changed meanwhile
     │   ├── LeaseLost            a run that another driver has taken over
+    │   ├── PatchRefused         a patch that does not fit the files as they are
     │   └── DefinitionChanged    a tool that has changed since the question was asked
     ├── Forbidden                the caller may not do this
+    │   ├── NotSignedIn          a caller whom nobody knows, or not any more
+    │   ├── TooManyAttempts      a sign-in after too many that failed
     │   └── TripwireTriggered    a guardrail stopped the run for good
     │       ├── InputGuardrailTripwireTriggered
     │       ├── OutputGuardrailTripwireTriggered
@@ -40,11 +44,14 @@
     │   ├── GrantNotFound
     │   └── ToolNotFound
     └── Upstream                 a model, a server or a database failed
+        ├── MCPServerFailed      an MCP server that cannot be reached, or whose answer cannot be used
+        ├── MCPToolFailed        a tool of an MCP server that reported an error
         ├── ModelFailed
         ├── ModelRefused         a model that refused to give the output
         ├── UnansweredRequest    a provider's request that no tool here answers
         ├── AgentFailed          an agent used as a tool that gave no output
         ├── InvalidOutput        an output that does not fit the agent's output type
+        ├── OutcomeUnknown       a tool that cannot know if its effect happened
         ├── SessionFailed
         └── StoreFailed
 
@@ -109,6 +116,10 @@ class UnknownSchema(UnreadableState):
 
 class BadSignature(UnreadableState):
     """The saved run was changed after it was signed, or was not signed with a known key."""
+
+
+class UnclearCommand(UsageError):
+    """The shell command cannot be judged for certain."""
 
 
 class ContextMissing(UsageError):
@@ -197,6 +208,10 @@ class LeaseLost(Conflict):
     """Somebody else has taken over the run; facts that were not written are not part of it."""
 
 
+class PatchRefused(Conflict):
+    """The patch does not fit the files as they are; no file was changed."""
+
+
 class DefinitionChanged(Conflict):
     """A tool has changed since a person was asked about it, or is gone."""
 
@@ -205,6 +220,23 @@ class Forbidden(AssentError):
     """You may not do this."""
 
     status = 403
+
+
+class NotSignedIn(Forbidden):
+    """You are not signed in; sign in, or send `Authorization: Bearer TOKEN`."""
+
+    status = 401
+
+
+class TooManyAttempts(Forbidden):
+    """There were too many attempts; wait before the next one."""
+
+    status = 429
+
+    def __init__(self, message: str | None = None, *, retry_after: int = 60) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """The seconds to wait."""
 
 
 class TripwireTriggered(Forbidden):
@@ -274,6 +306,14 @@ class Upstream(AssentError):
     status = 502
 
 
+class MCPServerFailed(Upstream):
+    """The MCP server cannot be reached, or its answer cannot be used."""
+
+
+class MCPToolFailed(Upstream):
+    """The tool of the MCP server reported an error."""
+
+
 class ModelFailed(Upstream):
     """The model did not give a complete reply.
 
@@ -300,6 +340,14 @@ class AgentFailed(Upstream):
 
 class InvalidOutput(Upstream):
     """The model's output does not fit the agent's output type; give it another try with `state.add_input(...)`."""
+
+
+class OutcomeUnknown(Upstream):
+    """The tool cannot know if its effect happened.
+
+    Raise it in a tool's body, for example when the connection is lost in the middle of a request. The call is then in
+    doubt: it is settled by the tool's probe, repeated if the tool is idempotent, or else put to a person.
+    """
 
 
 class SessionFailed(Upstream):

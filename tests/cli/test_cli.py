@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 import assent
-from assent import Runner
+from assent import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
 from assent.cli import main
 from assent.cli.worker import find
 from assent.core import facts as f
 from assent.store import Store, open_store
+from assent.testing import ScriptedModel, call
 from tests.store.support import Script, asked, js, replied
 from tests.unit.support import HANGS, SOURCES
 
@@ -108,6 +109,58 @@ def found(cli: Cli, *words: str) -> Any:
     code, out, err = cli(*words, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
+
+
+def test_a_preview_comes_first_and_is_shown_whole(shop: Path, cli: Cli) -> None:
+    blocks = (
+        Sentence("It is late.", warning=True),
+        Text("one\ntwo\x1b[2J", title="Log"),
+        Diff.between("a.txt", "one\n", "two\n"),
+        SQL("DELETE FROM t", {"id": 7}, rows=3, dialect="sqlite"),
+        Money("899.00", "EUR", label="In all"),
+        Mail(("ann@example.com",), "Hello", "Dear Ann,\nbye.", cc=("bea@example.com",), attachments=("a.pdf",)),
+        Shell(("ls -l", "rm x"), cwd="/srv"),
+        Table(("name", "count"), (("lamp", 2), ("\u202etfel", None)), caption="Stock"),
+    )
+
+    @function_tool(needs_approval=True, preview=lambda ctx, args: Preview("Send a mail to ann", blocks, {"rows": 3}))
+    async def send(to: str) -> str:
+        """Send."""
+        return to
+
+    async def ask() -> None:
+        agent = Agent("Shop", tools=[send], model=ScriptedModel([call("send", {"to": "ann"})]))
+        async with open_store("runs.db") as store:
+            await Runner.run(agent, "go", store=store)
+
+    asyncio.run(ask())
+    code, out, err = cli("questions", "list", "runs.db")
+    assert (code, err) == (0, "") and "Send a mail to ann" in out and "WHAT WOULD HAPPEN" in out
+    [question] = found(cli, "questions", "list", "runs.db")["items"]
+    assert question["preview"]["sentence"] == "Send a mail to ann"
+    assert question["preview"]["blocks"][4] == {
+        "type": "money",
+        "amount": "899.00",
+        "currency": "EUR",
+        "label": "In all",
+    }
+    code, out, err = cli("questions", "show", "runs.db", question["id"])
+    lines = out.splitlines()
+    assert lines[0] == "preview: Send a mail to ann"
+    assert "\x1b" not in out and "\u202e" not in out and "two\\u001b[2J" in out
+    for line in (
+        "WARNING: It is late.",
+        "-one",
+        "+two",
+        "sqlite: DELETE FROM t",
+        'with {"id":7}',
+        "rows: 3",
+        "In all: 899.00 EUR",
+    ):
+        assert f"  {line}" in lines
+    for line in ("To: ann@example.com", "Cc: bea@example.com", "Attached: a.pdf", "bye.", "in /srv", "$ rm x", "Stock"):
+        assert f"  {line}" in lines
+    assert "  as long as rows is 3" in lines and "  name   count" in lines
 
 
 # -- the story -----------------------------------------------------------------------------------

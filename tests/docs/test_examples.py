@@ -27,7 +27,8 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
-EXAMPLES = sorted(ROOT.glob("examples/*.py"))
+EXAMPLES = [each for each in sorted(ROOT.glob("examples/*.py")) if each.name != "inbox.py"]
+"""The examples that come to an end by themselves; `test_inbox_demo` has the other."""
 
 
 @dataclass

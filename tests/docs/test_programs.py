@@ -86,6 +86,71 @@ def test_a_hosted_server_is_called_by_leave_of_a_person_a_callback_or_nobody(
     assert lines(run_example("hosted_mcp", "", "never")) == ["It is Python."]
 
 
+# -- shell ---------------------------------------------------------------------------------------
+
+
+def test_a_callback_decides_on_commands_that_do_more_than_look(run_example: Run) -> None:
+    done = (
+        "  [the model hears] {'output': [{'stdout': '%s', 'stderr': '', 'outcome': {'type': 'exit', 'exit_code': 0}}]}"
+    )
+    assert lines(run_example("shell_callback")) == [
+        "  [the callback sees] [\"echo 'three lamps' > stock.txt\"]",
+        "  [the callback sees] ['rm -rf .']",
+        done % "",
+        done % "1\\n",
+        "  [the model hears] This agent removes nothing. Leave the files where they are.",
+        "The stock is written down, and stays.",
+    ]
+
+
+def test_a_person_decides_on_commands_at_the_prompt(run_example: Run) -> None:
+    asked = ["  $ rm draft.txt", "  $ ls"]
+    shown = lines(run_example("shell_person", "y\n"))
+    assert (shown[:2], shown[-1]) == (asked, "Left: final.txt")
+    assert lines(run_example("shell_person", "n\n")) == [
+        *asked,
+        "Run this? [y/N/e] I was told: Leave it as it is.",
+        "Left: draft.txt final.txt",
+    ]
+    shown = lines(run_example("shell_person", "e\nmv draft.txt old.txt\n"))
+    assert (shown[:2], shown[-1]) == (asked, "Left: final.txt old.txt")
+
+
+# -- apply_patch ---------------------------------------------------------------------------------
+
+DIFFS = """Change greet.py; delete todo.txt
+--- a/greet.py
++++ b/greet.py
+@@ -1,2 +1,2 @@
+ def greet(name):
+-    print("Hi " + name)
++    print(f"Hello {name}!")
+--- a/todo.txt
++++ /dev/null
+@@ -1,1 +0,0 @@
+-Write a manual.""".splitlines()
+
+
+def test_patches_are_shown_as_diffs_and_applied_after_a_yes(run_example: Run, tmp_path: Path) -> None:
+    assert lines(run_example("apply_patch", "y\n")) == [
+        *DIFFS,
+        "Apply it? [y/N] The project is tidy.",
+        "Files: docs/manual.md, greet.py",
+    ]
+    assert "Hello" in (tmp_path / "project" / "greet.py").read_text()
+
+
+def test_a_patch_without_a_yes_changes_no_file(run_example: Run, tmp_path: Path) -> None:
+    left = lines(run_example("apply_patch"))
+    assert left == [*DIFFS, "Apply it? [y/N] ", "Nothing was approved, and no file was changed."]
+    (tmp_path / "project" / "docs" / "manual.md").unlink()
+    assert lines(run_example("apply_patch", "n\n"))[-2:] == [
+        "Apply it? [y/N] The project is tidy.",
+        "Files: docs/manual.md, greet.py, todo.txt",
+    ]
+    assert "Hi" in (tmp_path / "project" / "greet.py").read_text()
+
+
 # -- streaming with approval ---------------------------------------------------------------------
 
 BEFORE = [

@@ -68,11 +68,8 @@ EQUIVALENT: dict[str, str] = {
     ),
     "gate.judge: 'tool is None or args is None' without 'tool is None'": NARROWING,
     "gate.judge: 'tool is None or args is None' without 'args is None'": NARROWING,
-    "gate._unless_stopped: 'isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()' "
-    "without 'task is not None'": NARROWING,
     "gate._let_code_decide: 'case.root.began' always": NARROWING,
     # the door
-    "door.enter: 'tool.tool_input_guardrails' always": SHORT_CUT,
     "door.enter: 'scope.hooks.wants(agent)' always": SHORT_CUT,
     "door.enter: 'hooked is not None' always": SHORT_CUT,
     "door._arguments: 'read is not None and read.value is not None' never": CACHE,

@@ -39,6 +39,7 @@ from assent import (
     ToolContext,
     function_tool,
 )
+from assent.definitions.calling import _threads
 from assent.errors import RunNotFound
 from assent.runtime.journal import Journal
 from assent.runtime.state import state_of
@@ -47,7 +48,6 @@ from assent.store.postgres import PostgresStore
 from assent.store.record import Stored
 from assent.store.sqlite import SQLiteStore
 from assent.testing import ScriptedModel, call
-from assent.tools.function import _threads
 
 LEASE = 30.0
 HANGS = 30

@@ -272,15 +272,16 @@ async def test_every_statement_is_one_that_the_tables_know(url: str) -> None:
     async with made(url) as store:
         await store.upgrade()
     places = ([], ["blobs"]), ([], ["context"], ["forget"]), ([], ["asked"]), ([], ["settled"])
+    told = ((), ("assent_ready",), ("assent_news",), ("assent_ready", "assent_news"))
     with behind(url) as connection:
         prepared: set[bytes] = set()
         rows = [columns(None), *(columns(_OLD, release=release) for release in (False, True))]
         rows += [[name for name in row if name != "changed"] for row in rows[1:]]
-        for row, ready, parts in itertools.product(rows, (False, True), itertools.product(*places)):
-            made_for = appending.statement(row is rows[0], tuple(row), ready, *itertools.chain(*parts))
+        for row, tell, parts in itertools.product(rows, told, itertools.product(*places)):
+            made_for = appending.statement(row is rows[0], tuple(row), tell, *itertools.chain(*parts))
             made_for.prepare(connection.pgconn, prepared)
         appending.FIND.prepare(connection.pgconn, prepared)
-        assert len(prepared) == 5 * 2 * 2 * 3 * 2 * 2 + 1
+        assert len(prepared) == 5 * 4 * 2 * 3 * 2 * 2 + 1
         [[there]] = connection.execute(
             "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'assent_runs'::regclass AND attnum > 0"
         ).fetchall()

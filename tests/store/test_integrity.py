@@ -43,6 +43,10 @@ COLUMNS: dict[str, Any] = {
     "due": 8,
     "replaces": "q_other",
     "evidence": '[{"attempt":1,"output":"paid","at":1}]',
+    "reviewers": '["eve"]',
+    "redact": '["to"]',
+    "started_by": "eve",
+    "preview": '{"sentence":"Nothing happens."}',
 }
 """Something else in each column that a person is shown."""
 
@@ -502,8 +506,13 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
         await waiting(store, "r4", why=control)
     before = place.tables()
     place.execute("UPDATE assent_runs SET head = substr(head, 1, 32)")
-    for column in ("asked_seal", "ended_seal"):
+    for column in ("asked_seal", "ended_seal", "reviewers", "redact", "started_by", "shown", "preview"):
         place.execute(f"ALTER TABLE assent_questions DROP COLUMN {column}")
+    place.execute("ALTER TABLE assent_runs DROP COLUMN started_by")
+    for index in ("questions_decided", "runs_rested"):
+        place.execute(f"DROP INDEX assent_{index}")
+    for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents"):
+        place.execute(f"DROP TABLE assent_{table}")
     if place.engine.dialect.name == "sqlite":
         place.execute("PRAGMA user_version = 1")
     else:

@@ -92,7 +92,7 @@ async def test_tables_that_are_older_are_not_touched_unasked(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE assent_version SET version_num = '0000'")
     async with PostgresStore(url) as store:
-        with pytest.raises(StoreFailed, match=r"version 0, and this Assent needs 2. Run `assent db upgrade`"):
+        with pytest.raises(StoreFailed, match=r"version 0, and this Assent needs 4. Run `assent db upgrade`"):
             await store.runs()
 
 

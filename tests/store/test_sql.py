@@ -89,7 +89,7 @@ async def test_the_migrations_make_what_the_statements_expect(place: Place) -> N
         for index in table.indexes:
             where = index.dialect_options[place.engine.dialect.name]["where"]
             assert (made[index.name] is None) == (where is None), index.name
-            assert where is None or "NULL" in str(made[index.name]), index.name
+            assert where is None or any(word in str(made[index.name]) for word in ("NULL", "'working'")), index.name
     head = ScriptDirectory.from_config(config()).get_current_head()
     assert head is not None and int(head) == VERSION
     assert MIGRATIONS.is_dir()
@@ -103,7 +103,7 @@ async def test_a_store_of_a_newer_assent_is_refused(place: Place) -> None:
     else:
         place.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0099'")
     async with place.store() as store:
-        with pytest.raises(StoreFailed, match=r"version 99, and this Assent knows 2. Use a newer Assent"):
+        with pytest.raises(StoreFailed, match=r"version 99, and this Assent knows 4. Use a newer Assent"):
             await store.runs()
 
 

@@ -9,8 +9,18 @@ from pydantic import TypeAdapter, ValidationError
 from tests.unit.openai_server import Exchange, Item, refusing, replying
 
 PARAMS: TypeAdapter[Any] = TypeAdapter(ResponseCreateParamsStreaming)
-ANSWERS = {"function_call_output": "call_id", "mcp_approval_response": "approval_request_id"}
-ASKS = {"function_call": "call_id", "mcp_approval_request": "id"}
+ANSWERS = {
+    "function_call_output": "call_id",
+    "mcp_approval_response": "approval_request_id",
+    "shell_call_output": "call_id",
+    "apply_patch_call_output": "call_id",
+}
+ASKS = {
+    "function_call": "call_id",
+    "mcp_approval_request": "id",
+    "shell_call": "call_id",
+    "apply_patch_call": "call_id",
+}
 
 
 class Refused(Exception):

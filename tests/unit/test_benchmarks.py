@@ -16,11 +16,11 @@ from benchmarks.__main__ import main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
 from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
-from benchmarks.drivers import assent_models, assent_store, bare_sqlite, client_alone
+from benchmarks.drivers import assent_models, assent_store, bare_mcp, bare_sqlite, client_alone
 from benchmarks.drivers.assent import Driver
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES, THREADS
+from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES, THREADS, WITH_MCP
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
 
@@ -46,7 +46,7 @@ def test_the_smoke_run_executes_everything() -> None:
         env=os.environ | {"PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=100,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     for group in {case.group for case in SMOKE}:
@@ -140,6 +140,22 @@ def test_a_dialect_is_compared_with_the_peers_that_speak_it_and_with_the_client_
     assert RUNTIMES.rivals.isdisjoint(values)
 
 
+async def test_a_driver_that_leaves_out_a_call_of_an_mcp_server_fails() -> None:
+    class Idle(bare_mcp.Driver):
+        def call(self, turn: int) -> Any:
+            return super().call(turn) if turn == 0 else None
+
+    with pytest.raises(AssertionError, match="1 of 2 calls were answered"):
+        await Idle().mcp_calls(Clock(), n=2, runs=1, cached=0)
+
+
+def test_a_call_of_an_mcp_server_is_compared_with_peers_that_call_it_and_with_the_client_alone() -> None:
+    values = {"assent-mcp": 10, "bare-mcp": 8, "openai-agents-mcp": 40, "pydantic-ai-mcp": 20}
+    found = compare(values, WITH_MCP)
+    assert (found.subject, found.fastest, found.to_yardstick) == (10, "pydantic-ai-mcp", 1.25)
+    assert RUNTIMES.rivals.isdisjoint(values)
+
+
 async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     driver = assent_store.make("sqlite")
     changes = await driver.recorded(3)
@@ -209,6 +225,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
+    sides["mcp"] = WITH_MCP
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 

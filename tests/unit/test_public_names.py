@@ -12,7 +12,7 @@ import assent.testing
 from tests.unit.support import python
 
 VALUES = {"__version__"}
-UNIONS = {"Decision", "StreamEvent"}
+UNIONS = {"Decision", "Secret", "StreamEvent"}
 
 
 def test_every_public_name_is_there() -> None:
@@ -126,4 +126,4 @@ def test_importing_brings_in_nothing_heavy() -> None:
 
 def test_a_decision_and_an_event_are_what_they_say() -> None:
     assert {each.__name__ for each in assent.Decision.__args__} == {"Approve", "Edit", "Reject", "Respond"}
-    assert len(assent.StreamEvent.__args__) == 5
+    assert len(assent.StreamEvent.__args__) == 6

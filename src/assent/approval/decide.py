@@ -20,13 +20,14 @@ from ..errors import (
     AlreadyDecided,
     DefinitionChanged,
     DigestMismatch,
+    Forbidden,
     InvalidArguments,
     InvalidDecision,
     NotPending,
     QuestionNotFound,
 )
 from .answer import problem_with
-from .decision import Approve, Decision, Edit, Reject, Respond, checked_name, decision_from
+from .decision import Approve, Decider, Decision, Edit, Reject, Respond, decider_from, decision_from
 from .question import action_digest, limit_of, new_id, too_large
 from .terms import GrantTerms, terms_from
 
@@ -67,7 +68,7 @@ def decide(
     question_id: str,
     given: Decision | dict[str, Any],
     *,
-    by: str,
+    by: str | Decider,
     at: int,
     digest: str | None,
     tool_of: ToolOf,
@@ -81,17 +82,20 @@ def decide(
     """
     decision = decision_from(given)
     terms = terms_from(grant, decision)
-    checked_name(by)
+    who = decider_from(by)
+    name = who.name
     path, state, asked = _find(root, question_id, digest)
+    _check_decider(root, asked, who)
     earlier = root.decided.get(question_id)
     facts: list[f.AnyFact] = []
     if earlier is None:
         _check_open(root, path, state, asked, decision, at)
-        facts.append(_verdict(root, path, state, asked, decision, by, at, tool_of))
+        fact = _verdict(root, path, state, asked, decision, name, at, tool_of)
+        facts.append(fact if who.shown is None else replace(fact, shown=who.shown))
     else:
         _check_repeated(root, question_id, decision, earlier, state, tool_of)
     if terms is not None and (earlier is None or terms == FOR_ALWAYS):  # a repetition gives no second grant with terms
-        facts += _grant(root, state, asked, decision, terms, by, at, tool_of)
+        facts += _grant(root, state, asked, decision, terms, name, at, tool_of)
     return facts
 
 
@@ -108,6 +112,20 @@ def _find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, .
     if digest is not None and asked.id == question_id and digest != asked.digest:
         raise DigestMismatch(f"The decision is not about what question {question_id} shows; look at it again.")
     return path, state, asked
+
+
+def _check_decider(root: Run, asked: f.Asked, who: Decider) -> None:
+    """Raise `Forbidden` if the question is not this person's to decide."""
+    if root.began is not None and root.began.by == who.name:
+        raise Forbidden(f"{who.name} asked for this run, and somebody else must decide in it.")
+    if asked.reviewers and not may_decide(asked.reviewers, who):
+        raise Forbidden(f"Question {asked.id} is for {', '.join(asked.reviewers)} to decide, not for {who.name}.")
+
+
+def may_decide(reviewers: tuple[str, ...], who: Decider) -> bool:
+    """Return True if these reviewers include the person, or one of the person's groups, or if anybody may decide."""
+    names = (who.name, *(f"group:{group}" for group in who.groups))
+    return not reviewers or any(name in reviewers for name in names)
 
 
 def _check_open(

@@ -85,6 +85,27 @@ BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
 """Letters and symbols that Unicode displays as blank."""
 
 
+class Decider(Struct, frozen=True):
+    """Somebody who decides: a name, the groups that the name is in, and a hash of what was shown."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    shown: str | None = None
+
+
+OURS = ("rule", "grant", "server", "group", "runtime", "deadline", "probe", "tool", "idempotent", "on_change")
+"""The names that the journal gives to authors who are no people, alone or before a colon."""
+
+
+def decider_from(by: str | Decider) -> Decider:
+    """Return whoever decides; raise `InvalidDecision` if the name is not visible text, or is not a person's."""
+    who = by if isinstance(by, Decider) else Decider(by)
+    checked_name(who.name)
+    if who.name.partition(":")[0] in OURS:
+        raise InvalidDecision(f"Nobody is called {described(who.name)}: the journal has that name for its own authors.")
+    return who
+
+
 def checked_name(by: str, what: str = "`by` must say who decides, as text that can be seen") -> str:
     """Return the name of whoever decides, or raise `InvalidDecision` if it is not visible text."""
     if type(by) is not str or not holds(by) or all(c in BLANKS or category(c) in UNSEEN for c in by):

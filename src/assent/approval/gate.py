@@ -18,11 +18,23 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, parse_object, text, worded
 from ..core.run import CallState, Run, spent
 from ..definitions.agent import Agent
-from ..definitions.context import RunContextWrapper
+from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.tool import Tool, qualified
 from ..errors import InvalidArguments
-from .question import AS_IT_IS, action_digest, allowed_of, every_call, fills, item_of, new_id, raw_text, too_large
+from .previewing import preview_of, unless_stopped
+from .question import (
+    AS_IT_IS,
+    action_digest,
+    allowed_of,
+    asked_of,
+    every_call,
+    fills,
+    item_of,
+    new_id,
+    raw_text,
+    too_large,
+)
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -122,10 +134,17 @@ async def judge(case: Case) -> Judgement:
     if ask is None:
         by = f"rule:{qualified(tool.needs_approval)}"
         return f.Approved(call.id, by, args=args.args, fills=args.fills, at=case.at, path=case.path)
-    prompt = f.NOTHING
+    return await _ask(case, tool, args, ask)
+
+
+async def _ask(case: Case, tool: Tool, args: Arguments, ask: str) -> Judgement:
+    """Return the question to a person, or the verdict of the code that decides in the person's place."""
+    prompt = preview = f.NOTHING
     if tool.describe is not None:
         prompt, ask = await _described(case, tool, args, ask)
-    asked = _asked(case, tool, args, prompt, ask)
+    if args.value is not None and args.problem is None and not case.replaces:
+        preview = await preview_of(tool, case.ctx, args.value)
+    asked = _asked(case, tool, args, prompt, preview, ask)
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
 
 
@@ -198,15 +217,17 @@ def _has_pin(value: Any, pin: Any) -> bool:
 async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
     """Return why a person must be asked by the tool's own rule; None if the rule lets the call pass."""
     rule = tool.needs_approval
-    name = qualified(rule)
+    name, judged = qualified(rule), JUDGED.set(case.agent)
     try:
         params = _copy(args.value)  # a rule must not change the arguments that run
         verdict = rule(case.ctx, params, case.state.proposal.call_id or "")  # type: ignore[operator]
         if inspect.isawaitable(verdict):
             verdict = await verdict
     except (Exception, asyncio.CancelledError) as error:
-        _unless_stopped(error)
+        unless_stopped(error)
         return f"The rule {name} failed with {worded(error)}"
+    finally:
+        JUDGED.reset(judged)
     if verdict is False:
         return None
     if verdict is True:
@@ -218,31 +239,32 @@ def _copy(args: Any) -> dict[str, Any]:
     return parse_object(canonical(args).decode())
 
 
-def _unless_stopped(error: BaseException) -> None:
-    """Raise the error if it is the cancellation of this task. One that user code raised itself is a failure."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise error
-
-
 def _shown(case: Case, args: Arguments) -> dict[str, Any]:
     """Return the arguments as a person sees them."""
     return {"raw": case.state.proposal.arguments} if args.value is None else args.value
 
 
-def _asked(case: Case, tool: Tool, args: Arguments, prompt: Raw, why: str) -> f.Asked:
+def _digest(case: Case, tool: Tool, args: Arguments, preview: Raw) -> str:
+    shown = _shown(case, args)
+    return action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown, preview)
+
+
+def _asked(case: Case, tool: Tool, args: Arguments, prompt: Raw, preview: Raw, why: str) -> f.Asked:
     limit = deadline_of(tool, case.deadline)
     return f.Asked(
         case.state.call.id,
         new_id("q"),
         why,
-        action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, _shown(case, args)),
+        _digest(case, tool, args, preview),
         allowed=allowed_of(case.state, tool.allowed, can_run=args.problem is None),
         args=args.args,
         prompt=prompt,
         fills=args.fills,
         until=limit.until(case.at) if limit is not None else None,
         due=limit.due(case.at) if limit is not None else None,
+        preview=preview,
+        definition=Raw(tool.frozen()) if tool.source is not None else f.NOTHING,
+        **asked_of(tool, case.agent),
         at=case.at,
         path=case.path,
     )
@@ -259,7 +281,7 @@ async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple
             return Raw(canonical(text(words)[0])), why
         problem = f"the description {name} gave {described(words)}, which is not text"
     except (Exception, asyncio.CancelledError) as error:
-        _unless_stopped(error)
+        unless_stopped(error)
         problem = f"the description {name} failed with {worded(error)}"
     return f.NOTHING, f"{why or every_call(tool.name)} ({problem})"
 
@@ -281,7 +303,7 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
         approve = answer.get("approve") if isinstance(answer, Mapping) else None
         reason = answer.get("reason") if isinstance(answer, Mapping) else None
     except (Exception, asyncio.CancelledError) as error:
-        _unless_stopped(error)
+        unless_stopped(error)
         return _because(tool.name, asked, f"{by} failed with {worded(error)}")
     if type(approve) is not bool or not (reason is None or type(reason) is str):
         return _because(tool.name, asked, f'{by} gave {described(answer)}, not {{"approve": bool, "reason": str}}')
@@ -293,7 +315,15 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
     if args.problem is not None:
         return _because(tool.name, asked, f"{by} approved what cannot run")
     return f.Approved(
-        call, by, args=args.args, fills=args.fills, digest=asked.digest, why=reason, at=case.at, path=case.path
+        call,
+        by,
+        args=args.args,
+        fills=args.fills,
+        digest=asked.digest,
+        why=reason,
+        preview=asked.preview,
+        at=case.at,
+        path=case.path,
     )
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import without_notes
 from ..definitions.item import Evidence, ToolApprovalItem
+from ..definitions.preview import read_preview
 from ..errors import UnreadableState
 
 if TYPE_CHECKING:
@@ -49,20 +52,25 @@ def new_id(prefix: str) -> str:
 
 
 def action_digest(
-    root: Run, path: tuple[str, ...], state: CallState, tool: str, fingerprint: str, arguments: Any
+    root: Run,
+    path: tuple[str, ...],
+    state: CallState,
+    tool: str,
+    fingerprint: str,
+    arguments: Any,
+    preview: Raw = f.NOTHING,
 ) -> str:
-    """Return the digest that binds a decision to one action: this run's call, tool definition and arguments."""
-    return digest(
-        {
-            "run": root.id,
-            "path": list(path),
-            "call": state.call.id,
-            "agent": state.turn.agent,
-            "tool": tool,
-            "definition": fingerprint,
-            "arguments": arguments,
-        }
-    )
+    """Return the digest that binds a decision to one action: this run's call, its tool, arguments and preview."""
+    action = {
+        "run": root.id,
+        "path": list(path),
+        "call": state.call.id,
+        "agent": state.turn.agent,
+        "tool": tool,
+        "definition": fingerprint,
+        "arguments": arguments,
+    }
+    return digest({**action, "preview": bytes(preview).decode()} if preview else action)
 
 
 def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
@@ -92,6 +100,8 @@ def _filled(value: dict[str, Any], fills: dict[str, Any]) -> dict[str, Any]:
 def fills(proposed: dict[str, Any], value: dict[str, Any]) -> dict[str, Any] | None:
     """Return the defaults that were added to objects; None if anything else differs too."""
     added: dict[str, Any] = {}
+    if proposed.keys() - value.keys():
+        return None
     for key, each in value.items():
         if key not in proposed:
             added[key] = each
@@ -171,6 +181,16 @@ def see_that_it_reads(state: CallState) -> None:
             raise UnreadableState(f"This run is damaged: what is kept of call {described(state.call.id)} is no object.")
 
 
+def asked_of(tool: Tool | None, agent: Any, before: f.Asked | None = None) -> dict[str, Any]:
+    """Return the fields of a question that say who may decide, and which arguments are masked elsewhere.
+
+    If the tool is gone, those of the question before hold.
+    """
+    known = tool if tool is not None else before
+    reviewers = (known.reviewers if known is not None else ()) or agent.reviewers
+    return {"reviewers": tuple(reviewers), "redact": tuple(known.redact) if known is not None else ()}
+
+
 def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, asked: f.Asked) -> ToolApprovalItem:
     """Return a question as users see it. `began` is the time when the run began."""
     proposal, items = state.proposal, state.turn.items
@@ -194,6 +214,9 @@ def item_of(agent: Any, began: int, path: tuple[str, ...], state: CallState, ask
         due=None if asked.due is None else began + asked.due,
         evidence=evidence_of(state, began) if state.witnessed else (),
         replaces=asked.replaces or asked.voids,
+        preview=read_preview(asked.preview),
+        reviewers=asked.reviewers,
+        redact=asked.redact,
     )
 
 

@@ -12,24 +12,28 @@ from typing import Any, NoReturn, get_args
 from ..core.facts import Verdict
 from ..core.run import Status
 from ..errors import AssentError
+from ..inbox.identity import ROLES
+from ..store.outbox import EVENTS
 from ..version import __version__
-from . import database, models, questions, runs, worker
-from .value import duration, json_object, json_value, statuses
+from . import audit, database, deciding, grants, models, questions, runs, serve, tokens, users, webhooks, worker
+from .value import duration, json_object, json_value, port, statuses
 from .write import say
 
 ADDRESS = "ASSENT_STORE"
+SERVER = "ASSENT_SERVER"
+TOKEN = "ASSENT_TOKEN"
 URL = f"sqlite:///file.db, the path of an SQLite file, or postgresql://...; ${ADDRESS} if left out"
+LISTS = ("questions", "runs", "grants", "users", "tokens", "webhooks")
+"""The commands that list without a further word."""
 
 Work = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; misuse and `--help` raise `SystemExit`, as usual."""
-    options = parser().parse_args(argv)
-    if hasattr(options, "url") and not options.url:
-        options.url = os.environ.get(ADDRESS)
-        if not options.url:
-            options.misused(f"give the store's URL, or set {ADDRESS}")
+    options = parser().parse_args(_whole(sys.argv[1:] if argv is None else argv))
+    if hasattr(options, "url") and getattr(options, "file", None) is None:  # a file stands for a store
+        _find_place(options)
     try:
         work: Work = options.work
         return asyncio.run(work(options))
@@ -37,6 +41,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(error)
     except KeyboardInterrupt:
         return 130
+
+
+def _whole(words: Sequence[str]) -> list[str]:
+    """Return the words of the command, with `list` where a list is meant."""
+    given = list(words)
+    bare = given[:1] and given[0] in LISTS and (len(given) == 1 or given[1].startswith("-"))
+    return [given[0], "list", *given[1:]] if bare and given[1:2] not in (["-h"], ["--help"]) else given
+
+
+def _find_place(options: argparse.Namespace) -> None:
+    """Settle which store or server is meant, from the options and the environment."""
+    if options.store and options.url:
+        options.misused("give the store's URL once, in its place or with --store")
+    options.url = options.url or options.store
+    takes_server = hasattr(options, "server")
+    if takes_server and options.server and options.url:
+        options.misused("give a store or a server, not both")
+    if not options.url and not (takes_server and options.server):
+        options.url = os.environ.get(ADDRESS)
+        if takes_server and os.environ.get(SERVER):
+            if options.url:
+                options.misused(f"{ADDRESS} and {SERVER} are both set: give --store or --server")
+            options.server = os.environ[SERVER]
+    if takes_server and options.server:
+        options.token = options.token or os.environ.get(TOKEN)
+        if not options.token:
+            options.misused(f"a server needs --token, or {TOKEN}")
+    elif not options.url:
+        also = f", a server with --server or {SERVER}" if takes_server else ""
+        options.misused(f"give the store's URL, or set {ADDRESS}{also}")
 
 
 def _failed(error: Exception) -> int:
@@ -54,8 +88,15 @@ def parser() -> argparse.ArgumentParser:
     rooms = _choices(root)
     _worker(rooms)
     _database(_choices(rooms.add_parser("db", help="the database of a store")))
+    _serve(rooms)
     _runs(_choices(rooms.add_parser("runs", help="the runs of a store")))
     _questions(_choices(rooms.add_parser("questions", help="what people are asked")))
+    _decisions(rooms)
+    _grants(_choices(rooms.add_parser("grants", help="decisions that hold for later calls too")))
+    _users(_choices(rooms.add_parser("users", help="who may sign in to the inbox")))
+    _tokens(_choices(rooms.add_parser("tokens", help="tokens for programs that use the inbox")))
+    _webhooks(_choices(rooms.add_parser("webhooks", help="who is told of questions and decisions")))
+    _audit(_choices(rooms.add_parser("audit", help="check, export and seal the journals")))
     _models(_choices(rooms.add_parser("models", help="the model providers, and the embedded model")))
     return root
 
@@ -65,18 +106,34 @@ def _choices(to: argparse.ArgumentParser) -> Any:
 
 
 def _command(to: Any, name: str, work: Work, help: str, *, url: bool = True) -> argparse.ArgumentParser:
+    """Add a command. With `url` it takes a store, in its place or with `--store`."""
     made: argparse.ArgumentParser = to.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     misused: Callable[[str], NoReturn] = made.error
     made.set_defaults(work=work, misused=misused)
     if url:
         made.add_argument("url", metavar="URL", nargs="?", help=URL)
+        made.add_argument("--store", metavar="URL", help="the store, instead of URL")
+    return made
+
+
+def _stored(to: Any, name: str, work: Work, help: str) -> argparse.ArgumentParser:
+    """Add a command that takes a store with `--store` only."""
+    made = _command(to, name, work, help, url=False)
+    made.add_argument("--store", metavar="URL", help=URL)
+    made.set_defaults(url=None)
+    return made
+
+
+def _remote(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Let a command work on a server too."""
+    made.add_argument("--server", metavar="URL", help=f"an inbox, instead of a store: https://...; ${SERVER}")
+    made.add_argument("--token", help=f"the API token for the server; ${TOKEN} if left out")
     return made
 
 
 def _worker(to: Any) -> None:
-    made = _command(to, "worker", worker.work, "go on with runs that are owed something, until stopped", url=False)
+    made = _stored(to, "worker", worker.work, "go on with runs that are owed something, until stopped")
     made.add_argument("agents", metavar="MODULE:NAME", help="an AgentRegistry, an Agent, or a list of agents")
-    made.add_argument("--store", dest="url", metavar="URL", help=URL)
     made.add_argument("--concurrency", type=int, default=10, metavar="N", help="how many runs at once (10)")
     made.add_argument("--lease", type=duration, default=30.0, metavar="TIME", help="how long a run is held (30s)")
     made.add_argument("--poll", type=duration, default=5.0, metavar="TIME", help="how often to look (5s)")
@@ -84,6 +141,14 @@ def _worker(to: Any) -> None:
     made.add_argument("--name", help="what the store calls this worker; made up if left out")
     made.add_argument("--once", action="store_true", help="end when no run is owed anything")
     made.add_argument("--verbose", action="store_true", help="say more")
+
+
+def _serve(to: Any) -> None:
+    made = _stored(to, "serve", serve.serve, "serve the inbox of a store, until stopped")
+    made.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    made.add_argument("--port", type=port, default=8000, metavar="N", help="the port (8000); 0 for any free one")
+    made.add_argument("--root-path", default="", metavar="PREFIX", help="the prefix under which a proxy serves it")
+    made.add_argument("--verbose", action="store_true", help="say more, such as every request")
 
 
 def _database(to: Any) -> None:
@@ -99,13 +164,13 @@ def _database(to: Any) -> None:
 
 
 def _runs(to: Any) -> None:
-    listed = _command(to, "list", runs.listed, "list runs, the oldest first")
+    listed = _remote(_command(to, "list", runs.listed, "list runs, the oldest first"))
     listed.add_argument("--agent", help="only of this agent")
     listed.add_argument("--status", choices=get_args(Status), help="only of this status")
     _page(listed)
-    show = _command(to, "show", runs.show, "show what happened in a run, and who decided what")
+    show = _remote(_command(to, "show", runs.show, "show what happened in a run, and who decided what"))
     show.add_argument("run", metavar="RUN")
-    show.add_argument("--json", action="store_true", help="as JSON")
+    _json(show)
     erase = _command(to, "erase", runs.erase, "erase what was said in a run that is over; that it happened stays")
     erase.add_argument("run", metavar="RUN")
     retry = _command(to, "retry", runs.retry, "have workers look again, now, at a run that failed")
@@ -117,24 +182,138 @@ def _runs(to: Any) -> None:
 
 
 def _questions(to: Any) -> None:
-    listed = _command(to, "list", questions.listed, "list open questions, the oldest first")
+    listed = _remote(_command(to, "list", questions.listed, "list open questions, the oldest first"))
     listed.add_argument("--run", help="only of this run")
     listed.add_argument("--agent", help="only of this agent")
     listed.add_argument("--tool", help="only about this tool")
     listed.add_argument("--older-than", type=duration, metavar="TIME", help="only those that wait so long: 2h")
     listed.add_argument("--settled", action="store_true", help="those that are not open any more instead")
     _page(listed)
-    show = _command(to, "show", questions.show, "show all there is to decide on")
+    show = _remote(_command(to, "show", questions.show, "show all there is to decide on"))
     show.add_argument("question", metavar="QUESTION")
-    show.add_argument("--json", action="store_true", help="as JSON")
-    decide = _command(to, "decide", questions.decide, "decide on a question; without --digest it is shown first")
-    decide.add_argument("question", metavar="QUESTION")
+    _json(show)
+    decide = _command(to, "decide", deciding.decide, "decide on a question; without --digest it is shown first")
+    _remote(decide).add_argument("question", metavar="QUESTION")
     decide.add_argument("verdict", choices=get_args(Verdict))
-    decide.add_argument("--by", required=True, metavar="NAME", help="who decides")
-    decide.add_argument("--digest", metavar="D", help="of the question as it was shown to whoever decides")
-    decide.add_argument("--message", help="reject: what the model is told")
-    decide.add_argument("--arguments", type=json_object, metavar="JSON", help="edit: what to run the call with")
-    decide.add_argument("--output", type=json_value, metavar="JSON", help="respond: the answer")
+    _deciding(decide, by_required=True)
+    _words(decide, "reject", "edit", "respond")
+
+
+def _decisions(to: Any) -> None:
+    for verdict, help in (
+        ("approve", "run the call as it was shown"),
+        ("edit", "run the call with other arguments"),
+        ("reject", "do not run the call"),
+        ("respond", "answer in the tool's place, or a question of the tool"),
+    ):
+        made = _remote(_stored(to, verdict, deciding.decide, f"{help}; without --digest the question is shown first"))
+        made.add_argument("question", metavar="QUESTION")
+        made.set_defaults(verdict=verdict)
+        _deciding(made)
+        _words(made, verdict)
+
+
+def _deciding(made: argparse.ArgumentParser, *, by_required: bool = False) -> None:
+    login = "" if by_required else "; your login name if left out"
+    made.add_argument("--by", metavar="NAME", help=f"who decides{login}; not with a server, whose token says it")
+    made.add_argument("--digest", metavar="D", help="of the question as it was shown to whoever decides")
+    made.set_defaults(by_required=by_required)
+    _json(made)
+
+
+def _words(made: argparse.ArgumentParser, *verdicts: str) -> None:
+    if "reject" in verdicts:
+        made.add_argument("--message", help="reject: what the model is told")
+    if "edit" in verdicts:
+        made.add_argument("--arguments", type=json_object, metavar="JSON", help="edit: what to run the call with")
+    if "respond" in verdicts:
+        made.add_argument("--output", type=json_value, metavar="JSON", help="respond: the answer")
+
+
+def _grants(to: Any) -> None:
+    listed = _remote(_stored(to, "list", grants.listed, "list grants, the oldest first"))
+    listed.add_argument("--run", help="only of this run")
+    listed.add_argument("--tool", help="only for this tool")
+    listed.add_argument("--revoked", action="store_true", help="revoked ones too")
+    _page(listed)
+    give = _remote(_stored(to, "give", grants.give, "approve a question, and later calls of its run like it"))
+    give.add_argument("question", metavar="QUESTION")
+    give.add_argument("--uses", type=int, metavar="N", help="for so many later calls")
+    give.add_argument("--for", dest="expires", type=duration, metavar="TIME", help="for so long: 2h")
+    give.add_argument("--pin", type=json_object, metavar="JSON", help="only with these arguments")
+    _deciding(give)
+    revoke = _remote(_stored(to, "revoke", grants.revoke, "revoke a grant; later calls are judged without it"))
+    revoke.add_argument("grant", metavar="GRANT")
+    revoke.add_argument("--by", metavar="NAME", help="who revokes it; your login name if left out")
+    revoke.set_defaults(by_required=False)
+    _json(revoke)
+
+
+def _users(to: Any) -> None:
+    add = _stored(to, "add", users.add, "add a user; the password is asked for")
+    _account(add)
+    _password(add)
+    _json(_stored(to, "list", users.listed, "list users"))
+    _account(_stored(to, "change", users.change, "give a user another role and other groups"))
+    for name, work, help in (
+        ("disable", users.disable, "end all sign-ins and tokens of a user, and let nobody sign in as the user"),
+        ("enable", users.enable, "let a disabled user sign in again"),
+        ("password", users.password, "change a user's password; all sign-ins of the user end"),
+    ):
+        made = _stored(to, name, work, help)
+        made.add_argument("name", metavar="NAME")
+        if name == "password":
+            _password(made)
+
+
+def _tokens(to: Any) -> None:
+    add = _stored(to, "add", tokens.add, "add an API token, which is printed once")
+    _account(add)
+    add.add_argument("--expires", type=duration, metavar="TIME", help="for how long it holds: 90d; else until revoked")
+    _json(add)
+    _json(_stored(to, "list", tokens.listed, "list API tokens, without their secrets"))
+    _stored(to, "revoke", tokens.revoke, "revoke an API token").add_argument("id", metavar="ID")
+
+
+def _account(made: argparse.ArgumentParser) -> None:
+    made.add_argument("name", metavar="NAME", help="recorded with every decision")
+    made.add_argument("--role", required=True, choices=ROLES)
+    made.add_argument("--group", action="append", default=[], metavar="G", help="a group; may be repeated")
+
+
+def _password(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--password-stdin", action="store_true", help="read the password from stdin")
+
+
+def _webhooks(to: Any) -> None:
+    add = _stored(to, "add", webhooks.add, "tell an address of questions and decisions; its secret is printed once")
+    add.add_argument("address", metavar="ADDRESS", help="https://...")
+    add.add_argument("--event", action="append", choices=EVENTS, help="only this event; may be repeated")
+    add.add_argument("--allow-http", action="store_true", help="allow http to another machine")
+    add.add_argument("--json", action="store_true", help="as JSON")
+    listed = _stored(to, "list", webhooks.listed, "list webhooks, and how many messages wait for each")
+    listed.add_argument("--json", action="store_true", help="as JSON")
+    for name, work, help in (
+        ("remove", webhooks.remove, "remove a webhook, and the messages that wait for it"),
+        ("enable", webhooks.enable, "send to a webhook again that was given up"),
+        ("test", webhooks.test, "send a message to a webhook, to see that it arrives"),
+    ):
+        _stored(to, name, work, help).add_argument("webhook", metavar="WEBHOOK")
+
+
+def _audit(to: Any) -> None:
+    verify = _stored(to, "verify", audit.verify, "check the hash chains, of a database or of an export")
+    verify.add_argument("--file", metavar="FILE", help="an export to check, instead of a database")
+    verify.add_argument("--seal", metavar="FILE", help="a seal that the journals must go on from")
+    verify.add_argument("--key", metavar="FILE", help="the public key of the seal")
+    verify.add_argument("--purged", action="store_true", help="runs that are gone since the seal are no fault")
+    export = _stored(to, "export", audit.export, "write all journals as JSON Lines, for others to check")
+    export.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
+    seal = _stored(to, "seal", audit.seal, "sign how far each run has come, to be kept elsewhere")
+    seal.add_argument("--key", metavar="FILE", required=True, help="the private key")
+    seal.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
+    key = _command(to, "key", audit.key, "make a key pair for seals, FILE and FILE.pub", url=False)
+    key.add_argument("file_name", metavar="FILE")
 
 
 def _models(to: Any) -> None:
@@ -146,4 +325,8 @@ def _models(to: Any) -> None:
 def _page(to: argparse.ArgumentParser) -> None:
     to.add_argument("--limit", type=int, default=50, metavar="N", help="how many (50)")
     to.add_argument("--after", metavar="C", help="where the page before ended")
+    _json(to)
+
+
+def _json(to: argparse.ArgumentParser) -> None:
     to.add_argument("--json", action="store_true", help="as JSON")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from msgspec import DecodeError, Struct
-from msgspec.json import decode, encode
+from msgspec.json import encode
 
-from ..errors import UsageError
+from ..store.audit import Heads, head_of, read_heads, runs_of
 from ..store.open import open_store
-from ..store.record import Entry
-from ..store.row_codec import START, tallied
-from ..store.store import Store
 from .write import put, say
 
 
@@ -44,22 +40,31 @@ async def vacuum(options: Namespace) -> int:
 
 async def verify(options: Namespace) -> int:
     """Compare all stored data with the journals, and print the differences run by run."""
-    heads = Heads(options.against)
+    heads = Heads(read_heads(Path(options.against)) if options.against is not None else ())
+    return await compared(options.url, heads, run=options.run, write=options.write)
+
+
+async def compared(url: str, heads: Heads, *, run: str | None = None, write: str | None = None) -> int:
+    """Compare all stored data with the journals, and the journals with saved heads; print the differences."""
     whole = damaged = 0
-    with _writing(options.write) as write:
-        async with open_store(options.url, create=False) as store:
-            strays = [] if options.run is not None else await store.strays()
-            async for run in _runs(store, options.run):
-                found = await store.verify(run)
-                entries = await store.lines(run) if not found and (options.write or options.against) else []
-                found += heads.compared(run, entries) if not found else []
+    with writing(write) as file:
+        async with open_store(url, create=False) as store:
+            strays = [] if run is not None else await store.strays()
+            async for each in runs_of(store, run):
+                found = await store.verify(each)
+                entries = await store.lines(each) if not found and (write or heads.given) else []
+                found += heads.compared(each, entries) if not found else []
                 for sentence in found:
                     put(sentence)
                 damaged += bool(found)
                 whole += not found
-                if write is not None and entries:
-                    write.write(encode(head_of(run, entries)).decode() + "\n")
-    others = [*strays, *(heads.missing() if options.run is None else ())]
+                if file is not None and entries:
+                    file.write(encode(head_of(each, entries)).decode() + "\n")
+    return concluded(whole, damaged, [*strays, *(heads.missing() if run is None else ())])
+
+
+def concluded(whole: int, damaged: int, others: list[str]) -> int:
+    """Print what else was found, and the sum of it; return the exit code."""
     for sentence in others:
         put(sentence)
     if damaged or others:
@@ -70,55 +75,8 @@ async def verify(options: Namespace) -> int:
     return 0
 
 
-class SavedHead(Struct, frozen=True):
-    """The length and hash of a run's journal when its head was saved."""
-
-    run: str
-    facts: int
-    hash: str
-    """Hash of the facts up to this point, and of their times."""
-
-
-def head_of(run: str, entries: list[Entry]) -> SavedHead:
-    """Make the head of these lines of a run. Erasing does not change the head."""
-    tally = START
-    for entry in entries:
-        tally = tallied(tally, bytes.fromhex(entry.hash), entry.seq, entry.at)
-    return SavedHead(run, len(entries), tally.hex())
-
-
-class Heads:
-    """Saved heads from an earlier `--write`, to compare runs with."""
-
-    def __init__(self, path: str | None) -> None:
-        self._left: dict[str, SavedHead] = {}
-        try:
-            for line in Path(path).read_bytes().splitlines() if path is not None else ():
-                head = decode(line, type=SavedHead)
-                self._left[head.run] = head
-        except (DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} was not written by `assent db verify --write`: {error}") from None
-
-    def compared(self, run: str, entries: list[Entry]) -> list[str]:
-        """Return the differences from the saved head of a run."""
-        head = self._left.pop(run, None)
-        if head is None:
-            return []
-        if len(entries) < head.facts:
-            return [f"Run {run!r} has {len(entries)} facts, and had {head.facts} when its head was written down."]
-        same = head_of(run, entries[: head.facts]) == head
-        return [] if same else [f"The first {head.facts} facts of run {run!r} are not those that were written down."]
-
-    def missing(self) -> list[str]:
-        """Return a sentence for each saved head whose run does not exist any more."""
-        return [
-            f"Run {head.run!r}, of {head.facts} facts, is not there: purged, or removed."
-            for head in self._left.values()
-        ]
-
-
 @contextmanager
-def _writing(path: str | None) -> Iterator[TextIO | None]:
+def writing(path: str | None) -> Iterator[TextIO | None]:
     """Open a file that replaces the old one only after it is completely written."""
     if path is None:
         yield None
@@ -127,17 +85,3 @@ def _writing(path: str | None) -> Iterator[TextIO | None]:
     with new.open("w", encoding="utf-8") as file:
         yield file
     new.replace(path)
-
-
-async def _runs(store: Store, run: str | None) -> AsyncIterator[str]:
-    if run is not None:
-        yield run
-        return
-    after: str | None = None
-    while True:
-        page = await store.runs(limit=1000, after=after)
-        for record in page.items:
-            yield record.id
-        if page.next is None:
-            return
-        after = page.next

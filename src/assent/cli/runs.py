@@ -11,6 +11,7 @@ from ..core.run import UNDER_WAY
 from ..errors import StoreFailed
 from ..store.open import open_store
 from ..store.record import Entry, RunRecord
+from .source import source
 from .write import confirmed, put, put_json, put_table, say, when
 
 HEAD = ("RUN", "AGENT", "STATUS", "QUESTIONS", "FACTS", "BEGAN (UTC)", "CHANGED (UTC)", "NOTE")
@@ -21,8 +22,8 @@ LEFT_OUT = ("fact", "at", "call", "by", "path")
 
 async def listed(options: Namespace) -> int:
     """Print a page of runs."""
-    async with open_store(options.url, create=False) as store:
-        page = await store.runs(agent=options.agent, status=options.status, limit=options.limit, after=options.after)
+    async with source(options) as place:
+        page = await place.runs(agent=options.agent, status=options.status, limit=options.limit, after=options.after)
     if options.json:
         put_json(page)
         return 0
@@ -56,9 +57,9 @@ def _note(run: RunRecord) -> str:
 
 async def show(options: Namespace) -> int:
     """Print a run, one line for each fact."""
-    async with open_store(options.url, create=False) as store:
-        record = (await store.read(options.run, 2**31 - 1)).record
-        history = await store.history(options.run)
+    async with source(options) as place:
+        record = await place.run(options.run)
+        history = await place.history(options.run)
     if options.json:
         put_json({"run": record, "history": history})
         return 0

@@ -24,6 +24,13 @@ def duration(text: str) -> float:
     return seconds
 
 
+def port(text: str) -> int:
+    """Return the number of a port."""
+    if not re.fullmatch(r"\d{1,5}", text) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{described(text, 40)} is no port, from 0 to 65535")
+    return int(text)
+
+
 def statuses(text: str) -> tuple[str, ...]:
     """Return statuses from text such as `done,closed`."""
     known, given = get_args(Status), tuple(text.split(","))

@@ -118,6 +118,8 @@ class Began(Fact, frozen=True):
     """The thread that the run is a part of, if any."""
     follows: str | None = None
     """The run before this run in the thread. The conversation of the earlier runs is part of this run's input."""
+    by: str | None = None
+    """The user who asked for the run, if known. This user decides nothing in it."""
     max_argument_bytes: int = MAX_ARGUMENT_BYTES
     """The size limit of a call's arguments. Larger arguments are not read."""
 
@@ -297,6 +299,14 @@ class Asked(Fact, frozen=True):
     """The answered question that this question replaces, because the code asked something else when entered again.
 
     The answer to the earlier question no longer counts."""
+    preview: Raw = NOTHING
+    """What the call would do, as the tool's own side says: the JSON of a `Preview`. The digest covers it."""
+    definition: Raw = NOTHING
+    """The definition of a tool that a server defines, to show later how it has changed."""
+    reviewers: tuple[str, ...] = ()
+    """The users, and the groups as "group:name", who may decide; empty if anybody may."""
+    redact: tuple[str, ...] = ()
+    """The arguments to mask wherever nobody decides: in lists, messages and logs."""
 
 
 class Approved(Fact, frozen=True):
@@ -314,6 +324,10 @@ class Approved(Fact, frozen=True):
     why: str | None = None
     fills: Raw = NOTHING
     definition: str | None = None
+    shown: str | None = None
+    """The hash of what the person was shown, if a person decided."""
+    preview: Raw = NOTHING
+    """The preview that the code saw which decided in a person's place; the digest covers it."""
 
 
 class Refused(Fact, frozen=True):
@@ -324,6 +338,8 @@ class Refused(Fact, frozen=True):
     asked: str | None = None
     message: str | None = None
     why: str | None = None
+    shown: str | None = None
+    """The hash of what the person was shown, if a person decided."""
 
 
 class Told(Fact, frozen=True):
@@ -340,6 +356,8 @@ class Answered(Fact, frozen=True):
     by: str
     asked: str
     value: Raw
+    shown: str | None = None
+    """The hash of what the person was shown, if a person decided."""
 
 
 class Redefined(Fact, frozen=True):
@@ -397,6 +415,10 @@ class Finished(Fact, frozen=True):
     asked: str | None = None
     error: str | None = None
     note: str | None = None
+    parts: bool = False
+    """True if the output is a list of content parts for the model, such as images."""
+    shown: str | None = None
+    """The hash of what the person was shown, if a person decided."""
 
 
 class Witnessed(Fact, frozen=True):

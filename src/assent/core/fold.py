@@ -116,7 +116,7 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
         if fact.fills:
             state.fills = fact.fills
         if fact.digest is not None:
-            state.digest = fact.digest
+            state.digest, state.preview = fact.digest, fact.preview  # nobody has seen a preview of an edit
         if fact.tool is not None:
             state.chosen, state.fingerprint = fact.tool, fact.definition
         if fact.asked is None or state.question is None or state.question.kind != "doubt":
@@ -165,6 +165,7 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
         state.question = fact
         if fact.kind == "approval":
             state.digest, state.approval, state.passed = fact.digest, None, None
+            state.preview = fact.preview
             state.args, state.fills = fact.args or state.args, fact.fills or state.fills
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ..errors import IllegalFact, UnreadableState
 from . import facts as f
+from .digest import BadJSON, canonical, parse_object
 from .rules import ANSWERS, ASKED, DONE, NEW, READY, REFUSED, RUNNING, Phase
 
 Status = Literal["idle", "working", "waiting", "done", "exhausted", "cancelled", "closed"]
@@ -31,10 +32,26 @@ class CallItem(Struct, frozen=True):
     call_id: str | None = None
     id: str | None = None
     server_label: str | None = None
+    type: str = ""
+    action: Raw = f.NOTHING
+    """The arguments of a `shell_call`."""
+    operation: Raw = f.NOTHING
+    """The arguments of an `apply_patch_call`."""
 
 
+NATIVE = {"shell_call": "shell", "apply_patch_call": "apply_patch"}
+"""The kinds of calls that some providers have items of their own for, by the items' type."""
 _items = Decoder(list[Raw]).decode
 _call_item = Decoder(CallItem).decode
+
+
+def native_arguments(text: str) -> str:
+    """Return the arguments of a provider's own kind of call, as a function would get them: without empty fields."""
+    try:
+        given = parse_object(text)
+    except BadJSON:
+        return text  # the gate says what is wrong with it
+    return canonical({name: value for name, value in given.items() if value is not None}).decode()
 
 
 class CallState(Struct, eq=False):
@@ -55,6 +72,8 @@ class CallState(Struct, eq=False):
     """The fingerprint of the tool that a person chose, or of a changed tool that was accepted."""
     question: f.Asked | None = None
     approval: f.Approved | None = None
+    preview: Raw = f.NOTHING
+    """The preview that the digest covers, if any."""
     passed: str | None = None
     """The question that a person approved last. If the approved action changes, a new question replaces it."""
     edited: bool = False
@@ -86,7 +105,11 @@ class CallState(Struct, eq=False):
                 self.read = CallItem(reply.proposal.tool, bytes(reply.args).decode())
             else:
                 try:
-                    self.read = _call_item(self.turn.items[self.call.item])
+                    read = _call_item(self.turn.items[self.call.item])
+                    if read.type in NATIVE:
+                        given = read.action if read.type == "shell_call" else read.operation
+                        read = replace(read, arguments=native_arguments(bytes(given).decode()))
+                    self.read = read
                 except (MsgspecError, IndexError, UnicodeDecodeError) as error:
                     raise UnreadableState(f"This run is damaged: a call's item cannot be read ({error}).") from None
         return self.read

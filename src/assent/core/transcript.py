@@ -14,7 +14,7 @@ from ..errors import UnreadableState
 from . import facts as f
 from .digest import canonical
 from .facts import decode
-from .run import CallState, Run, TranscriptEntry, Turn
+from .run import NATIVE, CallState, Run, TranscriptEntry, Turn, native_arguments
 
 Item = dict[str, Any]
 NOTE = "assent:message"
@@ -29,6 +29,10 @@ REQUESTS = frozenset(
 """The types of items that ask for something other than a function's output, besides other types with a `call_id`."""
 NO_REQUESTS = frozenset(("function_call", "program"))
 """The types of items with a `call_id` that a function's output answers, or the provider itself."""
+
+
+GIVEN = frozenset(("function_call_output", "mcp_approval_response", "shell_call_output", "apply_patch_call_output"))
+"""The types of items that answer the model's own."""
 
 
 class Talk(Struct, eq=False):
@@ -199,18 +203,74 @@ def without(items: list[Item], out: set[int]) -> list[Item]:
 
 def is_given(item: Item) -> bool:
     """Return True if the item was given to the model, rather than made by the model."""
-    return item.get("type") in ("function_call_output", "mcp_approval_response") or item.get("role") in (
-        "user",
-        "system",
-        "developer",
-    )
+    return item.get("type") in GIVEN or item.get("role") in ("user", "system", "developer")
 
 
 def output_item(state: CallState, text: str) -> Item:
     """Return the item that gives a call's output to the model."""
     if state.call.kind == "hosted":
         return response_item(state)
-    return {"type": "function_call_output", "call_id": provider_id(state), "output": text}
+    kind = state.proposal.type
+    if kind in NATIVE:
+        return {"type": f"{kind}_output", "call_id": provider_id(state), **_native_output(state, kind, text)}
+    parts: str | list[Item] = text
+    if type(state.outcome) is f.Finished and state.outcome.parts:
+        told = ran_text(state, "").strip()
+        parts = [*decode(state.outcome.output), *([{"type": "input_text", "text": told}] if told else [])]
+    return {"type": "function_call_output", "call_id": provider_id(state), "output": parts}
+
+
+def _native_output(state: CallState, kind: str, text: str) -> Item:
+    """Return the output of a provider's own kind of call in its own form.
+
+    Any other output, such as a person's answer or that of a tool that a person chose, is given as text.
+    """
+    end, told = state.outcome, ran_text(state, "").strip()
+    went = type(end) is f.Finished and end.error is None
+    value = decode(end.output) if type(end) is f.Finished and went else None
+    value = value if type(value) is dict else {}
+    if kind == "apply_patch_call":
+        said, status = value.get("output"), value.get("status")
+        if type(said) is not str or status not in ("completed", "failed"):
+            return {"status": "completed" if went else "failed", "output": text}
+        return {"status": status, "output": "\n\n".join(part for part in (said, told) if part)}
+    output = value.get("output")
+    if type(output) is not list or not all(map(_is_command_output, output)):
+        return {"output": [_command_output(text, "", 0) if went else _command_output("", text, 1)]}
+    limit = value.get("max_output_length")
+    shown = [*output, *([_command_output(told, "", 0)] if told else [])]
+    return {"output": shown, **({"max_output_length": limit} if type(limit) is int else {})}
+
+
+def _command_output(stdout: str, stderr: str, code: int) -> Item:
+    return {"stdout": stdout, "stderr": stderr, "outcome": {"type": "exit", "exit_code": code}}
+
+
+def _is_command_output(value: Any) -> bool:
+    """Return True if a value has the form of one command's output."""
+    if type(value) is not dict or type(value.get("stdout")) is not str or type(value.get("stderr")) is not str:
+        return False
+    end = value.get("outcome")
+    if type(end) is not dict or value.keys() != {"stdout", "stderr", "outcome"}:
+        return False
+    return end == {"type": "timeout"} or (end.keys() == {"type", "exit_code"} and type(end["exit_code"]) is int)
+
+
+def as_function(item: Item, names: dict[str, str] | None = None) -> Item:
+    """Return a provider's own kind of call, or its output, as a function's; any other item as it is.
+
+    `names` are the names of the offered tools by kind of call.
+    """
+    kind = item.get("type")
+    if type(kind) is not str or kind.removesuffix("_output") not in NATIVE:
+        return item
+    given, id = kind.endswith("_output"), item.get("call_id")
+    if given:
+        value = {name: each for name, each in item.items() if name not in ("type", "call_id", "id")}
+        return {"type": "function_call_output", "call_id": id, "output": encode(value).decode()}
+    arguments = native_arguments(encode(item.get("action" if kind == "shell_call" else "operation")).decode())
+    name = (names or {}).get(NATIVE[kind], NATIVE[kind])
+    return {"type": "function_call", "name": name, "arguments": arguments, "call_id": id}
 
 
 def response_item(state: CallState) -> Item:
@@ -298,7 +358,7 @@ def _messages(reply: f.Replied) -> list[Item]:
     over = False
     for item in items_in(reply.items):
         kind, role = item.get("type", "message"), item.get("role", "assistant")
-        over = over or NOTE in item or kind == "function_call_output" or role != "assistant"
+        over = over or NOTE in item or kind in GIVEN or role != "assistant"
         if kind == "message" and role == "assistant":
             last, over = ([item] if over else [*last, item]), False
     return last

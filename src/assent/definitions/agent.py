@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import is_
 from typing import Any, Generic, Literal
 
 from msgspec import Struct
@@ -23,7 +25,8 @@ from .hooks import AgentHooks
 from .hosted import HostedTool
 from .item import ToolCallOutputItem
 from .output import AgentOutputSchema
-from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, qualified
+from .server import ToolServer
+from .tool import Approver, Enabled, FailureText, Rule, Tool, checked_names, default_tool_error_function, qualified
 
 T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
@@ -41,6 +44,8 @@ class Toolbox(Struct, frozen=True, eq=False):
     """True if some of the tools lead to other agents."""
     hosted: tuple[dict[str, Any], ...] = ()
     """The settings of the tools that the provider runs."""
+    served: tuple[tuple[Tool, ...], ...] = ()
+    """The tools of each server that the toolbox was made from."""
 
 
 class ToolsToFinalOutputResult(Struct, frozen=True):
@@ -75,6 +80,10 @@ class Agent(AgentBase, Generic[T]):
     `RunConfig(model=...)` takes precedence. None is the default model, see `set_default_model`."""
     handoffs: list[Agent[Any] | Handoff] = field(default_factory=list)
     """The agents that may take over, each as an agent or as `handoff(...)` with options."""
+    mcp_servers: list[ToolServer] = field(default_factory=list)
+    """The MCP servers whose tools the model may call too; see `assent.mcp`. Their tools are listed before each turn."""
+    reviewers: Sequence[str] = ()
+    """The users, and the groups as "group:name", who may decide on calls of tools without reviewers of their own."""
     handoff_description: str | None = None
     """A description of this agent for the models of other agents: for handoffs and, by default, for `as_tool()`."""
     output_type: Any = None
@@ -115,10 +124,11 @@ class Agent(AgentBase, Generic[T]):
             )
         if self.model is not None:
             self.model = model_from(f"Agent {self.name!r}", self.model)
-        for option in ("tools", "handoffs"):
+        for option in ("tools", "handoffs", "mcp_servers"):
             if not isinstance(given := getattr(self, option), list | tuple):
                 raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {described(given)}.")
-        self.tools, self.handoffs = list(self.tools), list(self.handoffs)
+        self.tools, self.handoffs, self.mcp_servers = list(self.tools), list(self.handoffs), list(self.mcp_servers)
+        self.reviewers = checked_names(f"Agent {self.name!r}: reviewers", self.reviewers)
         self._check_options()
         self._check_tool_use()
         tools_of(self)
@@ -241,26 +251,65 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
 def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """Return the agent's toolbox. It is rebuilt when the lists of tools or handoffs have changed."""
     box = agent._tools
-    if box is not None and box.parts == (agent.tools, agent.handoffs):
+    served = _served(agent) if agent.mcp_servers else ()
+    if box is not None and box.parts == (agent.tools, agent.handoffs) and _is_same(box.served, served):
         return box
     out: dict[str, Tool] = {}
-    for tool in [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools:
+    own = [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools
+    for tool in [*own, *chain.from_iterable(served)] if served else own:
         if not isinstance(tool, Tool):
             raise InvalidDefinition(
                 f"Agent {agent.name!r}: {described(tool)} is not a tool; decorate a function with @function_tool, "
                 "and make a tool of an agent with as_tool()."
             )
+        if tool.name in out and (served and (tool.source or out[tool.name].source)):
+            raise InvalidDefinition(_clash(agent, out[tool.name], tool))
         if tool.name in out:
             raise InvalidDefinition(
                 f"Agent {agent.name!r} has two tools named {tool.name!r}; rename one (name_override for a function, "
                 "tool_name for an agent, tool_name_override for a handoff)."
             )
         out[tool.name] = tool
+    _check_native(agent, out)
     specs, hosted = offered(out)
     choosy = any(tool.is_enabled is not True for tool in out.values())
     leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
-    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading, hosted)
+    agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading, hosted, served)
     return box
+
+
+def _served(agent: Agent[Any]) -> tuple[tuple[Tool, ...], ...]:
+    """Return the tools of each of the agent's servers, as last listed."""
+    for server in agent.mcp_servers:
+        if not isinstance(server, ToolServer):
+            raise InvalidDefinition(
+                f"Agent {agent.name!r}: mcp_servers must be servers such as MCPServerStdio, got {described(server)}."
+            )
+    return tuple(server.tools for server in agent.mcp_servers)
+
+
+def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return len(one) == len(other) and all(map(is_, one, other))
+
+
+def _clash(agent: Agent[Any], one: Tool, other: Tool) -> str:
+    """Return the message for two tools of one name, of which a server has at least one."""
+    owners = [f"server {tool.server!r}" if tool.source is not None else "the agent itself" for tool in (one, other)]
+    return (
+        f"Agent {agent.name!r} has two tools named {other.name!r}, of {owners[0]} and of {owners[1]}; leave one out "
+        "with a tool_filter, or give a server a tool_name_prefix."
+    )
+
+
+def _check_native(agent: Agent[Any], tools: dict[str, Tool]) -> None:
+    """Raise `InvalidDefinition` if two tools take the same kind of a model's own calls, which name no tool."""
+    taken: dict[str, str] = {}
+    for tool in tools.values():
+        if tool.native is not None and taken.setdefault(tool.native, tool.name) != tool.name:
+            raise InvalidDefinition(
+                f"Agent {agent.name!r} has two tools for the {tool.native} calls of models that have such calls of "
+                f"their own, {taken[tool.native]!r} and {tool.name!r}; give one native=None to offer it as a function."
+            )
 
 
 def offered(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:

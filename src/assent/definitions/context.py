@@ -6,6 +6,7 @@ A context reaches its run only through the protocols `Control` and `Asking`. The
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -15,6 +16,10 @@ from .item import ToolApprovalItem
 
 T = TypeVar("T", default=Any)
 R = TypeVar("R")
+
+
+JUDGED: ContextVar[Any] = ContextVar("assent_judged", default=None)
+"""The agent whose call a rule judges, for rules that need it; None outside of the gate."""
 
 
 class Control(Protocol):
@@ -38,6 +43,7 @@ class Asking(Protocol):
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any: ...
     async def holds_lease(self) -> bool: ...
     def holds_lease_sync(self) -> bool: ...
+    def progress(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class RunContextWrapper(Generic[T]):
@@ -151,6 +157,10 @@ class ToolContext(RunContextWrapper[T]):
     def holds_lease_sync(self) -> bool:
         """Do the same as `holds_lease`, in a body that is not async."""
         return self._asking.holds_lease_sync()
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell whoever follows the run's stream how far the body is. Progress is never part of the run."""
+        self._asking.progress(progress, total, message)
 
     def ask_sync(self, question: Any, *, schema: Any = None) -> Any:
         """Do the same as `ask`, in a body that is not async."""

@@ -10,8 +10,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..core.facts import QuestionKind, Verdict
+from ..core.run import NATIVE
 from ..core.transcript import content_text
 from ..models.delta import RawItem
+from .preview import Preview
 
 
 class RunItem(Struct):
@@ -70,8 +72,8 @@ class ToolCallItem(RunItem):
 
     @property
     def tool_name(self) -> str:
-        """The tool's name."""
-        return str(self.raw_item.get("name", ""))
+        """The tool's name; the kind of a call that the provider has its own form for."""
+        return str(self.raw_item.get("name") or NATIVE.get(str(self.raw_item.get("type")), ""))
 
     @property
     def call_id(self) -> str | None:
@@ -201,6 +203,12 @@ class ToolApprovalItem(RunItem, eq=False):
     """Results of the call that came too late to count."""
     replaces: str | None = None
     """The id of the earlier question that this question replaces, if any."""
+    reviewers: tuple[str, ...] = ()
+    """The users, and the groups as "group:name", who may decide; empty if anybody may."""
+    redact: tuple[str, ...] = ()
+    """The arguments to mask wherever nobody decides: in lists, messages and logs."""
+    preview: Preview | None = None
+    """What the call would do, as the tool's own side says; None if the tool has no preview."""
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

@@ -15,12 +15,14 @@ from ..core.digest import canonical, described, digest, holds, worded
 from ..core.facts import CallKind, Verdict
 from ..core.number import is_seconds
 from ..errors import InvalidDefinition
-from ..models.model import ToolSpec
+from ..models.model import Native, ToolSpec
 from .context import RunContextWrapper, ToolContext
 from .deadline import Deadline, deadline_from
 from .guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
 from .item import ToolApprovalItem
+from .preview import Preview
 from .probe import Probe
+from .server import ToolServer
 
 Rule = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], bool | Awaitable[bool]]
 """True if a call needs a person's approval, False if it does not, or a function of context, arguments and call id."""
@@ -30,6 +32,9 @@ Approver = Callable[[RunContextWrapper[Any], ToolApprovalItem], Mapping[str, Any
 
 Describe = Callable[[RunContextWrapper[Any], dict[str, Any], str], str | Awaitable[str]]
 """A function of context, arguments and call id that describes a call to the person who decides."""
+
+Previewer = Callable[[RunContextWrapper[Any], dict[str, Any]], Preview | str | Awaitable[Preview | str]]
+"""A function of context and canonical arguments that says what a call would do, and changes nothing."""
 
 Enabled = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
 FailureText = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
@@ -54,7 +59,15 @@ class Tool:
     """The decisions that a person may make on a call; None for all that fit."""
     describe: Describe | None = None
     """A function that describes a call to a person."""
+    preview: Previewer | None = None
+    """A function that says what a call would do, for the person who decides."""
+    preview_timeout: float = 10.0
+    """The seconds that the preview may take."""
     on_approval: Approver | None = None
+    reviewers: Sequence[str] = ()
+    """The users, and the groups as "group:name", who may decide on a call; the agent's if empty."""
+    redact: Sequence[str] = ()
+    """The parameters to mask wherever nobody decides: in lists, messages and logs."""
     is_enabled: Enabled = True
     timeout: float | None = None
     failure_error_function: FailureText | None = default_tool_error_function
@@ -74,6 +87,8 @@ class Tool:
     """Guardrails that check the arguments before the body is entered, whoever approved or changed them."""
     tool_output_guardrails: Sequence[ToolOutputGuardrail] = ()
     """Guardrails that check the body's output before anyone else sees it."""
+    native: Native | None = None
+    """The kind of call that providers have for such a tool; None if it is only a function for every provider."""
     kind: CallKind = "tool"
     fingerprint: str = field(init=False)
     """The digest of what a person is asked about.
@@ -90,7 +105,7 @@ class Tool:
         for option, kind in zip(("tool_input_guardrails", "tool_output_guardrails"), kinds, strict=True):
             guards = checked(f"Tool {self.name!r}", option, kind, getattr(self, option))
             object.__setattr__(self, option, tuple(guards))
-        spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema)
+        spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema, self.native)
         object.__setattr__(self, "spec", spec)
 
     def _parts(self) -> dict[str, Any]:
@@ -108,10 +123,15 @@ class Tool:
     def _rule(self) -> bool | str:
         """Return the rule with the allowed decisions and the description's name, as a person agrees to them."""
         rule = self.needs_approval if type(self.needs_approval) is bool else marked(self.needs_approval)
-        if self.allowed is None and self.describe is None:
-            return rule
-        told = marked(self.describe) if self.describe is not None else ""
-        return f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
+        if self.allowed is not None or self.describe is not None:
+            told = marked(self.describe) if self.describe is not None else ""
+            rule = f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
+        return f"{rule} for {', '.join(self.reviewers)}" if self.reviewers else rule
+
+    @property
+    def source(self) -> ToolServer | None:
+        """The server that defines the tool and may change it; None for a tool that the program defines."""
+        return None
 
     @property
     def leads_to(self) -> str | None:
@@ -147,22 +167,37 @@ class Tool:
             value = getattr(self, option)
             if type(value) is not bool and not callable(value):
                 raise InvalidDefinition(f"Tool {self.name!r}: {option} must be {kinds}, got {described(value)}.")
-        for option in ("on_approval", "failure_error_function", "probe", "describe"):
+        for option in ("on_approval", "failure_error_function", "probe", "describe", "preview"):
             value = getattr(self, option)
             if value is not None and not callable(value):
                 raise InvalidDefinition(
                     f"Tool {self.name!r}: {option} must be callable or None, got {described(value)}."
                 )
-        if self.timeout is not None and not (is_seconds(self.timeout) and self.timeout):
+        for option in ("timeout", "preview_timeout"):
+            value = getattr(self, option)
+            if (value is not None or option != "timeout") and not (is_seconds(value) and value):
+                raise InvalidDefinition(
+                    f"Tool {self.name!r}: {option} must be seconds above zero, at most 100 years, "
+                    f"got {described(value)}."
+                )
+        self._check_names()
+        if self.native not in (None, "shell", "apply_patch"):
             raise InvalidDefinition(
-                f"Tool {self.name!r}: timeout must be seconds above zero, at most 100 years, "
-                f"got {described(self.timeout)}."
+                f'Tool {self.name!r}: native must be None, "shell" or "apply_patch", got {described(self.native)}.'
             )
         if type(self.idempotent) is not bool:
             raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {described(self.idempotent)}.")
         object.__setattr__(self, "deadline", deadline_from(f"Tool {self.name!r}", self.deadline))
         if self.version is not None and type(self.version) is not str:
             raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {described(self.version)}.")
+
+    def _check_names(self) -> None:
+        for option in ("reviewers", "redact"):
+            names = checked_names(f"Tool {self.name!r}: {option}", getattr(self, option))
+            object.__setattr__(self, option, names)
+        for name in self.redact:
+            if not self.takes(name):
+                raise InvalidDefinition(f"Tool {self.name!r}: redact names {described(name)}, which it does not take.")
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in; nothing is coerced."""
@@ -175,6 +210,14 @@ class Tool:
     async def invoke(self, ctx: ToolContext[Any], bound: Any) -> Any:
         """Enter the body. Only the door may call this."""
         raise NotImplementedError
+
+
+def checked_names(what: str, names: Any) -> tuple[str, ...]:
+    """Return a list of names, or raise `InvalidDefinition` if it is none."""
+    given = isinstance(names, list | tuple | set | frozenset)
+    if not given or not all(type(name) is str and name.strip() and holds(name) for name in names):
+        raise InvalidDefinition(f"{what} must be a list of names, got {described(names)}.")
+    return tuple(sorted(names) if isinstance(names, set | frozenset) else names)
 
 
 def takes(schema: Mapping[str, Any], name: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decision import checked_name
@@ -40,8 +41,10 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
+from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
 from ..runtime.registry import AgentRegistry
+from ..runtime.runner import first_fact
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
 from ..store.store import Store
@@ -65,6 +68,8 @@ HOPELESS = (
 )
 """Errors that a retry cannot fix."""
 LONGEST_ERROR = 2000
+ANNOUNCE = 3600.0
+"""The seconds between two announcements of a worker's agents."""
 
 OnError = Callable[[RunRecord, BaseException], Any]
 
@@ -132,6 +137,8 @@ class Worker:
         self._stop_asked = self._now_asked = False
         self._stopping: asyncio.Future[None]
         self._at_once: asyncio.Future[None]
+        self._announced: float | None = None
+        """The event loop's time when the store was last told of the agents."""
         self._away = 0
         """The number of times in a row that the store could not be reached."""
 
@@ -157,6 +164,7 @@ class Worker:
         count = 0
         with self._begun():
             try:
+                await self._announce()
                 while not self._stopping.done():
                     count += await self._fill()
                     if not self._drives:
@@ -191,7 +199,7 @@ class Worker:
         try:
             yield
         finally:
-            self._loop = None
+            self._loop = self._announced = None
             self._stop_asked = self._now_asked = False
 
     def _pass_on(self) -> None:
@@ -240,6 +248,7 @@ class Worker:
                             news.result()
                         news = asyncio.ensure_future(self.store.wait(self._poll))
                         await asyncio.sleep(0)  # listen before claiming, so that nothing is missed in between
+                    await self._announce()
                     await self._fill()
                 except StoreFailed as error:
                     news = None if news is not None and news.done() else news
@@ -253,6 +262,16 @@ class Worker:
                 await asyncio.wait([news])
                 with suppress(asyncio.CancelledError):
                     news.exception()
+
+    async def _announce(self) -> None:
+        """Tell the store which agents this worker drives, once an hour, so that an inbox can start runs of them."""
+        now = asyncio.get_running_loop().time()
+        if self._announced is not None and now - self._announced < ANNOUNCE:
+            return
+        newest = {name: AgentGraph(self.agents.get(name)) for name in self.agents.names()}
+        config = self._plan.config
+        await self.store.announce({name: encode(first_fact(graph, config)).decode() for name, graph in newest.items()})
+        self._announced = now
 
     async def _any_of(self, futures: Sequence[asyncio.Future[Any]]) -> None:
         await asyncio.wait([*futures, self._stopping], return_when=asyncio.FIRST_COMPLETED)

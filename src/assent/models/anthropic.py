@@ -232,7 +232,7 @@ def _messages(request: ModelRequest) -> tuple[list[Item], list[Item]]:
     """Return the system messages before the talk, as blocks, and then the talk, with one message for each turn."""
     first: list[Item] = []
     talk: list[Item] = []
-    for made, items in turns(request.input):
+    for made, items in turns(request):
         for item in items:
             role = "assistant" if made else "system" if item.get("role") in ("system", "developer") else "user"
             blocks = _made_blocks(item) if made else _given_blocks(item)

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ..core.digest import BadJSON, described, parse_object
 from ..core.facts import Usage
-from ..core.transcript import Item
+from ..core.transcript import Item, as_function
 from ..errors import UsageError
 from .embedded_engine import Generated, generate, grammar
 from .embedded_parts import see_that_it_is_installed
@@ -149,7 +149,7 @@ def _answered(items: Sequence[Item], tools: dict[str, ToolSpec]) -> bool:
     for item in reversed(items):
         if item.get("role") == "user":
             return False
-        if item.get("type") == "function_call" and item.get("name") in tools:
+        if as_function(item).get("type") == "function_call" and as_function(item).get("name") in tools:
             return True
     return False
 
@@ -181,9 +181,10 @@ def _talk(request: ModelRequest, tool: ToolSpec | None = None) -> str:
         told.append(f"Take the values from what the user says.\n{signature}")
     elif request.output is not None:
         told.append(f"Answer with JSON: {', '.join(request.output.schema.get('properties', {}))}.")
-    names = {item.get("call_id"): item.get("name") for item in request.input if item.get("type") == "function_call"}
+    heard = [as_function(item) for item in request.input]
+    names = {item.get("call_id"): item.get("name") for item in heard if item.get("type") == "function_call"}
     system = _said("system", "\n".join(told)) if told else ""
-    return system + "".join(_turn(item, names) for item in request.input) + "<|im_start|>assistant\n"
+    return system + "".join(_turn(item, names) for item in heard) + "<|im_start|>assistant\n"
 
 
 def _turn(item: Item, names: dict[Any, Any]) -> str:

@@ -15,6 +15,9 @@ from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import InvalidDefinition
 
+Native = Literal["shell", "apply_patch"]
+"""The calls that some providers have a form of their own for."""
+
 
 class ToolSpec(Struct, frozen=True):
     """A tool as it is offered to the model."""
@@ -23,6 +26,8 @@ class ToolSpec(Struct, frozen=True):
     description: str
     parameters: dict[str, Any]
     strict: bool = True
+    native: Native | None = None
+    """The kind of call that a provider may have for it in place of a function."""
 
 
 class OutputSpec(Struct, frozen=True):

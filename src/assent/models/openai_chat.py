@@ -165,7 +165,7 @@ def parameters(name: str, request: ModelRequest, limit: str = "max_tokens", dial
 def messages(request: ModelRequest, dialect: str = DIALECT) -> list[Item]:
     """Return the instructions and the items of a request as messages."""
     out: list[Item] = [{"role": "system", "content": request.instructions}] if request.instructions else []
-    for made, items in turns(request.input):
+    for made, items in turns(request):
         if made:
             said = assistant_message(items, dialect)
             out += [said] if said else []
@@ -217,12 +217,20 @@ def _given(item: Item) -> Item:
     if item.get("type") == "function_call_output":
         output = item.get("output")
         if not isinstance(output, str):
-            output = [_text_part(part, "an output of a tool") for part in content_parts(output, WHERE)]
+            output = [_output_part(part) for part in content_parts(output, WHERE)]
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": output}
     content = item.get("content")
     if not isinstance(content, str):
         content = [_part(part) for part in content_parts(content, WHERE)]
     return {"role": item["role"], "content": content}
+
+
+def _output_part(part: Item) -> Item:
+    """Return a part of a tool's output. The dialect has no images or files there, so the model is told of them."""
+    if part.get("type") not in ("input_image", "input_file"):
+        return _text_part(part, "an output of a tool")
+    what = "an image" if part["type"] == "input_image" else "a file"
+    return {"type": "text", "text": f"[The tool gave {what}, which cannot be shown here.]"}
 
 
 def _text_part(part: Item, what: str) -> Item:

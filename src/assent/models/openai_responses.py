@@ -6,7 +6,7 @@ Items are in its format everywhere in Assent, so nothing is translated. The clie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.digest import described, holds
@@ -157,7 +157,7 @@ def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "conversation": request.conversation_id,
         "text": _text(request.output, settings),
         "tools": [*map(_tool, request.tools), *request.hosted] or None,
-        "tool_choice": _choice(settings.tool_choice),
+        "tool_choice": _choice(settings.tool_choice, request.tools),
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "max_output_tokens": settings.max_tokens,
         "include": settings.response_include,
@@ -174,6 +174,8 @@ def _given(settings: ModelSettings, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec) -> Item:
+    if spec.native is not None:
+        return {"type": spec.native, **({"environment": {"type": "local"}} if spec.native == "shell" else {})}
     return {
         "type": "function",
         "name": spec.name,
@@ -183,8 +185,11 @@ def _tool(spec: ToolSpec) -> Item:
     }
 
 
-def _choice(choice: str | None) -> str | Item | None:
-    return choice if choice is None or choice in CHOICES else {"type": "function", "name": choice}
+def _choice(choice: str | None, tools: Sequence[ToolSpec]) -> str | Item | None:
+    if choice is None or choice in CHOICES:
+        return choice
+    native = next((tool.native for tool in tools if tool.name == choice), None)
+    return {"type": "function", "name": choice} if native is None else {"type": native}
 
 
 def _text(output: OutputSpec | None, settings: ModelSettings) -> Item | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from ..core.digest import described, holds
-from ..core.transcript import Item, is_given
+from ..core.transcript import Item, as_function, is_given
 from ..errors import InvalidDefinition, UsageError
 from .model import ModelRequest, ModelSettings
 
@@ -97,10 +97,14 @@ def call_ids(request: ModelRequest) -> set[str]:
     return {item["call_id"] for item in request.input if item.get("type") == "function_call" and item.get("call_id")}
 
 
-def turns(items: Sequence[Item]) -> Iterator[tuple[bool, list[Item]]]:
-    """Yield items that follow each other and belong together: True and what a model made, or False and the rest."""
-    for given, group in groupby(items, is_given):
-        yield not given, list(group)
+def turns(request: ModelRequest) -> Iterator[tuple[bool, list[Item]]]:
+    """Yield items that follow each other and belong together: True and what a model made, or False and the rest.
+
+    Calls of the shell and of patches, which the Responses API has a form of its own for, are calls of functions here.
+    """
+    names: dict[str, str] = {tool.native: tool.name for tool in request.tools if tool.native is not None}
+    for given, group in groupby(request.input, is_given):
+        yield not given, [as_function(item, names) for item in group]
 
 
 def wire_data(item: Item, dialect: str) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
 from ..core.run import CallState
 from ..definitions.agent import Agent, schema_of, toolbox_of, tools_of
@@ -63,6 +64,18 @@ class Seat:
             server = tools.get(f"mcp:{state.proposal.server_label}")
             return server.called(name) if isinstance(server, HostedMCPTool) else None
         return tools.get(name)
+
+    @property
+    def unlisted(self) -> bool:
+        """True if a server of the agent has not listed its tools yet."""
+        return any(not server.listed for server in self.agent.mcp_servers)
+
+    def is_served(self, state: CallState, tool: Tool | None) -> bool:
+        """Return True if the tool of a call is, or was, a server's."""
+        if tool is not None:
+            return tool.source is not None
+        own = state.call.kind != "tool" or any(tool.name == state.tool for tool in self.agent.tools)
+        return bool(self.agent.mcp_servers) and not own
 
     def defined(self) -> f.Defined:
         """Return the fact that describes the agent's current definition."""
@@ -132,9 +145,15 @@ class AgentGraph:
         place = state.turn.agent
         return self._seats.get(place) or self.seat(place)
 
-    def tool_of(self, state: CallState, name: str) -> Tool | None:
-        """Return the tool of this name that a decision on a call may use; None if there is none."""
-        tool = self.of(state).tool_of(state, name)
+    def tool_of(self, state: CallState, name: str) -> Tool | ToolSnapshot | None:
+        """Return the tool of this name that a decision on a call may use; None if there is none.
+
+        The tool of a server that has listed none yet is the one that the question was asked about.
+        """
+        seat = self.of(state)
+        tool = seat.tool_of(state, name)
+        if tool is None and name == state.tool and seat.unlisted and state.question and state.question.definition:
+            return ToolSnapshot.read(bytes(state.question.definition))
         return tool if tool is not None and tool.is_enabled is not False else None
 
     def names(self) -> AgentGraph:

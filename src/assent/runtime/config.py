@@ -73,6 +73,8 @@ class RunConfig(Struct, frozen=True, kw_only=True):
     """A function of a model's name, or an object with `get_model(name)`, that makes the model named in `model`."""
     model_settings: ModelSettings | None = None
     """Settings that override those of the agents."""
+    started_by: str | None = None
+    """The user who asks for the run. The run records the name, and this user can decide nothing in it."""
     input_guardrails: Sequence[InputGuardrail] = ()
     """Guardrails for the run's input, in addition to those of the first agent."""
     output_guardrails: Sequence[OutputGuardrail] = ()

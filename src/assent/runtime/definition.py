@@ -52,6 +52,7 @@ def definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
 
 
 def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
+    tools = {name: tool for name, tool in tools.items() if tool.source is None}  # a server's tools are its own
     every = digest({name: tool.fingerprint for name, tool in tools.items()})[:32]
     marks = {name: tool.fingerprint[:8] for name, tool in tools.items()}
     if sum(map(len, marks)) + 14 * len(marks) > ROOM:

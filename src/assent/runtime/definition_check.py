@@ -5,7 +5,7 @@ Open calls need unchanged tool definitions, unless the change is accepted. Any o
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +17,7 @@ from ..approval.question import (
     added_to,
     allowed_of,
     arguments_text,
+    asked_of,
     effective,
     fitting,
     limit_of,
@@ -27,6 +28,8 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
+from ..definitions.agent import Agent
+from ..definitions.preview import failed_preview
 from ..definitions.tool import Tool
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
 from .agent_graph import AgentGraph, Seat
@@ -37,6 +40,7 @@ Path = tuple[str, ...]
 OnChange = Literal["refuse", "ask", "accept"]
 GONE: tuple[f.Verdict, ...] = ("respond", "reject")
 """The verdicts that remain for a call whose tool is gone."""
+NOT_PREVIEWED = "The tool has changed, and there is no preview of it as it is now."
 
 
 def fit(journal: Journal, graph: AgentGraph, on_change: OnChange) -> list[str]:
@@ -57,9 +61,17 @@ def _fit_calls(journal: Journal, graph: AgentGraph, run: Run, path: Path, on_cha
 
 def _fit_call(journal: Journal, graph: AgentGraph, path: Path, state: CallState, on_change: OnChange) -> None:
     accepted = state.fingerprint or state.call.definition
-    tool = graph.of(state).tool_of(state)
+    seat = graph.of(state)
+    tool = seat.tool_of(state)
+    if tool is not None and tool.fingerprint == accepted and _is_back(state, tool):
+        what = f"Tool {state.tool!r} was gone, and is there again."
+        journal.add(ask_again(journal, path, state, tool, seat.agent, what))
     if accepted is None or (tool is not None and tool.fingerprint == accepted):
         return
+    if tool is None and seat.unlisted:
+        return  # its server has listed no tools yet: the door looks again
+    if on_change == "refuse" and seat.is_served(state, tool):
+        on_change = "ask"  # a server's change is not the program's: a person says if the call may still run
     if tool is None and asked_as_gone(state):
         return
     what = f"Tool {state.tool!r} {'is gone' if tool is None else 'has changed'} since call {state.call.id} was made."
@@ -71,10 +83,10 @@ def _fit_call(journal: Journal, graph: AgentGraph, path: Path, state: CallState,
     if tool is not None:
         journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
     if on_change == "ask":
-        journal.add(ask_again(journal, path, state, tool, what))
+        journal.add(ask_again(journal, path, state, tool, seat.agent, what))
     elif tool is not None and _would_add(state, tool):
         what = f"{what} It would now run with more than was agreed to."
-        journal.add(ask_again(journal, path, state, tool, what))
+        journal.add(ask_again(journal, path, state, tool, seat.agent, what))
     elif tool is None:
         asked = state.question.id if state.phase is ASKED and state.question else None
         journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
@@ -102,8 +114,24 @@ def asked_as_gone(state: CallState) -> bool:
     return state.allowed() == fitting(state, question.kind, GONE)
 
 
-def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: Tool | None, what: str) -> f.Asked:
-    """Return a new question in place of the open question or the approval that a changed tool made void."""
+def _is_back(state: CallState, tool: Tool) -> bool:
+    """Return True if the open question says that the tool is gone, though it is there and more could be decided."""
+    if not asked_as_gone(state):
+        return False
+    allowed = allowed_of(state, tool.allowed, can_run=True)
+    return allowed is None or {*allowed} != {*state.allowed()}
+
+
+def ask_again(
+    journal: Journal,
+    path: Path,
+    state: CallState,
+    tool: Tool | None,
+    agent: Agent[Any],
+    what: str,
+    preview: Raw | None = None,
+) -> f.Asked:
+    """Return a new question in place of the open question or the approval that a change made void."""
     old = state.question if state.phase is ASKED else None
     kind: f.QuestionKind = old.kind if old is not None else "approval"
     limit = limit_of(journal.run)
@@ -117,8 +145,10 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         allowed = allowed_of(state, tool.allowed, can_run=args.problem is None)
         what = what if args.problem is None else f"{what} {AS_IT_IS}{args.problem}"
         value = {"raw": state.proposal.arguments} if args.value is None else args.value
-        shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value)
-    until, due = _limits(old, tool, journal.now())
+        if preview is None:
+            preview = failed_preview(NOT_PREVIEWED) if tool.preview is not None else f.NOTHING
+        shown = action_digest(journal.run, path, state, tool.name, tool.fingerprint, value, preview)
+    until, due = _limits(old, state.question, tool, journal.now())
     return f.Asked(
         state.call.id,
         new_id("q"),
@@ -132,17 +162,28 @@ def ask_again(journal: Journal, path: tuple[str, ...], state: CallState, tool: T
         until,
         due=due,
         replaces=old.id if old is not None else state.passed,
+        preview=(preview or f.NOTHING) if kind == "approval" and tool is not None else f.NOTHING,
+        definition=Raw(tool.frozen()) if tool is not None and tool.source is not None else f.NOTHING,
+        **asked_of(tool, agent, state.question),
         at=journal.now(),
         path=path,
     )
 
 
-def _limits(old: f.Asked | None, tool: Tool | None, at: int) -> tuple[int | None, int | None]:
-    """Return the time limits of a new question: those of the question that it replaces, or else the tool's."""
+def _limits(old: f.Asked | None, approved: f.Asked | None, tool: Tool | None, at: int) -> tuple[int | None, int | None]:
+    """Return the time limits of a new question: those of the open question that it replaces, or else the tool's.
+
+    If the tool has none, a question that was approved gives as much time as it had itself.
+    """
     if old is not None:
         return old.until, old.due
     limit = deadline_of(tool, None) if tool is not None else None
-    return (limit.until(at), limit.due(at)) if limit is not None else (None, None)
+    if limit is not None:
+        return limit.until(at), limit.due(at)
+    if approved is None:
+        return None, None
+    until, due = (None if time is None else at + time - approved.at for time in (approved.until, approved.due))
+    return until, due
 
 
 def _changes(root: Run, graph: AgentGraph, run: Run, whose: str = "") -> list[str]:

@@ -83,6 +83,7 @@ class Driver:
                 work.cancel()
             if left:
                 await asyncio.wait(left)
+            await self.scope.servers.close()
             if self.tasks.busy or self.tasks.broken:
                 self._close_tripped()
 

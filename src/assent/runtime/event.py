@@ -83,12 +83,24 @@ class ApprovalDecidedEvent(Struct):
     type: Literal["approval_decided"] = "approval_decided"
 
 
+class ToolProgressEvent(Struct):
+    """The progress of a tool's body, as the body reports it. Progress is not recorded."""
+
+    tool_name: str
+    call_id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+    type: Literal["tool_progress"] = "tool_progress"
+
+
 StreamEvent = (
     RawResponsesStreamEvent
     | RunItemStreamEvent
     | AgentUpdatedStreamEvent
     | ApprovalRequestedEvent
     | ApprovalDecidedEvent
+    | ToolProgressEvent
 )
 """The events that `stream_events()` yields."""
 

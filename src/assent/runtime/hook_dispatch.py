@@ -24,7 +24,7 @@ from ..definitions.tool import Tool
 from ..models.delta import readable
 from ..models.model import Model, ModelRequest, ModelResponse
 from .agent_graph import AgentGraph
-from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, events, settled
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, ToolProgressEvent, events, settled
 from .journal import Journal
 from .view import Outputs, View
 
@@ -59,6 +59,8 @@ class HookDispatch:
 
     on_delta: Callable[[Any], None] | None = None
     """The callback for deltas of the run's own model calls."""
+    on_event: Callable[[Any], None] | None = None
+    """The callback for events of the run that are neither deltas nor facts."""
     observer: Observer | None = None
     """The observer that makes the run's spans; None if the run is not traced."""
     unseen: Sequence[f.AnyFact] = ()
@@ -181,6 +183,13 @@ class HookDispatch:
         if path not in self.streams:
             return None
         return lambda data: self._event(path, [RawResponsesStreamEvent(readable(data))])
+
+    def progress(self, path: Path, tool: str, call_id: str) -> Callable[[float, float | None, str | None], None] | None:
+        """Return the callback for the progress of a body; None if nobody follows it."""
+        if path in self.streams:
+            return lambda *far: self._event(path, [ToolProgressEvent(tool, call_id, *far)])
+        on_event = self.on_event
+        return None if path or on_event is None else lambda *far: on_event(ToolProgressEvent(tool, call_id, *far))
 
     def _event(self, path: Path, found: Any) -> None:
         tool, call_id = self.streams[path]

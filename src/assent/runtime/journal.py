@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..approval.decide import ToolOf, decide
-from ..approval.decision import Decision
+from ..approval.decision import Decider, Decision
 from ..approval.terms import GrantTerms
 from ..core import facts as f
 from ..core.codec import replay
@@ -114,7 +114,7 @@ class Journal:
         self,
         question_id: str,
         decision: Decision | dict[str, Any],
-        by: str,
+        by: str | Decider,
         digest: str | None,
         tool_of: ToolOf,
         grant: GrantTerms | dict[str, Any] | bool | None,

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from ..core.transcript import Item
 from ..definitions.context import RunContextWrapper
+from ..definitions.server import ToolServer
 from ..definitions.tool import Tool
 from ..errors import UsageError
 from ..models.model import Model, ModelRequest, ModelResponse
@@ -50,6 +51,15 @@ class ToolLayer(Tool):
         """Return a layer around a tool, with the tool's own definition."""
         parts = {field.name: getattr(tool, field.name) for field in fields(Tool) if field.init}
         return cls(**parts, inner=tool, **more)
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the parts of the inner tool's fingerprint, such as the directory of a shell."""
+        return self.inner._parts()
+
+    @property
+    def source(self) -> ToolServer | None:
+        """The server that defines the inner tool, if any."""
+        return self.inner.source
 
     @property
     def shape(self) -> dict[str, Any] | None:

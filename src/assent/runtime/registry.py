@@ -190,10 +190,12 @@ def _misfit(run: Run, graph: AgentGraph) -> CallState | None:
             continue
         needed = state.fingerprint or state.call.definition
         try:
-            tool = graph.of(state).tool_of(state)
+            seat = graph.of(state)
+            tool = seat.tool_of(state)
         except DefinitionChanged:  # no agent or handoff leads to that agent now
             return state
-        if needed is not None and (tool is None or tool.fingerprint != needed):
+        changed = tool is None or tool.fingerprint != needed
+        if needed is not None and changed and not seat.is_served(state, tool):
             return state
         inner = _misfit(state.child, graph) if state.child is not None else None
         if inner is not None:

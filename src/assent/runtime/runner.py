@@ -235,21 +235,15 @@ def prepare(
     run_id = order.run or new_id("run")
     if order.store is not None:
         _keep(driver, order.store, run_id)
-    guarded = agent.input_guardrails or config.input_guardrails
-    guards = input_guardrails(scope.graph.seat(agent.name), config, ()) if guarded else ()
-    began = f.Began(
-        agent.name,
-        max_turns or DEFAULT_MAX_TURNS,
-        run_id,
-        __version__,
-        config.release,
-        tuple(guards),
+    began = replace(
+        first_fact(scope.graph, config, max_turns),
+        run=run_id,
         conversation=order.conversation,
         session=order.session.session_id if order.session is not None else None,
         stored=order.store is not None,
         thread=order.thread,
         follows=order.follows,
-        max_argument_bytes=config.max_argument_bytes,
+        by=config.started_by,
         at=journal.now(),
     )
     if config.tracing is not None:
@@ -259,6 +253,21 @@ def prepare(
         journal.append([began, f.Said(said)])
         return driver, None
     return driver, functools.partial(_begin, driver, began, order.session, decode(said))
+
+
+def first_fact(graph: AgentGraph, config: RunConfig, max_turns: int | None = None) -> f.Began:
+    """Return the first fact of an agent's runs, with everything that the agent and the settings require of them."""
+    agent = graph.root
+    guarded = agent.input_guardrails or config.input_guardrails
+    guards = input_guardrails(graph.seat(agent.name), config, ()) if guarded else ()
+    return f.Began(
+        agent.name,
+        max_turns or DEFAULT_MAX_TURNS,
+        version=__version__,
+        release=config.release,
+        guards=tuple(guards),
+        max_argument_bytes=config.max_argument_bytes,
+    )
 
 
 async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -> None:

@@ -21,6 +21,7 @@ from .control import RunControl
 from .definition import resolve
 from .hook_dispatch import HookDispatch
 from .journal import Journal
+from .servers import Servers
 from .session_sync import SessionSync
 from .sync import Home
 from .tasks import Tasks
@@ -43,6 +44,7 @@ class Scope(Struct, frozen=True, weakref=True, eq=False):
     hooks: HookDispatch
     tasks: Tasks
     session: SessionSync | None
+    servers: Servers
     arguments: dict[tuple[Path, str], Arguments]
     """The arguments that the gate read and let pass in this drive; the door uses them without reading again."""
 
@@ -80,7 +82,7 @@ def make_scope(
     dispatch = HookDispatch(hooks, journal, graph, ctx, outputs)
     sync = SessionSync(session, journal) if session is not None else None
     tasks = Tasks(journal, dispatch, config.max_parallel_tools)
-    scope = Scope(journal, graph, config, outputs, home, control, ctx, dispatch, tasks, sync, {})
+    scope = Scope(journal, graph, config, outputs, home, control, ctx, dispatch, tasks, sync, Servers(), {})
     control.scope = ref(scope)
     return scope
 

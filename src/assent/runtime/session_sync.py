@@ -14,7 +14,7 @@ from typing import Any
 from ..core import facts as f
 from ..core.digest import canonical, described, holds
 from ..core.run import Run, Turn
-from ..core.transcript import Item, entry_items, is_given, unanswered
+from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
 from ..errors import InvalidInput, SessionFailed, UsageError
 from ..sessions.session import ExactSession, OpeningSession, Session
 from .config import RunConfig
@@ -119,7 +119,7 @@ def _paired(items: list[Item]) -> set[int]:
     answered = False
     asked = [item.get("id") for item in items if item.get("type") == "mcp_approval_request"]
     for number, item in enumerate(items):
-        kind, call = item.get("type"), item.get("call_id")
+        kind, call = as_function(item).get("type"), item.get("call_id")
         if kind == "function_call":
             if answered:  # a new turn: earlier calls get no output any more
                 waiting, answered = {}, False

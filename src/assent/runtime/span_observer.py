@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from opentelemetry import trace
 from opentelemetry.trace import (
     Link,
@@ -27,7 +28,6 @@ from opentelemetry.trace import (
 from opentelemetry.trace.span import INVALID_SPAN, TraceState
 
 from ..core import facts as f
-from ..core.digest import canonical
 from ..core.digest import text as clean_text
 from ..core.rules import ASKED
 from ..core.run import CallState, status
@@ -37,6 +37,7 @@ from ..models.model import Model, ModelRequest, ModelResponse
 from ..tracing.attributes import Attributes, answer, asked, called, executed, provider_name, said, text, usage
 from ..tracing.provider import provider_of
 from ..tracing.settings import Tracing
+from ..tracing.veil import Veil
 from ..version import __version__
 from .event import settled
 from .scope import Scope
@@ -73,6 +74,7 @@ class SpanObserver:
         """The conversation's attributes, for workflow, agent and model spans."""
         self.stretches: dict[Path, Stretch] = {}
         self.over = False
+        self.veil = Veil(self._redacted)
         self.root = self._open(lambda: self._workflow(began, resumed))
 
     @property
@@ -155,7 +157,8 @@ class SpanObserver:
     def _chat(self, path: Path, agent: Agent[Any], model: Model, request: ModelRequest) -> Span:
         attributes = {**asked(model, request), **self.talk, "gen_ai.agent.name": agent.name}
         if self.tracing.include_sensitive_data:
-            attributes |= said(request)
+            shown = replace(request, input=self.veil.items(request.input))
+            attributes |= {name: self.veil.words(value) for name, value in said(shown).items()}
         return self._start(f"chat {model.name}", self._stretch(path).span, attributes, kind=SpanKind.CLIENT)
 
     def _replied(self, path: Path, span: Span, response: ModelResponse) -> None:
@@ -164,7 +167,8 @@ class SpanObserver:
         if response.response_id:
             span.set_attribute("gen_ai.response.id", clean_text(response.response_id)[0])
         if self.tracing.include_sensitive_data:
-            span.set_attribute("gen_ai.output.messages", text([answer(response.output)]))
+            shown = text([answer(self.veil.items(response.output))])
+            span.set_attribute("gen_ai.output.messages", self.veil.words(shown))
 
     async def enter(
         self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Coroutine[Any, Any, R]
@@ -184,7 +188,7 @@ class SpanObserver:
         if state.approval is not None:
             attributes["assent.call.by"] = state.approval.by
         if self.tracing.include_sensitive_data:
-            attributes["gen_ai.tool.call.arguments"] = canonical(args).decode()
+            attributes["gen_ai.tool.call.arguments"] = self.veil.arguments(tool.redact, args)
         return self._start(f"execute_tool {state.tool}", self._stretch(path).span, attributes)
 
     def _ended(self, span: Span, state: CallState) -> None:
@@ -195,7 +199,7 @@ class SpanObserver:
             if outcome.error is not None:
                 self._failed(span, outcome)
             elif self.tracing.include_sensitive_data:
-                span.set_attribute("gen_ai.tool.call.result", bytes(outcome.output).decode())
+                span.set_attribute("gen_ai.tool.call.result", self.veil.words(bytes(outcome.output).decode()))
         elif isinstance(outcome, f.HandedOff):
             span.set_attribute("assent.call.outcome", "handed_off")
         elif state.phase is ASKED:
@@ -238,7 +242,7 @@ class SpanObserver:
         }
         if self.tracing.include_sensitive_data:
             words = {"assent.call.why": refused.why, "assent.call.told": state.told}
-            attributes |= {name: value for name, value in words.items() if value is not None}
+            attributes |= {name: self.veil.words(value) for name, value in words.items() if value is not None}
         now = time.time_ns()
         self._start(f"execute_tool {state.tool}", self._stretch(fact.path).span, attributes, at=now).end(now)
 
@@ -272,6 +276,15 @@ class SpanObserver:
         parent = self._stretch(fact.path).span
         span = self._start(f"wait_for_person {state.tool}", parent, attributes, at=start * MILLISECOND)
         span.end(end * MILLISECOND)
+
+    def _redacted(self) -> dict[str, list[str]]:
+        """Return the arguments to mask by tool, over all agents that the run can reach."""
+        found: dict[str, list[str]] = {}
+        for seat in self.scope.graph.seats():
+            for tool in seat.tools.values():
+                if tool.redact:
+                    found.setdefault(tool.name, []).extend(tool.redact)
+        return found
 
     def _state(self, fact: Any) -> CallState:
         return self.scope.run_at(fact.path).calls[fact.call]
@@ -345,7 +358,8 @@ class SpanObserver:
     def _broken(self, span: Span, kind: str, words: str) -> None:
         """Mark a span as failed; the error's text may quote private data and needs `include_sensitive_data`."""
         span.set_attribute("error.type", kind)
-        span.set_status(Status(StatusCode.ERROR, words if self.tracing.include_sensitive_data else None))
+        shown = self.veil.words(words) if self.tracing.include_sensitive_data else None
+        span.set_status(Status(StatusCode.ERROR, shown))
 
     def _safely(self, act: Callable[[], None]) -> None:
         try:

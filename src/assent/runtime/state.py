@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from typing_extensions import TypeVar
 
-from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
+from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respond, checked_name
 from ..approval.grant import Grant, grant_of
 from ..approval.question import see_that_it_reads
 from ..approval.terms import GrantTerms, always
@@ -177,7 +177,7 @@ class RunState(Generic[T, A]):
         self,
         question_id: str,
         decision: Decision | dict[str, Any],
-        by: str = "local",
+        by: str | Decider = "local",
         digest: str | None = None,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
     ) -> None:

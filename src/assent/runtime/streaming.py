@@ -30,6 +30,7 @@ class RunResultStreaming(RunResultBase):
         """True if the stream has ended."""
         driver.gentle = True
         scope.hooks.on_delta = self._delta
+        scope.hooks.on_event = self._queue.put_nowait
         run = scope.journal.run
         self._queue.put_nowait(AgentUpdatedStreamEvent(scope.graph.seat(run.agent or scope.graph.root.name).agent))
         for fact in scope.hooks.unseen:

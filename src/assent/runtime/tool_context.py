@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 from ..approval.gate import deadline_of
+from ..approval.question import asked_of
 from ..core import facts as f
 from ..core.digest import canonical
 from ..core.run import CallState
@@ -86,7 +87,9 @@ def context_of(
     """Return a body of this kind, and the context that a tool, a guardrail or a hook gets for the call."""
     body = kind(scope.journal, path, state, args, scope.home)
     body.deadline = deadline_of(tool, scope.config.question_deadline)
+    body.report = scope.hooks.progress(path, tool.name, provider_id(state))
     agent = scope.graph.of(state).agent
+    body.asked = asked_of(tool, agent)
     return body, ToolContext(scope.ctx.context, scope.control, body, agent, tool.name, provider_id(state))
 
 

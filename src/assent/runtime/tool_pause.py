@@ -24,9 +24,9 @@ from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
+from ..definitions.calling import in_thread, is_async
 from ..definitions.deadline import Deadline
-from ..errors import Conflict, ReplayMismatch, UsageError
-from ..tools.function import in_thread, is_async
+from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
 from .journal import Journal
 from .sync import Home
 from .value import output_json, question_json
@@ -68,6 +68,7 @@ class Body:
         "_state",
         "_steps",
         "args",
+        "asked",
         "deadline",
         "entered",
         "mismatch",
@@ -75,6 +76,8 @@ class Body:
         "pending",
         "raised",
         "ran",
+        "report",
+        "unknown",
     )
 
     def __init__(
@@ -85,6 +88,8 @@ class Body:
         self.path = path
         self._state = state
         self._home = home
+        self.asked: dict[str, Any] = {}
+        """The fields of the body's questions that say who may decide; see `asked_of`."""
         self.deadline: Deadline | None = None
         """The deadline of the body's questions."""
         self._asks = 0
@@ -98,8 +103,12 @@ class Body:
         """True while the body runs; before and after, its asks and steps are refused."""
         self.ran = False
         """True once the code around the body has the value of a body."""
+        self.report: Callable[[float, float | None, str | None], None] | None = None
+        """The function that passes on the body's progress; None if nobody follows the run."""
         self.raised: Exception | None = None
         """The exception that a body raised to the code around it."""
+        self.unknown: dict[str, OutcomeUnknown] = {}
+        """The bodies, by the names of their tools, that could not tell their outcome to the code around them."""
 
     def _identity(self) -> dict[str, Any]:
         return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
@@ -154,6 +163,7 @@ class Body:
             voids=before.id if before is not None else None,
             at=now,
             path=self.path,
+            **self.asked,
         )
         raise Paused
 
@@ -216,6 +226,11 @@ class Body:
                 ended.set_result(None)
         return decode(done.value)
 
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Report progress to whoever follows the stream; once the body is over, nobody does."""
+        if self.entered and self.report is not None:
+            self._home.do(lambda: self.report(progress, total, message) if self.report is not None else None)
+
     async def await_steps(self) -> None:
         """Wait for the steps that are under way; a step that is not recorded would run again."""
         while self._begun:
@@ -262,13 +277,14 @@ class Hook:
     also gets the same input as on its first entry; later input is for the next reply.
     """
 
-    __slots__ = ("_asks", "_calls", "_journal", "_replies", "path", "pending", "saw")
+    __slots__ = ("_asks", "_calls", "_journal", "_replies", "path", "pending", "reviewers", "saw")
 
-    def __init__(self, journal: Journal, path: tuple[str, ...], saw: int) -> None:
+    def __init__(self, journal: Journal, path: tuple[str, ...], saw: int, reviewers: tuple[str, ...] = ()) -> None:
         self._journal = journal
         self.path = path
         run = journal.run.at(path)
         first = asked_at(run)
+        self.reviewers = reviewers
         self.saw = saw if first is None else first
         """The number of inputs that the hook gets."""
         self._calls = _hook_calls(run)
@@ -326,6 +342,7 @@ class Hook:
                 voids=before.id if before is not None else None,
                 at=now,
                 path=self.path,
+                reviewers=self.reviewers,
             ),
         )
         raise Paused

@@ -8,7 +8,7 @@ from typing import Any
 from ..approval.question import effective, item_of
 from ..core import facts as f
 from ..core.facts import decode
-from ..core.run import CallState, Run, Turn, questions, usage_of
+from ..core.run import NATIVE, CallState, Run, Turn, questions, usage_of
 from ..core.transcript import (
     Item,
     drop_unanswered,
@@ -169,6 +169,7 @@ class View:
 _KINDS: dict[str, type[RunItem]] = {
     "message": MessageOutputItem,
     "function_call": ToolCallItem,
+    **dict.fromkeys(NATIVE, ToolCallItem),
     "reasoning": ReasoningItem,
     "mcp_list_tools": MCPListToolsItem,
     "mcp_approval_request": MCPApprovalRequestItem,

@@ -17,7 +17,7 @@ from functools import partial
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
@@ -29,6 +29,7 @@ from .defaults import defaults_of, has_defaults, with_defaults
 from .docstring import parse_docstring
 from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
 from .parameters import Parameters
+from .secret import is_secret
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
 from .strict import Tightening, referred
 
@@ -53,6 +54,8 @@ class FunctionSchema:
     """The defaults of the parameters, as JSON."""
     fills: bool = field(repr=False, compare=False)
     """True if there may be a default to fill in, at any depth."""
+    secrets: tuple[str, ...] = field(repr=False, compare=False)
+    """The parameters whose types are marked as `Secret`, or are secrets of pydantic's."""
     _binding: Binding = field(repr=False, compare=False)
     _call: Callable[[dict[str, Any]], tuple[list[Any], Json]] = field(repr=False, compare=False)
     _plain: dict[str, type] | None = field(repr=False, compare=False)
@@ -102,6 +105,7 @@ def function_schema(
         loose=loose,
         defaults=defaults_of(loose),
         fills=has_defaults(loose),
+        secrets=tuple(each.name for each in parameters if is_secret(each.hint, (SecretStr, SecretBytes))),
         _binding=Binding.of(loose, model.__pydantic_core_schema__, model.__pydantic_validator__.validate_json),
         _call=partial(_call, parameters, _own_names(signature)),
         _plain=_plain_types(parameters),

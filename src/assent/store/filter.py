@@ -16,6 +16,9 @@ from .record import MOST, GrantRecord, Page, Question, RunRecord
 
 T = TypeVar("T", default=Any)
 
+LONGEST_SEARCH = 200
+"""The most characters of a search."""
+
 
 class Fields(NamedTuple):
     """The fields that the list of a kind of record uses."""
@@ -46,9 +49,13 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
     """The least age in seconds: of a question since it was asked, of a run since it changed."""
     ended: bool | None = None
     """True for settled questions or revoked grants, False for the others, None for both."""
+    search: str | None = None
+    """Text that a question must contain; see `searched`."""
     limit: int
     start: tuple[int, str] | None = None
     """The time and the id of the last item of the page before."""
+    newest: bool = False
+    """True for the newest items first, False for the oldest."""
 
     @property
     def fields(self) -> Fields:
@@ -65,14 +72,29 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
             all(getattr(item, name) == value for name, value in self.equal.items())
             and (self.age is None or getattr(item, self.fields.age) <= now - self.age * 1000)
             and (self.ended is None or (getattr(item, self.fields.end or "") is not None) is self.ended)
-            and (self.start is None or self.place(item) > self.start)
+            and (self.start is None or self._follows(self.place(item), self.start))
+            and (self.search is None or any(self.search.lower() in text.lower() for text in searched(item)))
         )
+
+    def _follows(self, place: tuple[int, str], other: tuple[int, str]) -> bool:
+        return place < other if self.newest else place > other
 
     def page(self, items: Iterable[T], now: int) -> Page[T]:
         """Return the page of all of a store's items."""
-        found = sorted((item for item in items if self.fits(item, now)), key=self.place)
+        found = sorted((item for item in items if self.fits(item, now)), key=self.place, reverse=self.newest)
         more = len(found) > self.limit
         return Page(found[: self.limit], cursor(*self.place(found[self.limit - 1])) if more else None)
+
+
+def searched(question: Any) -> list[str]:
+    """Return the texts of a question that a search looks at.
+
+    A search must not find out masked arguments, which the reason and the preview may quote.
+    """
+    texts = [question.id, question.run, question.agent, question.tool]
+    if not question.redact:
+        texts += [question.reason, question.arguments, msgspec.json.encode(question.preview).decode()]
+    return texts
 
 
 def equal(**given: str | None) -> dict[str, str]:
@@ -89,6 +111,13 @@ _cursor = msgspec.json.Decoder(tuple[int, str])
 def cursor(at: int, id: str) -> str:
     """Return the cursor of the page after this item. Callers must treat a cursor as opaque."""
     return msgspec.json.encode((at, id)).decode()
+
+
+def checked_search(search: str | None) -> str | None:
+    """Return the text to search for; raise `UsageError` if it is not text, or too long."""
+    if search is not None and (type(search) is not str or not holds(search) or len(search) > LONGEST_SEARCH):
+        raise UsageError(f"search is text of at most {LONGEST_SEARCH} characters, got {described(search)}.")
+    return search or None
 
 
 def page_start(limit: int, after: str | None) -> tuple[int, str] | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
+from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
@@ -19,11 +20,15 @@ from msgspec.structs import replace
 from ..core.facts import AnyFact, Began, Defined
 from ..core.run import ENDED, UNDER_WAY
 from ..errors import Conflict, QuestionNotFound, RunNotFound, StoreFailed, UsageError
+from . import news
 from .comparing import EMPTIED
 from .filter import Filter
+from .news import News, Tally
+from .outbox import MemoryOutbox
 from .projection import anew, note
 from .record import (
     MARK,
+    AgentRecord,
     Change,
     Entry,
     GrantRecord,
@@ -93,8 +98,10 @@ class MemoryStore(Store):
         self._questions: dict[str, Question] = {}
         self._grants: dict[tuple[str, str], GrantRecord] = {}
         self._definitions: dict[str, bytes] = {}
-        self._wakeup = Wakeup()
+        self._agents: dict[str, AgentRecord] = {}
+        self._wakeup, self._news = Wakeup(), Wakeup()
         self._closed = False
+        self._outbox = MemoryOutbox(self._locked, self._now)
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._runs)} runs>"
@@ -102,6 +109,11 @@ class MemoryStore(Store):
     def clock(self) -> float:
         """Return the time on the store's clock, in seconds since 1970."""
         return self._clock()
+
+    @property
+    def outbox(self) -> MemoryOutbox:
+        """The webhooks of the store, and the messages that wait for them."""
+        return self._outbox
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -140,10 +152,13 @@ class MemoryStore(Store):
             kept.facts += [(record.changed, _fact(fact)) for fact in change.facts]
             kept.context = kept.context if change.context is None else change.context
             self._note(change, asked, granted)
+            self._outbox.note(change)
             self._definitions |= definitions
             ready = record.wake is not None and not is_driven(record.worker, record.until, now)
         if ready:
             self._wakeup.ring()
+        if news.is_news(change):
+            self._news.ring()
 
     def _expected(self, change: Change, now: int) -> _Kept | None:
         """Return the run of a change, None for a new one; raise unless it is in the state that the change expects."""
@@ -314,6 +329,41 @@ class MemoryStore(Store):
                 if grant.run == run_id:
                     self._grants[key] = replace(grant, **EMPTIED[GrantRecord])
 
+    async def announce(self, agents: Mapping[str, str]) -> None:
+        """Record the agents that a worker drives."""
+        with self._locked():
+            seen = self._now()
+            self._agents |= {name: AgentRecord(name, began, seen) for name, began in agents.items()}
+
+    async def agents(self) -> list[AgentRecord]:
+        """Return the agents that workers have announced."""
+        with self._locked():
+            return [self._agents[name] for name in sorted(self._agents)]
+
+    async def watch(self, timeout: float) -> None:
+        """Wait until there may be news, at most `timeout` seconds."""
+        check_seconds(timeout=timeout)
+        self._locked()  # raises if the store is closed
+        await self._news.wait(timeout)
+
+    async def news(self, since: int, watched: Sequence[str] = ()) -> list[News]:
+        """Return what happened since a time."""
+        self._news.listen()
+        with self._locked():
+            questions = self._questions.values()
+            asked = [news.asked(each) for each in questions if each.verdict is None and each.at >= since]
+            ended = [news.ended(each) for each in questions if (each.decided or -1) >= since]
+            records = (kept.record for kept in self._runs.values() if kept.record.changed >= since)
+            runs = [news.changed(each) for each in records if _is_told(each, since, watched)]
+            kinds = (news.in_order(each)[: news.MOST_NEWS] for each in (asked, ended, runs))
+            return news.in_order(chain.from_iterable(kinds))
+
+    async def tally(self) -> Tally:
+        """Return the number of open questions, and the time of the oldest."""
+        with self._locked():
+            times = [each.at for each in self._questions.values() if each.verdict is None]
+            return Tally(len(times), min(times, default=None))
+
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:
         """Delete all of the runs with these statuses that did not change for so many seconds; return their number."""
         check_seconds(unchanged_for=unchanged_for)
@@ -350,11 +400,17 @@ class MemoryStore(Store):
         with self._lock:
             self._closed = True
         self._wakeup.ring()
+        self._news.ring()
 
 
 def _own(new: RunRecord, old: RunRecord) -> RunRecord:
     """Return a new record with the old one's fields that the store keeps itself."""
     return replace(new, worker=old.worker, until=old.until, failures=old.failures, error=old.error, erased=old.erased)
+
+
+def _is_told(record: RunRecord, since: int, watched: Sequence[str]) -> bool:
+    """Return True if a changed run has come to rest, began since then, or is watched."""
+    return record.status != "working" or record.began >= since or record.id in watched
 
 
 def _due_at(kept: _Kept) -> tuple[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import psycopg
@@ -17,7 +17,7 @@ from .record import Change, check_seconds
 from .sql.postgres_append import append_at_once, is_ordinary
 from .sql.postgres_server import AtOnce, StoreServer
 from .sql.prepared import Steps
-from .sql.schema import READY
+from .sql.schema import NEWS, READY
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
 from .wakeup import Wakeup
@@ -29,7 +29,7 @@ RETRY = 1.0
 GLANCE = 0.5
 """The seconds between two checks of the listening thread whether the store was closed."""
 
-TELL = Statement(select(func.pg_notify(READY, "")))
+TELL = {channel: Statement(select(func.pg_notify(channel, ""))) for channel in (READY, NEWS)}
 
 
 class PostgresStore(SQLStore):
@@ -56,9 +56,9 @@ class PostgresStore(SQLStore):
         self._clock = clock
         self._closed = False
         self._known = self._server.known
-        self._wakeup = Wakeup()
+        self._wakeup, self._news = Wakeup(), Wakeup()
         self._queue = ThreadQueue(pool_size, "assent-store")
-        self._ear = Ear(self._server, self._wakeup)
+        self._ear = Ear(self._server, {READY: self._wakeup, NEWS: self._news})
         self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._ear)
         self._let_go.atexit = False
 
@@ -97,6 +97,12 @@ class PostgresStore(SQLStore):
         self._check()
         await self._wakeup.wait(timeout, self._ear.listen)
 
+    async def watch(self, timeout: float) -> None:
+        """Wait until there may be news, at most `timeout` seconds."""
+        check_seconds(timeout=timeout)
+        self._check()
+        await self._news.wait(timeout, self._ear.listen)
+
     async def close(self) -> None:
         """Close the connections after the pending work is done. Closing twice does no harm."""
         if self._closed:
@@ -105,6 +111,7 @@ class PostgresStore(SQLStore):
         self._closed = True
         self._ear.stop()
         self._wakeup.ring()
+        self._news.ring()
         await self._queue.do(self._server.close)
         self._let_go()
 
@@ -121,7 +128,10 @@ class PostgresStore(SQLStore):
         self._appended(change, ready)
 
     def _tell(self, transaction: Transaction) -> None:
-        transaction.rows(TELL)
+        transaction.rows(TELL[READY])
+
+    def _tell_news(self, transaction: Transaction) -> None:
+        transaction.rows(TELL[NEWS])
 
     async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
         self._check()
@@ -141,8 +151,10 @@ class PostgresStore(SQLStore):
 class Ear:
     """A thread with its own connection that listens for notifications of other processes."""
 
-    def __init__(self, server: StoreServer, bell: Wakeup) -> None:
-        self._server, self._wakeup = server, bell
+    def __init__(self, server: StoreServer, wakeups: Mapping[str, Wakeup]) -> None:
+        self._server = server
+        self._wakeups = wakeups
+        """The wakeup of each channel."""
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -162,16 +174,18 @@ class Ear:
         while not self._stopped.is_set():
             try:
                 with self._server.connect() as connection:
-                    connection.execute(f"LISTEN {READY}")
-                    self._wakeup.ring()  # notifications before LISTEN were missed
+                    for channel in self._wakeups:
+                        connection.execute(f"LISTEN {channel}")
+                    for wakeup in self._wakeups.values():
+                        wakeup.ring()  # notifications before LISTEN were missed
                     self._hear(connection)
             except Exception:  # the next claim raises the error
                 self._stopped.wait(RETRY)
 
     def _hear(self, connection: psycopg.Connection[Any]) -> None:
         while not self._stopped.is_set():
-            for _ in connection.notifies(timeout=GLANCE, stop_after=1):
-                self._wakeup.ring()
+            for heard in connection.notifies(timeout=GLANCE, stop_after=1):
+                self._wakeups[heard.channel].ring()
 
 
 def _let_go(queue: ThreadQueue, server: StoreServer, ear: Ear) -> None:

@@ -64,7 +64,7 @@ class Projection:
     def _decided(self, run: Run, fact: f.Approved | f.Refused | f.Finished | f.Answered) -> None:
         verdict = verdict_of(fact)
         if verdict is not None and fact.asked is not None:
-            self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact)))
+            self.settled.append(Settled(fact.asked, verdict, fact.by, _at(run, fact), fact.shown))
         elif fact.by.startswith("grant:"):
             self.used[fact.by[6:]] = run.uses.get(fact.by[6:], 0)
 
@@ -129,6 +129,10 @@ def _question(run: Run, state: CallState, asked: f.Asked) -> Question:
         due=None if asked.due is None else began + asked.due,
         replaces=item.replaces,
         evidence=item.evidence,
+        reviewers=asked.reviewers,
+        redact=asked.redact,
+        started_by=run.began.by if run.began is not None else None,
+        preview=item.preview,
     )
 
 
@@ -178,6 +182,7 @@ def note(questions: dict[str, Question], grants: dict[tuple[str, str], GrantReco
     for settled in change.settled:
         if (question := questions.get(settled.id)) is not None and question.run == run:
             question.verdict, question.by, question.decided = settled.verdict, settled.by, settled.at
+            question.shown = settled.shown
     for id, evidence in change.evidence.items():
         if (question := questions.get(id)) is not None and question.run == run:
             question.evidence = deepcopy(evidence)
@@ -206,4 +211,5 @@ def record_of(run: Run, seq: int, now: int) -> RunRecord:
         changed=now,
         wake=wake,
         waiting=sum(1 for _ in questions(run)) if run.open else 0,
+        started_by=run.began.by if run.began is not None else None,
     )

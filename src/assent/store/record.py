@@ -17,6 +17,7 @@ from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.number import is_count, is_seconds
 from ..core.run import Status
 from ..definitions.item import Evidence
+from ..definitions.preview import Preview
 from ..errors import UsageError
 
 T = TypeVar("T", default=Any)
@@ -57,6 +58,8 @@ class RunRecord(Struct, kw_only=True):
     """The error of the last failed drive."""
     erased: int | None = None
     """The time at which the run's content was erased."""
+    started_by: str | None = None
+    """The user who asked for the run, if known."""
 
 
 class Question(Struct, kw_only=True):
@@ -98,6 +101,26 @@ class Question(Struct, kw_only=True):
     decided: int | None = None
     evidence: tuple[Evidence, ...] = ()
     """Late results, which no longer count, of a call in doubt."""
+    reviewers: tuple[str, ...] = ()
+    """The users, and the groups as "group:name", who may decide; empty if anybody may."""
+    redact: tuple[str, ...] = ()
+    """The arguments to mask wherever nobody decides: in lists, messages and logs."""
+    started_by: str | None = None
+    """The user who asked for the run and cannot decide in it, if known."""
+    shown: str | None = None
+    """The hash of what the decider was shown, if it was recorded."""
+    preview: Preview | None = None
+    """What the call would do, as the tool's own side says; None if the tool has no preview."""
+
+
+class AgentRecord(Struct, frozen=True):
+    """An agent that a worker drives, so that a run can be started without the agent's code."""
+
+    name: str
+    began: str
+    """The first fact of a new run, as JSON, without the run's id and time."""
+    seen: int
+    """The time at which a worker last announced the agent."""
 
 
 class Settled(Struct, frozen=True):
@@ -107,6 +130,7 @@ class Settled(Struct, frozen=True):
     verdict: Settlement
     by: str
     at: int
+    shown: str | None = None
 
 
 class GrantRecord(Grant, frozen=True, kw_only=True):

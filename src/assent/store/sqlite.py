@@ -59,13 +59,15 @@ class SQLiteStore(SQLStore):
         self._clock = clock
         self._closed = False
         self._known = self._file.known
-        self._wakeup = Wakeup()
+        self._wakeup, self._news = Wakeup(), Wakeup()
         self._writing, self._reading = ThreadQueue(1, "assent-store-write"), ThreadQueue(1, "assent-store-read")
         self._writer, self._reader = Handle(self._file, waits=False), Handle(self._file, reads=True)
         self._logged = 0
         """The number of changes written on event loops since the last checkpoint of the log."""
         self._version: Any = None
         """The file's data version when a run to claim was last looked for. Others' writes change it."""
+        self._news_version: Any = None
+        """The file's data version when news were last looked for."""
         self._let_go = weakref.finalize(self, _let_go, self._writing, self._writer, self._reading, self._reader)
         self._let_go.atexit = False
 
@@ -84,17 +86,36 @@ class SQLiteStore(SQLStore):
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
-        watching = asyncio.ensure_future(self._watch())
+        await self._woken(self._wakeup, self._look, timeout)
+
+    async def watch(self, timeout: float) -> None:
+        """Wait until there may be news, at most `timeout` seconds."""
+        check_seconds(timeout=timeout)
+        self._check()
+        await self._woken(self._news, self._look_for_news, timeout)
+
+    async def _woken(self, wakeup: Wakeup, look: Callable[[], None], timeout: float) -> None:
+        watching = asyncio.ensure_future(self._poll(look))
         try:
-            await self._wakeup.wait(timeout)
+            await wakeup.wait(timeout)
         finally:
             watching.cancel()
 
-    async def _watch(self) -> None:
+    async def _poll(self, look: Callable[[], None]) -> None:
         """Look for writes of other processes, again and again."""
         while True:
-            await self._reading.do(self._look)
+            await self._reading.do(look)
             await asyncio.sleep(POLL)
+
+    def _look_for_news(self) -> None:
+        """Wake those who watch if the file has changed."""
+        try:
+            before = self._news_version if self._reader.connected else None
+            self._news_version = self._reader.execute("PRAGMA data_version")
+        except StoreFailed:
+            before = self._news_version = None
+        if self._news_version != before or self._news_version is None:
+            self._news.ring()  # if the file cannot be read, the next look raises the error
 
     def _look(self) -> None:
         """Wake the waiting tasks if the file has changed and a run can be claimed."""
@@ -146,6 +167,7 @@ class SQLiteStore(SQLStore):
         self._check()
         self._closed = True
         self._wakeup.ring()
+        self._news.ring()
         await self._reading.do(self._reader.disconnect)
         await self._writing.do(self._writer.disconnect)
         self._let_go()

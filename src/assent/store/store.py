@@ -10,7 +10,7 @@ The abstract methods are what each store implements. The rest (deciding, revokin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from msgspec import Raw
@@ -18,13 +18,13 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decide import decide
-from ..approval.decision import Decision, Edit, checked_name, decision_from
+from ..approval.decision import Decider, Decision, Edit, checked_name, decider_from, decision_from
 from ..approval.terms import GrantTerms
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
 from ..core.codec import replay
 from ..core.digest import holds
-from ..core.facts import AnyFact
+from ..core.facts import AnyFact, QuestionKind
 from ..core.fold import fold
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
@@ -38,10 +38,26 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
+from .chain import Journal
 from .comparing import differences, kept_tool, records_of, see_that_it_was_asked
-from .filter import Filter, equal, page_start
+from .filter import Filter, checked_search, equal, page_start
+from .news import News, Tally
+from .outbox import Outbox
 from .projection import Projection, open_question
-from .record import MOST, Change, Entry, GrantRecord, Lease, Page, Question, RunRecord, Stored, check_seconds
+from .record import (
+    MOST,
+    AgentRecord,
+    Change,
+    Entry,
+    GrantRecord,
+    Lease,
+    Page,
+    Question,
+    RunRecord,
+    Stored,
+    check_seconds,
+)
+from .starting import first_change
 
 T = TypeVar("T")
 
@@ -186,6 +202,58 @@ class Store(ABC):
         """Prepare `clock`, if that takes time. A store with a local clock does nothing here."""
         return
 
+    # -- what a store of the inbox implements ------------------------------------------------------
+
+    async def watch(self, timeout: float) -> None:
+        """Wait until there may be news, at most `timeout` seconds. Call `news` first: nothing is missed in between."""
+        await self.wait(timeout)
+
+    async def news(self, since: int, watched: Sequence[str] = ()) -> list[News]:
+        """Return what happened since a time, in milliseconds since 1970; at most 1,000 of each kind, the oldest first.
+
+        A question that is open was asked; another one has ended. A run that began or came to rest has changed. The
+        `watched` runs have changed with each fact.
+        """
+        raise UsageError(f"A {type(self).__name__} has no news.")
+
+    async def tally(self) -> Tally:
+        """Return the number of open questions, and the time of the oldest."""
+        raise UsageError(f"A {type(self).__name__} counts no questions.")
+
+    async def announce(self, agents: Mapping[str, str]) -> None:
+        """Record the agents that a worker drives, by name, each with the first fact of a new run as JSON."""
+        return
+
+    async def agents(self) -> list[AgentRecord]:
+        """Return the agents that workers have announced."""
+        return []
+
+    async def start(self, agent: str, input: str, *, by: str) -> RunRecord:
+        """Start a run of an agent that a worker has announced, and return its record. A worker drives the run.
+
+        Args:
+            agent: The agent's name.
+            input: The user's message.
+            by: The name of the user who asks for the run, and so decides nothing in it.
+        """
+        checked_name(by)
+        known = {each.name: each for each in await self.agents()}
+        change = first_change(agent, known, input, by, int(self.clock() * 1000))
+        await self.append(change)
+        return change.record
+
+    @property
+    def outbox(self) -> Outbox:
+        """The webhooks of the store, and the messages that wait for them. A store need not have one."""
+        raise UsageError(f"A {type(self).__name__} keeps no messages for webhooks.")
+
+    async def journal(self, run_id: str) -> Journal:
+        """Return a run's journal to the letter, with its hash chain, so that others can check it.
+
+        Raises `UnreadableState` if the hash chain is broken, and `UsageError` if the store keeps no hashes.
+        """
+        raise UsageError(f"A {type(self).__name__} keeps no hashes, so there is nothing to check.")
+
     # -- what all stores share ---------------------------------------------------------------------
 
     async def load(self, run_id: str) -> Stored:
@@ -202,10 +270,13 @@ class Store(ABC):
         run: str | None = None,
         agent: str | None = None,
         tool: str | None = None,
+        kind: QuestionKind | None = None,
+        search: str | None = None,
         older_than: float | None = None,
         settled: bool = False,
         limit: int = 50,
         after: str | None = None,
+        newest: bool = False,
     ) -> Page[Question]:
         """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
 
@@ -213,17 +284,30 @@ class Store(ABC):
             run: Only questions of this run.
             agent: Only questions of agents with this name.
             tool: Only questions about this tool.
+            kind: Only questions of this kind: "approval", "input" or "doubt".
+            search: Only questions that contain this text in an id, a name, the reason, the arguments or the preview.
+                Case does not matter. Of a question with masked arguments, only ids and names are searched.
             older_than: Only questions asked at least this many seconds ago.
             settled: True for the questions that are no longer open.
             limit: The size of a page, at most 1,000.
             after: The `next` of the page before.
+            newest: True for the newest first.
         """
         if older_than is not None:
             check_seconds(older_than=older_than)
-        wanted = equal(run=run, agent=agent, tool=tool)
-        start = page_start(limit, after)
+        wanted = equal(run=run, agent=agent, tool=tool, kind=kind)
+        start, text, ended = page_start(limit, after), checked_search(search), bool(settled)
         return await self.page(
-            Filter(kind=Question, equal=wanted, age=older_than, ended=bool(settled), limit=limit, start=start)
+            Filter(
+                kind=Question,
+                equal=wanted,
+                search=text,
+                age=older_than,
+                ended=ended,
+                limit=limit,
+                start=start,
+                newest=newest,
+            )
         )
 
     async def runs(
@@ -235,6 +319,7 @@ class Store(ABC):
         unchanged_for: float | None = None,
         limit: int = 50,
         after: str | None = None,
+        newest: bool = False,
     ) -> Page[RunRecord]:
         """Return a page of runs, the oldest first.
 
@@ -245,12 +330,15 @@ class Store(ABC):
             unchanged_for: Only runs that did not change for at least this many seconds.
             limit: The size of a page, at most 1,000.
             after: The `next` of the page before.
+            newest: True for the newest first.
         """
         if unchanged_for is not None:
             check_seconds(unchanged_for=unchanged_for)
         wanted = equal(agent=agent, status=status, thread=thread)
         start = page_start(limit, after)
-        return await self.page(Filter(kind=RunRecord, equal=wanted, age=unchanged_for, limit=limit, start=start))
+        return await self.page(
+            Filter(kind=RunRecord, equal=wanted, age=unchanged_for, limit=limit, start=start, newest=newest)
+        )
 
     async def grants(
         self,
@@ -261,6 +349,7 @@ class Store(ABC):
         revoked: bool = False,
         limit: int = 50,
         after: str | None = None,
+        newest: bool = False,
     ) -> Page[GrantRecord]:
         """Return a page of the grants in force, or with `revoked` of all grants; the oldest first.
 
@@ -269,7 +358,14 @@ class Store(ABC):
         wanted = equal(run=run, agent=agent, tool=tool)
         start = page_start(limit, after)
         return await self.page(
-            Filter(kind=GrantRecord, equal=wanted, ended=None if revoked else False, limit=limit, start=start)
+            Filter(
+                kind=GrantRecord,
+                equal=wanted,
+                ended=None if revoked else False,
+                limit=limit,
+                start=start,
+                newest=newest,
+            )
         )
 
     async def decide(
@@ -277,7 +373,7 @@ class Store(ABC):
         question_id: str,
         decision: Decision | dict[str, Any],
         *,
-        by: str,
+        by: str | Decider,
         digest: str,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
     ) -> Question:
@@ -289,14 +385,14 @@ class Store(ABC):
         Args:
             question_id: The question's id.
             decision: `Approve()`, `Edit(...)`, `Reject(...)`, `Respond(...)`, or the JSON of one.
-            by: The name of the decider.
+            by: The name of the decider, or a `Decider` with groups.
             digest: The question's digest, as it was shown to the decider.
             grant: True, or terms, to apply an approval or a rejection to later calls of the run too.
         """
         if type(digest) is not str:
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
         given = decision_from(decision)
-        checked_name(by)
+        decider_from(by)
         shown = await self.question(question_id)
         asked: list[Question | None] = []
 
@@ -316,7 +412,7 @@ class Store(ABC):
         run_id: str,
         choose: Choose,
         *,
-        by: str,
+        by: str | Decider,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
         say: Raw | None = None,
         known: Stored | None = None,
@@ -338,13 +434,13 @@ class Store(ABC):
             raise NotPending(f"Question {min(expired)} is not open any more: its deadline has passed.")
         return stored
 
-    def _deciding(self, choose: Choose, by: str, grant: Any, say: Raw | None, expired: set[str]) -> Make:
+    def _deciding(self, choose: Choose, by: str | Decider, grant: Any, say: Raw | None, expired: set[str]) -> Make:
         """Return a function that makes the facts of the decisions.
 
         If a chosen question's deadline has passed, the function adds the question's id to `expired` and makes only
         the facts of the passed deadlines.
         """
-        checked_name(by)
+        decider_from(by)
 
         async def facts(run: Run, at: int) -> list[AnyFact]:
             chosen = choose(run)
@@ -520,7 +616,7 @@ def _settled(shown: Question, asked: Question | None, stored: Stored) -> Questio
         return records_of(shown.run, stored, stored.record.changed)[1][shown.id]
     fact = next(each for each in reversed(stored.facts) if isinstance(each, Decided) and each.asked == shown.id)
     at = stored.record.began + fact.at
-    return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at)
+    return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at, shown=fact.shown)
 
 
 async def _pages(find: Callable[..., Awaitable[Page[T]]], **filters: Any) -> AsyncIterator[Page[T]]:

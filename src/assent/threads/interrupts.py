@@ -56,6 +56,10 @@ class ActionRequest(TypedDict):
     description: str
     path: NotRequired[list[str]]
     """The tool names of the nested agents that lead to the call; absent for the agent's own calls."""
+    preview: NotRequired[dict[str, Any]]
+    """The tool's preview of the call as data, with its blocks; absent if the tool makes none."""
+    definition: NotRequired[str]
+    """The fingerprint of a server's tool, for a call that a middleware has changed."""
 
 
 class ReviewConfig(TypedDict):
@@ -234,7 +238,11 @@ def action_request(tool: str, args: dict[str, Any], asked: f.Asked, prefix: str)
         text = str(decode(asked.prompt)) if asked.prompt else f"{prefix}\n\nTool: {tool}\nArgs: {args}"
         if asked.why and not asked.why.endswith(" asks for approval."):
             text += f"\n\nNote: {asked.why}"
-    return {"name": tool, "args": args, "arguments": args, "description": text}
+    action: ActionRequest = {"name": tool, "args": args, "arguments": args, "description": text}
+    if asked.preview:
+        action["preview"] = shown = decode(asked.preview)
+        action["description"] += f"\n\nPreview: {shown.get('sentence') or shown.get('failed')}"
+    return action
 
 
 def waits_for(run: Run) -> str:

@@ -19,7 +19,17 @@ from ..core import facts as f
 from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
 from ..core.run import CallState, Run, TranscriptEntry, Turn, usage_of
-from ..core.transcript import NOTE, Item, content_text, is_given, kept_items, output_text, provider_id, without_notes
+from ..core.transcript import (
+    NOTE,
+    Item,
+    as_function,
+    content_text,
+    is_given,
+    kept_items,
+    output_text,
+    provider_id,
+    without_notes,
+)
 from ..errors import InvalidInput
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import asked_at
@@ -253,6 +263,7 @@ def _given(item: Item) -> Message | None:
     """Return an input item as a message; None for an item that the model made, or that only a provider reads."""
     if not is_given(item) or item.get("type") == "mcp_approval_response":
         return None
+    item = as_function(item)
     if item.get("type") == "function_call_output":
         status: Any = (item.get(NOTE) or {}).get("status") or "success"
         return ToolMessage(content=item.get("output", ""), tool_call_id=item.get("call_id") or "", status=status)
@@ -271,7 +282,7 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
     text: list[str] = []
     calls: list[ToolCall] = []
     invalid: list[ToolCall] = []
-    for number, item in enumerate(items):
+    for number, item in enumerate(map(as_function, items)):
         kind = item.get("type", "message")
         if kind == "message":
             text.append(_said(item.get("content")))

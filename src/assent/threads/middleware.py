@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic
 
 from ..core.digest import described
+from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
 from ..runtime.sync import Home
-from ..tools.function import in_thread, is_async
 from .middleware_context import C, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")

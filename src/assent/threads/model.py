@@ -15,8 +15,8 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import described
-from ..core.transcript import NOTE, Item, without, without_notes
+from ..core.digest import described, parse_object
+from ..core.transcript import NOTE, Item, as_function, without, without_notes
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool
 from ..errors import InvalidInput, ModelFailed, UsageError
@@ -352,7 +352,7 @@ class Asking:
         """Return the items of the reply: all new messages of hooks and of the model."""
         items = self._apart(_in_order(self.made, {id for each in self.made for id in _calls(each)}))
         calls: set[Any] = set()
-        for item in items:
+        for item in map(as_function, items):
             if item.get("type") == "function_call":
                 calls.add(item.get("call_id"))
             elif item.get("type") == "function_call_output" and item["call_id"] not in calls:
@@ -432,10 +432,13 @@ def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:
     gone: set[int] = set()
     spoken = was.content == now.content
     for number, item in enumerate(raw):
-        if item.get("type") == "function_call":
-            id = item.get("call_id") or f"{now.id}.{number}"
+        plain = as_function(item)
+        if plain.get("type") == "function_call":
+            id = plain.get("call_id") or f"{now.id}.{number}"
             if id in calls:
-                item = {**item, **call_item(calls.pop(id))}
+                made = call_item(calls.pop(id))
+                same_call = parse_object(plain["arguments"]) == parse_object(made["arguments"])
+                item = item if plain is not item and same_call else {**plain, **made}
             elif id not in kept:
                 gone.add(number)
         elif item.get("type", "message") == "message" and was.content != now.content:

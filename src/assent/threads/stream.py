@@ -11,7 +11,7 @@ from ..core import facts as f
 from ..core.digest import described
 from ..core.facts import AnyFact
 from ..core.run import Turn
-from ..core.transcript import NOTE, Item
+from ..core.transcript import NOTE, Item, as_function
 from ..errors import UsageError
 from ..models.delta import as_dict
 from ..runtime.driver import Driver
@@ -74,7 +74,7 @@ class ThreadStream(RunResultStreaming):
         if kind == "response.output_text.delta":
             self._spoken.add(self._chunk(data, data.get("delta") or ""))
         elif kind == "response.output_item.added":
-            item = data.get("item") or {}
+            item = as_function(data.get("item") or {})
             if item.get("type") == "function_call":
                 self._call_chunk(data, item.get("name"), item.get("arguments") or "", item.get("call_id"))
         elif kind == "response.function_call_arguments.delta":

@@ -21,7 +21,7 @@ from ..core.rules import ANSWERS
 from ..core.transcript import value_text
 from ..definitions.context import ToolContext
 from ..definitions.tool import Tool
-from ..errors import InvalidArguments, InvalidDecision, ReplayMismatch, UsageError
+from ..errors import InvalidArguments, InvalidDecision, OutcomeUnknown, ReplayMismatch, UsageError
 from ..runtime.layer import ToolLayer
 from ..runtime.scope import scope_of
 from ..runtime.steps.door import Failure, NotRun, run_inside, run_instead
@@ -139,6 +139,9 @@ class MiddlewareEntry:
         except NotRun as error:
             self.ran.discard(name)
             return self._message(name, str(error), "error")
+        except OutcomeUnknown as error:
+            self._keep(step, number, {"tool": name, "unknown": str(error)})
+            raise
         except Exception as error:
             self._keep(step, number, {"tool": name, "failed": worded(error)})
             raise
@@ -157,6 +160,9 @@ class MiddlewareEntry:
         self.body._asks, self.body._steps = kept["asks"], kept["steps"]
         if "failed" in kept:
             raise Failed(kept["failed"])
+        if "unknown" in kept:
+            self.body.unknown[name] = OutcomeUnknown(kept["unknown"])
+            raise self.body.unknown[name]
         self.body.ran = True
         if kept["status"] == "error":
             return self._message(name, kept["value"], "error")
@@ -195,6 +201,8 @@ class MiddlewareEntry:
         """Ask a person about a call that a middleware has changed; the call pauses until there is an answer."""
         allowed: list[str] = list(asked.allowed or tool.allowed or ANSWERS["approval"])
         action = action_request(tool.name, args, asked, PREFIX)
+        if tool.source is not None:
+            action["definition"] = tool.fingerprint  # an answer is for the tool as its server had it
         words = action["description"]
         while True:
             request = HITLRequest(

@@ -3,57 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core.digest import described
+from ..definitions.calling import in_thread, is_async
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.deadline import Deadline
 from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from ..definitions.probe import Probe
-from ..definitions.tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function
+from ..definitions.tool import (
+    Approver,
+    Enabled,
+    FailureText,
+    Previewer,
+    Rule,
+    Tool,
+    checked_names,
+    default_tool_error_function,
+)
 from ..errors import InvalidDefinition
 
 if TYPE_CHECKING:
     from ..schema.schema import FunctionSchema
-
-THREADS = 10_000
-"""Practically no limit, since a body may hold its thread while it runs another agent. Threads are made when needed."""
-
-
-@functools.cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, "assent-tool")
-
-
-if hasattr(os, "register_at_fork"):  # the threads do not exist in a forked child
-    os.register_at_fork(after_in_child=_threads.cache_clear)
-
-
-async def in_thread(function: Callable[[], Any]) -> Any:
-    """Run a blocking function in a thread, with the caller's context variables."""
-    context = contextvars.copy_context()
-
-    def call() -> Any:
-        try:
-            return context.run(function)
-        except StopIteration as error:  # a future cannot hold it
-            raise RuntimeError("StopIteration was raised in a thread") from error
-
-    return await asyncio.get_running_loop().run_in_executor(_threads(), call)
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Return True if calling the function gives a coroutine."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -114,6 +89,10 @@ def function_tool(
     is_enabled: Enabled = ...,
     needs_approval: Rule = ...,
     on_approval: Approver | None = ...,
+    preview: Previewer | None = ...,
+    preview_timeout: float = ...,
+    reviewers: Sequence[str] = ...,
+    redact: Sequence[str] = ...,
     failure_error_function: FailureText | None = ...,
     timeout: float | None = ...,
     deadline: Deadline | float | None = ...,
@@ -134,6 +113,10 @@ def function_tool(
     is_enabled: Enabled = True,
     needs_approval: Rule = False,
     on_approval: Approver | None = None,
+    preview: Previewer | None = None,
+    preview_timeout: float = 10.0,
+    reviewers: Sequence[str] = (),
+    redact: Sequence[str] = (),
     failure_error_function: FailureText | None = default_tool_error_function,
     timeout: float | None = None,
     deadline: Deadline | float | None = None,
@@ -160,6 +143,12 @@ def function_tool(
             provider's call id. If it fails or returns no bool, a person is asked. The tool's fingerprint covers its
             name, and its `version` attribute if it has one.
         on_approval: Code that decides in the person's place; see the guide on approvals.
+        preview: A function of context and canonical arguments that says what the call would do, for the person who
+            decides: a sentence, or a `Preview`. It must change nothing.
+        preview_timeout: Seconds that the preview may take.
+        reviewers: The users, and the groups as "group:name", who may decide on a call. Empty for the agent's.
+        redact: Parameters to mask wherever nobody decides: in lists, messages and logs. Those annotated as `Secret`
+            are masked too.
         failure_error_function: A function that words an exception for the model; None raises the exception to you.
         timeout: Seconds that the body may take; for async functions only.
         deadline: The time that a question waits: a `Deadline`, or the seconds after which the call is rejected.
@@ -187,6 +176,7 @@ def _made_from(
     use_docstring_info: bool,
     strict_mode: bool,
     timeout: float | None,
+    redact: Sequence[str],
     **options: Any,
 ) -> FunctionTool:
     from ..schema.schema import function_schema  # imports much of pydantic, which a program without tools does not need
@@ -215,11 +205,18 @@ def _made_from(
         strict_json_schema=strict_mode,
         defaults=schema.defaults,
         timeout=timeout,
+        redact=_redacted(schema, redact),
         function=function,
         schema=schema,
         awaits=awaits,
         **options,
     )
+
+
+def _redacted(schema: FunctionSchema, redact: Sequence[str]) -> tuple[str, ...]:
+    """Return the parameters to mask: those named, and those whose types say so."""
+    named = checked_names(f"Tool {schema.name!r}: redact", redact)
+    return (*named, *(name for name in schema.secrets if name not in named))
 
 
 tool = function_tool

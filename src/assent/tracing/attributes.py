@@ -11,7 +11,7 @@ from msgspec.json import encode
 
 from ..core.facts import Usage
 from ..core.run import CallState
-from ..core.transcript import Item, provider_id
+from ..core.transcript import Item, as_function, provider_id
 from ..models.model import Model, ModelRequest
 
 Attributes = dict[str, Any]
@@ -79,13 +79,14 @@ def said(request: ModelRequest) -> Attributes:
 
 def answer(output: list[Item]) -> dict[str, Any]:
     """Return a model's reply as one message."""
-    calls = any(item.get("type") == "function_call" for item in output)
+    calls = any(as_function(item).get("type") == "function_call" for item in output)
     parts = [part for item in output for part in message(item)["parts"]]
     return {"role": "assistant", "parts": parts, "finish_reason": "tool_call" if calls else "stop"}
 
 
 def message(item: Item) -> dict[str, Any]:
     """Return an item of the conversation as a message with its parts."""
+    item = as_function(item)
     kind = item.get("type", "message")
     if kind == "function_call":
         part = {"type": "tool_call", "id": item.get("call_id"), "name": item.get("name")}

@@ -16,6 +16,7 @@ from ...core import facts as f
 from ...core.digest import text as clean_text
 from ...core.run import CallState
 from ...core.transcript import provider_id
+from ...definitions.tool import Tool
 from ...errors import ToolNotFound
 from ..config import RunConfig, ToolErrorFormatterArgs
 from ..definition import resolve
@@ -81,10 +82,22 @@ def _case(scope: Scope, effect: f.Judge) -> Case:
     root = scope.journal.run
     state = scope.state_of(effect)
     seat = scope.graph.of(state)
-    tool = resolve(state, seat.tool_of(state))
+    tool = _offered(scope, effect.path, state)
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = scope.journal.now(), scope.config.question_deadline
     return Case(root, effect.path, state, tool, args, seat.agent, scope.ctx, now, limit)
+
+
+def _offered(scope: Scope, path: tuple[str, ...], state: CallState) -> Tool | None:
+    """Return the tool that a call was offered; if a server has changed it since, as it is now."""
+    seat = scope.graph.of(state)
+    tool, accepted = seat.tool_of(state), state.fingerprint or state.call.definition
+    if accepted is None or not seat.is_served(state, tool):
+        return resolve(state, tool)
+    if tool is not None and tool.fingerprint != accepted:
+        now = scope.journal.now()
+        scope.journal.add(f.Redefined(state.call.id, tool.fingerprint, f"server:{tool.server}", at=now, path=path))
+    return tool
 
 
 def _recorded(scope: Scope, case: Case, fact: Judgement) -> None:
@@ -140,7 +153,8 @@ def takes_time(case: Case, config: RunConfig) -> bool:
     tool = case.tool
     if tool is None:
         return False
-    return early(case, config) or type(tool.needs_approval) is not bool or tool.on_approval is not None
+    slow = tool.on_approval is not None or tool.preview is not None
+    return slow or early(case, config) or type(tool.needs_approval) is not bool
 
 
 def early(case: Case, config: RunConfig) -> bool:

@@ -24,22 +24,34 @@ from ...core import facts as f
 from ...core.digest import BadJSON, canonical, plain, shortened, worded
 from ...core.run import CallState
 from ...definitions.agent import Agent
+from ...definitions.content import content_parts
 from ...definitions.context import RunContextWrapper, ToolContext
 from ...definitions.delegation import AgentTool
 from ...definitions.handoff import Handoff
 from ...definitions.tool import Tool
-from ...errors import Conflict, DefinitionChanged, DigestMismatch, IllegalFact, InvalidArguments, TripwireTriggered
+from ...errors import (
+    Conflict,
+    DefinitionChanged,
+    DigestMismatch,
+    IllegalFact,
+    InvalidArguments,
+    OutcomeUnknown,
+    TripwireTriggered,
+)
+from ..agent_graph import Seat
 from ..definition import resolve
 from ..journal import Writer
 from ..layer import ToolLayer
 from ..scope import Scope, scope_of
-from ..tool_context import HookBody, ReplacementContext, context_of, record_failure
+from ..tool_context import HookBody, ReplacementContext, context_of, is_fault, record_failure
 from ..tool_pause import HERE, Body
 from ..value import output_json
 from .branch import open_branch
 from .guardrail import guard_call, guard_result, tripwire
 from .handoff import check_filter, filtered, hand_over
 from .model_call import enabled
+from .recheck import asked_of_tool, asked_of_world, is_stale
+from .recovery import settle_now
 
 Path = tuple[str, ...]
 
@@ -58,9 +70,9 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     """Run an approved call and record its outcome."""
     journal, call = scope.journal, state.call.id
     seat = scope.graph.of(state)
-    agent, tool = seat.agent, resolve(state, seat.tool_of(state))
-    if tool is None:
-        raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
+    if await asked_of_tool(scope, path, state):
+        return
+    agent, tool = seat.agent, _approved_tool(state, seat)
     try:
         shown, args, bound = _arguments(scope, path, state, tool)
         if state.chosen is not None and not await enabled(scope, tool, agent):
@@ -71,12 +83,8 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         )
         return
     check_digest(scope, path, state, tool, shown, args)
-    if tool.tool_input_guardrails:
-        await scope.journal.own()
-        refused = await guard_call(scope, path, state, tool, args)
-        if refused is not None:
-            journal.add(refused)
-            return
+    if await _kept_out(scope, path, state, tool, args):
+        return
     hooked: RunContextWrapper[Any] | None = None
     if isinstance(tool, Handoff):
         check_filter(scope, path, tool)
@@ -99,6 +107,28 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     _raise_tripwire(scope, path)
     if hooked is not None:
         await _tell_end(scope, hooked, state, tool, agent, given)
+
+
+async def _kept_out(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
+    """Return True if a guardrail refuses the call, or the person is asked again because the world has moved.
+
+    The world is looked at last: a guardrail may take its time.
+    """
+    if tool.tool_input_guardrails:
+        await scope.journal.own()
+        refused = await guard_call(scope, path, state, tool, args)
+        if refused is not None:
+            scope.journal.add(refused)
+            return True
+    return await asked_of_world(scope, path, state)
+
+
+def _approved_tool(state: CallState, seat: Seat) -> Tool:
+    """Return the tool of an approved call, or raise `DefinitionChanged` if it is not what it was."""
+    tool = resolve(state, seat.tool_of(state))
+    if tool is None:
+        raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
+    return tool
 
 
 def _raise_tripwire(scope: Scope, path: Path) -> None:
@@ -168,6 +198,9 @@ async def _entered(
             return (hand_over(scope, path, state, tool, await filtered(scope, path, state, tool)),)
     except BaseException as error:
         if body.mismatch is None and body.pending is None:
+            if isinstance(error, OutcomeUnknown) or (body.unknown and isinstance(error, Exception)):
+                await _in_doubt(scope, path, state, tool, body, error)
+                return None
             return (await _failed(scope, path, state, tool, ctx, error),)
         value = None  # the body was left by `Paused`, or by an exception that it made of `Paused`
     finally:
@@ -178,15 +211,33 @@ async def _entered(
         await body.await_steps()
         journal.add(body.pending)
         return None
+    if body.unknown:
+        await _in_doubt(scope, path, state, tool, body)
+        return None
     by, failed = "tool", None
     if type(value) is Failure:
         value, failed = value.text, "Failure"
     if tool.tool_output_guardrails:
         value, by = await _guarded(scope, path, state, tool, body.args, value)
-    output, note = output_json(value)
+    parts = content_parts(value)
+    output, note = output_json(value if parts is None else parts)
     scope.outputs[path, call] = value
-    journal.add(f.Finished(call, output, by, error=failed, note=note, at=journal.now(), path=path))
+    is_parts, now = parts is not None, journal.now()
+    journal.add(f.Finished(call, output, by, error=failed, note=note, parts=is_parts, at=now, path=path))
     return (value,)
+
+
+async def _in_doubt(
+    scope: Scope, path: Path, state: CallState, tool: Tool, body: Body, error: Exception | None = None
+) -> None:
+    """Settle a call whose body cannot tell its outcome, whatever the code around the body made of that.
+
+    A fault of the program is raised afterwards.
+    """
+    told = dict.fromkeys(map(str, body.unknown.values() or (error,)))
+    await settle_now(scope, path, state, tool, " ".join(told))
+    if error is not None and is_fault(error):
+        raise error
 
 
 async def _guarded(
@@ -219,10 +270,10 @@ def check_digest(
     if state.digest is None:
         return
     run = scope.journal.run
-    same = state.digest == action_digest(run, path, state, tool.name, tool.fingerprint, shown)
+    same = state.digest == action_digest(run, path, state, tool.name, tool.fingerprint, shown, state.preview)
     if is_accepted(state, tool):
         was = state.call.definition or ""
-        same = same or state.digest == action_digest(run, path, state, tool.name, was, shown)
+        same = same or state.digest == action_digest(run, path, state, tool.name, was, shown, state.preview)
     if not same or canonical(args) != canonical(shown):
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")
 
@@ -269,8 +320,11 @@ async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any
         value = await tool.invoke(ctx, bound)
     except Exception as error:
         body.raised = error
+        if isinstance(error, OutcomeUnknown):
+            body.unknown[tool.name] = error
         raise
     body.ran = True
+    body.unknown.pop(tool.name, None)  # an idempotent tool, which may run again
     return value
 
 
@@ -343,6 +397,11 @@ async def _judged(
     if type(verdict) is not f.Asked:
         return read.value or {}, False
     decision = decide(verdict, read.value or {})
+    if tool.source is not None:
+        await scope.servers.renew(tool.source)
+        if is_stale(tool):
+            what = f"The server {tool.server!r} has changed its tool {tool.name!r}, or has it no more"
+            raise NotRun(f"{what}; the call did not run.")
     if type(decision) is Edit:
         return edited(tool, decision, limit), True
     if type(decision) is Respond:

@@ -16,7 +16,7 @@ from ...core import facts as f
 from ...core.digest import described, holds
 from ...core.digest import text as clean_text
 from ...core.number import is_count
-from ...core.run import Run, TranscriptEntry, Turn
+from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, news, open_requests, transcript
 from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
 from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
@@ -32,6 +32,7 @@ from ..tool_pause import HERE, Hook
 from ..value import output_json
 
 Path = tuple[str, ...]
+OUTPUTS = ("function_call_output", *(f"{kind}_output" for kind in NATIVE))
 CALLS = ("function_call", "mcp_approval_request")
 """The types of items that are calls."""
 
@@ -52,9 +53,11 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
             await scope.hooks.tell(scope.ctx, "agent_start", agent)
     model, hook = _model(scope, agent), None
     if isinstance(model, ModelLayer):
-        hook = Hook(scope.journal, path, effect.saw)
+        hook = Hook(scope.journal, path, effect.saw, tuple(agent.reviewers))
         effect = f.AskModel(None, path, hook.saw)
         model = model.within(scope.ctx, hook)
+    if agent.mcp_servers:
+        await scope.servers.list_tools(agent)
     box = toolbox_of(agent)
     _define(scope, run, agent, box.tools, path)
     offer = await _enabled(scope, box, agent) if box.choosy else box
@@ -242,7 +245,7 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
     asked: set[str | None] = set()
     """The ids of the requests for approval in this run."""
     for index, item in enumerate(items):
-        name = called(item)
+        name = called(item, offer)
         if name is None or item.get("call_id") in answered:
             continue
         tool = offer.tools.get(name)
@@ -267,24 +270,42 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
 
 def _answered(items: list[Item]) -> set[str]:
     """Return the ids of calls whose outputs are in the same reply: a hook has given the outputs, so nothing runs."""
-    given = (each["call_id"] for each in items if type(each) is dict and each.get("type") == "function_call_output")
+    given = (each["call_id"] for each in items if type(each) is dict and each.get("type") in OUTPUTS)
     return {call for call in given if call}
 
 
-def called(item: Any) -> str | None:
+def called(item: Any, offer: Toolbox) -> str | None:
     """Return the name of the tool that an item calls; None if the item is no call, `ModelFailed` if it is malformed."""
     kind = item.get("type", "") if isinstance(item, dict) else None
     if type(kind) is not str:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
+    if kind in NATIVE:
+        return _native_called(item, kind, offer)
     if kind not in CALLS:
         return None
     name: str | None = item.get("name")
-    told = (name, item.get("arguments"), item.get("call_id") or "", item.get("id") or "")
-    if {*map(type, told)} != {str}:
+    if type(name) is not str or type(item.get("arguments")) is not str or not _can_be_read(item):
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
     if is_request(item) and not (_is_text(name) and _is_text(item.get("id")) and type(item.get("server_label")) is str):
         raise ModelFailed(f"The provider asks for an approval without a name, id or server_label: {described(item)}")
     return name
+
+
+def _native_called(item: Item, kind: str, offer: Toolbox) -> str | None:
+    """Return the name of the offered tool that a provider's own kind of call is for; None if none was offered."""
+    if not _is_text(item.get("call_id")):
+        raise ModelFailed(f"The model sent a {kind} without a call_id: {described(item)}")
+    if not _can_be_read(item):
+        raise ModelFailed(f"The model sent a {kind} whose name, arguments or id is not text: {described(item)}")
+    return next((tool.name for tool in offer.tools.values() if tool.native == NATIVE[kind]), None)
+
+
+def _can_be_read(item: Item) -> bool:
+    """Return True if the fields of a call that are texts are texts, so that a saved run can be read."""
+    optional = (item.get(field) for field in ("call_id", "id", "server_label"))
+    return all(type(item.get(field, "")) is str for field in ("name", "arguments")) and all(
+        value is None or type(value) is str for value in optional
+    )
 
 
 def _is_text(value: Any) -> bool:

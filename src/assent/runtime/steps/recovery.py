@@ -7,20 +7,20 @@ limited number of times. In every other case a person is asked. The limit is for
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from functools import partial
 from typing import Any
 
-from ...approval.question import effective, new_id
+from ...approval.question import asked_of, effective, new_id
 from ...core import facts as f
-from ...core.digest import described, digest, shortened, worded
+from ...core.digest import canonical, described, digest, shortened, worded
+from ...core.facts import decode
 from ...core.rules import RUNNING
 from ...core.run import CallState
+from ...definitions.calling import called
 from ...definitions.probe import Found, Happened, NotHappened
 from ...definitions.tool import Tool, qualified
 from ...errors import DefinitionChanged
-from ...tools.function import in_thread, is_async
 from ..scope import Scope
 from ..tool_context import Looking, context_of
 from ..value import output_json
@@ -36,7 +36,7 @@ PROBE_TIMEOUT = 30.0
 async def settle(scope: Scope, effect: f.Settle) -> None:
     """Record the outcome of a call in doubt, or that the call may run again, or a question."""
     state = scope.state_of(effect)
-    tool, note = _tool(scope, state)
+    tool, note = _that_ran(state, *_tool(scope, state))
     found: Found = None
     if tool is not None and tool.probe is not None:
         attempt = state.attempt
@@ -47,12 +47,36 @@ async def settle(scope: Scope, effect: f.Settle) -> None:
     scope.journal.add(_outcome(scope, effect.path, state, tool, found, note))
 
 
+async def settle_now(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool, note: str) -> None:
+    """Settle a call whose body has just said that it cannot know its own outcome."""
+    attempt, found = state.attempt, None
+    ran, note = _that_ran(state, tool, note)
+    if ran is not None and ran.probe is not None:
+        found, said = await _probed(scope, path, state, ran)
+        note = f"{note} {said}".strip()
+    if state.phase is RUNNING and state.attempt == attempt and not scope.tasks.stopping():
+        scope.journal.add(_outcome(scope, path, state, ran, found, note))
+
+
 def _tool(scope: Scope, state: CallState) -> tuple[Tool | None, str]:
     """Return the tool that was entered; None, with a note for the person, if it has changed or is gone."""
     try:
         return scope.tool_for(state), ""
     except DefinitionChanged:
         return None, f"{state.tool} has changed since, or is gone."
+
+
+def _that_ran(state: CallState, tool: Tool | None, note: str) -> tuple[Tool | None, str]:
+    """Return the tool whose probe and idempotence say something of what ran, and a note for the person.
+
+    If code around the body ran another call in its place, there is none.
+    """
+    instead = [decode(step.value) for step in state.steps if step.name == f.REPLACEMENT]
+    if not instead:
+        return tool, note
+    known = (each for each in instead if type(each) is dict)
+    calls = dict.fromkeys(f"{each.get('tool')} {canonical(each.get('arguments')).decode()}" for each in known)
+    return None, f"{note} In its place ran: {shortened(', '.join(calls))}.".strip()
 
 
 def _outcome(
@@ -69,7 +93,8 @@ def _outcome(
     if again is not None:
         note = f"{note} It was tried {state.retries + 1} times, and none came to an end.".strip()
     shown = {"run": scope.journal.run.id, "path": list(path), "call": call, "doubt": attempt}
-    return f.Asked(call, new_id("q"), _why(state, note), digest(shown), "doubt", at=now, path=path)
+    fields = asked_of(tool, scope.graph.of(state).agent, state.question)
+    return f.Asked(call, new_id("q"), _why(state, note), digest(shown), "doubt", at=now, path=path, **fields)
 
 
 def _why(state: CallState, note: str) -> str:
@@ -119,6 +144,4 @@ async def _probe(scope: Scope, path: tuple[str, ...], state: CallState, tool: To
     assert tool.probe is not None
     args = tool.canonical(effective(state))
     _, ctx = context_of(scope, path, state, tool, args, Probing)
-    probe = partial(tool.probe, ctx, args)
-    found = probe() if is_async(probe) else await in_thread(probe)
-    return await found if inspect.isawaitable(found) else found
+    return await called(partial(tool.probe, ctx, args))

@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
 from ...definitions.item import Evidence
+from ...definitions.preview import Preview
 from ...errors import QuestionNotFound, UnreadableState
 from ..filter import FIELDS, Filter, cursor
 from ..record import GrantRecord, Page, Question, RunRecord
@@ -47,7 +48,9 @@ _LISTS: dict[type, tuple[Table, Select[Any]]] = {
 
 
 @functools.cache
-def _query(kind: type, names: tuple[str, ...], aged: bool, ended: bool | None, further: bool) -> Statement:
+def _query(
+    kind: type, names: tuple[str, ...], aged: bool, ended: bool | None, search: bool, further: bool, newest: bool
+) -> Statement:
     """Return the query of a page; `further` for a page that starts at a cursor."""
     table, base = _LISTS[kind]
     order, age, end = FIELDS[kind]
@@ -57,9 +60,29 @@ def _query(kind: type, names: tuple[str, ...], aged: bool, ended: bool | None, f
         where.append(table.c[age] <= bindparam("until"))
     if ended is not None and end is not None:
         where.append(table.c[end].is_not(None) if ended else table.c[end].is_(None))
-    if further:  # only the first condition lets an index find the start
-        where.append(and_(at >= bindparam("from_at"), or_(at > bindparam("from_at"), id > bindparam("from_id"))))
-    return Statement(base.where(*where).order_by(at, id).limit(bindparam("limit")))
+    if search:
+        where.append(_contains())
+    from_at: BindParameter[int] = bindparam("from_at")
+    from_id: BindParameter[str] = bindparam("from_id")
+    if further and newest:  # only the first condition lets an index find the start
+        where.append(and_(at <= from_at, or_(at < from_at, id < from_id)))
+    elif further:
+        where.append(and_(at >= from_at, or_(at > from_at, id > from_id)))
+    order_by = (at.desc(), id.desc()) if newest else (at, id)
+    return Statement(base.where(*where).order_by(*order_by).limit(bindparam("limit")))
+
+
+def _contains() -> ColumnElement[bool]:
+    """Return the condition of a search; `store.filter.searched` does the same in memory."""
+    plain = [questions.c.id, runs.c.run, questions.c.agent, questions.c.tool]
+    unmasked = [questions.c.reason, questions.c.arguments, func.coalesce(questions.c.preview, "")]
+    found = [func.lower(column).like(bindparam("search"), escape="!") for column in (*plain, *unmasked)]
+    return or_(*found[: len(plain)], and_(questions.c.redact.is_(None), or_(*found[len(plain) :])))
+
+
+def _pattern(search: str) -> str:
+    escaped = search.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"%{escaped}%"
 
 
 def _equal(table: Table, name: str, names: tuple[str, ...]) -> ColumnElement[bool]:
@@ -81,8 +104,11 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
         values["until"] = now - int(filter.age * 1000)
     if filter.start is not None:
         values["from_at"], values["from_id"] = filter.start
+    if filter.search is not None:
+        values["search"] = _pattern(filter.search)
     kind: type = filter.kind
-    query = _query(kind, tuple(filter.equal), filter.age is not None, filter.ended, further=filter.start is not None)
+    aged, further, search = filter.age is not None, filter.start is not None, filter.search is not None
+    query = _query(kind, tuple(filter.equal), aged, filter.ended, search, further, filter.newest)
     rows = transaction.rows(query, **values, limit=filter.limit + 1)
     for row in rows[: filter.limit]:
         columns = _columns(filter.kind, row)
@@ -135,11 +161,14 @@ _names = msgspec.json.Decoder(tuple[Any, ...]).decode
 _any = msgspec.json.decode
 _DECODE: dict[str, Callable[[str], Any]] = {
     "allowed": _names,
+    "reviewers": _names,
+    "redact": _names,
     "path": _names,
     "prompt": _any,
     "schema": _any,
     "pins": _any,
     "evidence": msgspec.json.Decoder(tuple[Evidence, ...]).decode,
+    "preview": msgspec.json.Decoder(Preview).decode,
 }
 """The decoders of the columns that hold JSON."""
 

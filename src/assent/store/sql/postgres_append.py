@@ -15,12 +15,14 @@ from psycopg.pq.abc import PGresult
 from sqlalchemy import Table
 
 from ...errors import AssentError
+from ..news import is_news
 from ..record import Change, SavedContext
 from ..row_codec import FIRST, head_of
 from ..rules import check_append
+from .outbox import messages_of
 from .postgres_server import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
-from .schema import READY, blobs, contexts, journal, questions, runs
+from .schema import NEWS, READY, blobs, contexts, journal, outbox, questions, runs, webhooks
 from .writing import LockedRun, columns_of, end_of, is_ready, linked, row_after
 
 WIDEST = 2**26
@@ -58,7 +60,8 @@ def append_at_once(change: Change, now: int) -> Steps[bool]:
     values |= {"facts": texts, "hashes": hashes, "before": change.seq, "at": change.record.changed}
     values |= {**row, "number": None if run is None else run.id}
     parts = _parts(change, kept, values)
-    result = yield statement(run is None, tuple(row), ready, *parts), values
+    tell = tuple(channel for channel, told in ((READY, ready), (NEWS, is_news(change))) if told)
+    result = yield statement(run is None, tuple(row), tell, *parts), values
     if result.ntuples == 0:
         raise NotAtOnce
     return ready
@@ -98,9 +101,16 @@ def _parts(change: Change, kept: dict[str, bytes], values: dict[str, Any]) -> li
     if settled:
         values["ends"] = [id.encode() for id in settled]
         values["decided"] = [end["decided"] for end in settled.values()]
+        values["showns"] = [(end["shown"] or "").encode() for end in settled.values()]
         for name in ("verdict", "by", "ended_seal"):
             values[f"{name}s"] = [end[name].encode() for end in settled.values()]
         parts.append("settled")
+    if asked or settled:
+        messages = messages_of(change)
+        for name, place in (("marks", 0), ("events", 1)):
+            values[name] = [str(message[place]).encode() for message in messages]
+        values["messages"] = [body for _, _, body in messages]
+        parts.append("told")
     return parts
 
 
@@ -135,17 +145,27 @@ _PARTS = {
     SELECT run.id, {", ".join(f'q."{name}"' for name in _ASKED)}
     FROM run, json_populate_recordset(NULL::{questions}, :asked::json) AS q""",
     "settled": f"""
-    UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at, ended_seal = s.seal
-    FROM run, unnest(:ends::text[], :verdicts::text[], :bys::text[], :decided::int8[], :ended_seals::text[])
-        AS s (id, verdict, by, at, seal)
+    UPDATE {questions} SET verdict = s.verdict, by = s.by, decided = s.at, shown = nullif(s.shown, ''),
+        ended_seal = s.seal
+    FROM run, unnest(
+        :ends::text[], :verdicts::text[], :bys::text[], :decided::int8[], :showns::text[], :ended_seals::text[])
+        AS s (id, verdict, by, at, shown, seal)
     WHERE {questions}.id = ANY (:ends::text[]) AND {questions}.id = s.id
         AND {questions}.run IS NOT DISTINCT FROM run.id""",
+    "told": f"""
+    INSERT INTO {outbox} (id, webhook, event, body, at, tries, due)
+    SELECT m.mark || '_' || w.id, w.id, m.event, m.body, :at::int8, 0, :at::int8
+    FROM run, {webhooks} AS w, unnest(:marks::text[], :events::text[], :messages::text[]) AS m (mark, event, body)
+    WHERE w.disabled IS NULL AND strpos(w.events, '"' || m.event || '"') > 0""",
 }
 
 
 @functools.cache
-def statement(new: bool, columns: tuple[str, ...], ready: bool, *parts: str) -> Prepared:
-    """Return the statement that writes these columns of a run's own row, its facts, and these parts."""
+def statement(new: bool, columns: tuple[str, ...], tell: tuple[str, ...], *parts: str) -> Prepared:
+    """Return the statement that writes these columns of a run's own row, its facts, and these parts.
+
+    `tell` are the channels that are notified.
+    """
     if new:
         given = ", ".join(map(_parameter, columns))
         own = f"INSERT INTO {runs} ({', '.join(columns)}) VALUES ({given}) ON CONFLICT DO NOTHING"
@@ -154,6 +174,7 @@ def statement(new: bool, columns: tuple[str, ...], ready: bool, *parts: str) -> 
         looked_at = "id = :number::int8 AND seq = :before::int8 AND xmin::text = :version::text"
         own = f"UPDATE {runs} SET {given} WHERE {looked_at}"
     others = "".join(f",\n{name} AS ({_PARTS[name]})" for name in parts)
+    told = ", ".join(f"pg_notify('{channel}', '')::text" for channel in tell)
     return Prepared(
         "append",
         f"""
@@ -162,6 +183,6 @@ facts AS (
     INSERT INTO {journal} (run, seq, at, fact, prev_hash)
     SELECT run.id, :before::int8 + f.number, :at::int8, f.fact, f.prev_hash
     FROM run, unnest(:facts::text[], :hashes::bytea[]) WITH ORDINALITY AS f (fact, prev_hash, number)){others}
-SELECT {f"pg_notify('{READY}', '')::text" if ready else "NULL::text"} FROM run""",
+SELECT {told or "NULL::text"} FROM run""",
         writes=True,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -12,19 +11,9 @@ from sqlalchemy import bindparam, func, select
 from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...errors import UnreadableState
+from ..chain import Journal, Row, chained
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored
-from ..row_codec import (
-    START,
-    Head,
-    context_mark,
-    erased_tally,
-    has_blobs,
-    head_of,
-    is_erased,
-    link,
-    tallied,
-    unpack,
-)
+from ..row_codec import context_mark, has_blobs, head_of, unpack
 from .schema import blobs, contexts, definitions, journal, runs
 from .statement import Statement, Transaction
 from .writing import missing
@@ -72,15 +61,6 @@ class Own(NamedTuple):
     head: Any
     body: Any
     kind: Any
-
-
-class Row(NamedTuple):
-    """A row of a journal, with its own hash."""
-
-    seq: int
-    at: int
-    text: bytes
-    hash: bytes
 
 
 def read(transaction: Transaction, run_id: str, after: int) -> Stored:
@@ -132,6 +112,13 @@ def lines(transaction: Transaction, run_id: str) -> list[Entry]:
     return [Entry(row.seq, row.at, msgspec.json.decode(row.text), row.hash.hex()) for row in rows]
 
 
+def journal_of(transaction: Transaction, run_id: str) -> Journal:
+    """Return a run's journal to the letter."""
+    own = own_row(transaction, run_id)
+    rows, head = checked(transaction, own, 0), head_of(run_id, own.head)
+    return Journal(run_id, rows, head, own.record.erased, _blobs(transaction, own.number, rows))
+
+
 def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
     """Return a tool's definition; None too if a prefix fits several fingerprints."""
     if type(fingerprint) is not str or not fingerprint or not holds(fingerprint):
@@ -169,72 +156,6 @@ def checked(transaction: Transaction, own: Own, after: int) -> list[Row]:
     return chained(record.id, rows, after, record.seq, head_of(record.id, own.head), record.erased)
 
 
-def chained(
-    run: str, rows: list[tuple[Any, ...]], after: int, last: int, head: Head | None, erased: int | None
-) -> list[Row]:
-    """Check that rows (seq, at, fact, prev_hash) are complete, in order and undamaged, and return them.
-
-    The hash of a row is in the next row, and the hash of the last row in the run's head. With `head` None the last
-    row's hash is unknown and not checked.
-    """
-    _see_that_none_is_missing(run, rows, after, last)
-    end = None if head is None else head.hash
-    before = START if after == 0 else (rows[0][3] if rows else end)
-    if rows and rows[0][3] != before:
-        raise UnreadableState(f"Fact {after + 1} of run {run!r} is damaged: nothing can have come before it.")
-    made: list[Row] = []
-    for (seq, at, fact, _), next_hash in zip(rows, [*(row[3] for row in rows[1:]), end], strict=False):
-        text = _text(run, seq, at, fact)
-        if erased is not None and is_erased(text):
-            before = next_hash
-        else:
-            before = link(before or START, run, seq, text)
-            if next_hash is not None and before != next_hash:
-                place = "the run's record" if seq == last else f"fact {seq + 1}"
-                raise UnreadableState(
-                    f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in {place}."
-                )
-        made.append(Row(seq, at, text, before or START))
-    if head is not None and after == 0:
-        _see_that_it_tallies(run, made, head, erased)
-    return made
-
-
-def _see_that_none_is_missing(run: str, rows: list[tuple[Any, ...]], after: int, last: int) -> None:
-    for expected in range(after + 1, last + 1):
-        if expected - after > len(rows) or rows[expected - after - 1][0] != expected:
-            raise UnreadableState(f"Fact {expected} of run {run!r} is missing.")
-    if after + len(rows) > last:
-        seq = rows[last - after][0]
-        raise UnreadableState(f"Run {run!r} has {last} facts, and fact {seq} was not written by its store.")
-
-
-def tally_of(rows: Sequence[Row], erased: int | None) -> bytes:
-    """Return the tally of all rows of a run. For an erased run it covers the redacted texts and the erasure time."""
-    tally = START
-    for row in rows:
-        tally = tallied(tally, row.hash, row.seq, row.at, b"" if erased is None else row.text)
-    return tally if erased is None else erased_tally(tally, erased)
-
-
-def _see_that_it_tallies(run: str, rows: list[Row], head: Head, erased: int | None) -> None:
-    if tally_of(rows, erased) == head.tally:
-        return
-    if erased is None:
-        raise UnreadableState(f"The times of the facts of run {run!r} are not what was written.")
-    if tally_of(rows, None) == head.tally:
-        raise UnreadableState(f"Run {run!r} is marked as erased, and was not erased.")
-    raise UnreadableState(f"What is left of erased run {run!r} is not what erasing left, or its time is not.")
-
-
-def _text(run: str, seq: int, at: Any, fact: Any) -> bytes:
-    if type(fact) is not str:
-        raise UnreadableState(f"Fact {seq} of run {run!r} is damaged: it is not text.")
-    if type(at) is not int:
-        raise UnreadableState(f"Fact {seq} of run {run!r} is damaged: its time is not a number.")
-    return fact.encode("utf-8", "surrogateescape")
-
-
 def as_bytes(value: Any) -> bytes:
     """Return bytes from their column. SQLite keeps any type in any column: what is none is found by its hash."""
     return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode("utf-8", "surrogateescape")
@@ -242,6 +163,11 @@ def as_bytes(value: Any) -> bytes:
 
 def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
     """Return the facts of checked rows."""
-    payloads = transaction.rows(BLOBS, run=number) if any(has_blobs(row.text) for row in rows) else []
-    kept = {as_bytes(hash).hex(): as_bytes(body) for hash, body in payloads}
+    kept = _blobs(transaction, number, rows)
     return [unpack(run, row.seq, row.text, kept) for row in rows]
+
+
+def _blobs(transaction: Transaction, number: int, rows: list[Row]) -> dict[str, bytes]:
+    """Return the blobs of a run by their hashes, if its rows have any."""
+    payloads = transaction.rows(BLOBS, run=number) if any(has_blobs(row.text) for row in rows) else []
+    return {as_bytes(hash).hex(): as_bytes(body) for hash, body in payloads}

@@ -11,11 +11,12 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from ...core.run import ENDED
 from ...errors import Conflict, UnreadableState
+from ..chain import Row, chained, tally_of
 from ..comparing import EMPTIED
 from ..projection import anew
 from ..record import GrantRecord, Question, SavedContext
 from ..row_codec import Head, context_mark, head_of, redacted
-from .reading import CONTEXT, RECORD, ROWS, Row, chained, checked, facts_of, own_row, record_from, tally_of
+from .reading import CONTEXT, RECORD, ROWS, checked, facts_of, own_row, record_from
 from .schema import blobs, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction
 from .writing import FORGET, RECORDED, advance, locked, project, seal_again, sealed_questions

@@ -25,16 +25,19 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
+    literal_column,
 )
 from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 2
+VERSION = 4
 """The number of the newest migration; a database with a higher version is from a newer Assent."""
 VERSION_TABLE = "assent_version"
 READY = "assent_ready"
 """The Postgres notification channel for runs that may be claimed."""
+NEWS = "assent_news"
+"""The Postgres notification channel for questions that were asked or ended."""
 
 metadata = MetaData()
 
@@ -48,7 +51,7 @@ def _fields(kind: type[msgspec.Struct]) -> list[Column[Any]]:
         Column(
             field.name,
             _Id if field.name == "id" else _Big if field.name == "run" or int in _types(field) else Text,
-            nullable=field.name == "evidence" or not {Any, NoneType}.isdisjoint(_types(field)),
+            nullable=field.name in ("evidence", "reviewers", "redact") or not {Any, NoneType}.isdisjoint(_types(field)),
         )
         for field in msgspec.structs.fields(kind)
     ]
@@ -58,14 +61,18 @@ def _types(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
     return get_args(field.type) or (field.type,)
 
 
+LATER = ("reviewers", "redact", "started_by", "shown", "preview")
+"""The columns of questions that came later than the seals."""
+
 runs = Table(
     "assent_runs",
     metadata,
     Column("id", _Big, primary_key=True, autoincrement=True),
     Column("run", _Id, nullable=False),
-    *_fields(RunRecord)[1:],  # its `id` is the column `run` here
+    *_fields(RunRecord)[1:-1],  # its `id` is the column `run` here
     Column("fence", _Big, nullable=False),
     Column("head", LargeBinary, nullable=False),
+    *_fields(RunRecord)[-1:],
     UniqueConstraint("run", name="assent_runs_run"),
 )
 Index("assent_runs_began", runs.c.began, runs.c.run)
@@ -84,6 +91,10 @@ Index(
 _free = and_(runs.c.wake.is_not(None), runs.c.worker.is_(None))
 _held = runs.c.worker.is_not(None)
 Index("assent_runs_wake", runs.c.wake, runs.c.run, sqlite_where=_free, postgresql_where=_free)
+# The text of the condition must be the same in queries, or SQLite does not use the index. A run under way is not in it,
+# so that a driver can change `changed` without writing the index.
+at_rest = runs.c.status != literal_column("'working'")
+Index("assent_runs_rested", runs.c.changed, runs.c.run, sqlite_where=at_rest, postgresql_where=at_rest)
 Index("assent_runs_worker", runs.c.worker, sqlite_where=_held, postgresql_where=_held)
 
 journal = Table(
@@ -126,9 +137,10 @@ definitions = Table(
 questions = Table(
     "assent_questions",
     metadata,
-    *_fields(Question),
+    *(column for column in _fields(Question) if column.name not in LATER),
     Column("asked_seal", Text),
     Column("ended_seal", Text),
+    *(column for column in _fields(Question) if column.name in LATER),
     PrimaryKeyConstraint("id"),
 )
 _open = questions.c.verdict.is_(None)
@@ -149,10 +161,92 @@ for _name, _columns, _where in (
         postgresql_where=_where,
     )
 
+Index(
+    "assent_questions_decided",
+    questions.c.decided,
+    questions.c.id,
+    sqlite_where=_settled,
+    postgresql_where=_settled,
+)
+
 grants = Table(
     "assent_grants",
     metadata,
     *_fields(GrantRecord),
     PrimaryKeyConstraint("run", "id", name="assent_grants_pkey"),
     sqlite_with_rowid=False,
+)
+
+# -- the inbox: who may sign in, and what is told to others ------------------------------------------------------------
+
+users = Table(
+    "assent_users",
+    metadata,
+    Column("name", _Id, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("groups", Text),
+    Column("password", Text),
+    Column("stamp", Text, nullable=False),
+    Column("made", _Big, nullable=False),
+    Column("disabled", _Big),
+)
+
+tokens = Table(
+    "assent_tokens",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", _Id, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("groups", Text),
+    Column("hash", Text, nullable=False),
+    Column("made", _Big, nullable=False),
+    Column("until", _Big),
+    Column("used", _Big),
+    Column("revoked", _Big),
+)
+
+signins = Table(
+    "assent_signins",
+    metadata,
+    Column("hash", _Id, primary_key=True),
+    Column("user", _Id, nullable=False),
+    Column("stamp", Text, nullable=False),
+    Column("csrf", Text, nullable=False),
+    Column("made", _Big, nullable=False),
+    Column("seen", _Big, nullable=False),
+    Column("until", _Big, nullable=False),
+)
+
+webhooks = Table(
+    "assent_webhooks",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("events", Text, nullable=False),
+    Column("made", _Big, nullable=False),
+    Column("disabled", _Big),
+    Column("reason", Text),
+)
+
+outbox = Table(
+    "assent_outbox",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("webhook", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("at", _Big, nullable=False),
+    Column("tries", _Big, nullable=False),
+    Column("due", _Big, nullable=False),
+    Column("error", Text),
+)
+Index("assent_outbox_due", outbox.c.due, outbox.c.id)
+
+agents = Table(
+    "assent_agents",
+    metadata,
+    Column("name", _Id, primary_key=True),
+    Column("began", Text, nullable=False),
+    Column("seen", _Big, nullable=False),
 )

@@ -18,22 +18,29 @@ from ..record import Question
 LENGTH = 32
 """The number of characters of a seal."""
 ENDS = ("verdict", "by", "decided")
-ASKED = tuple(name for name in Question.__struct_fields__ if name not in ENDS)
-"""The columns that `asked_seal` covers."""
+LATER = ("reviewers", "redact", "started_by", "preview")
+"""The columns that came later. A seal covers those that are set, so that earlier seals hold."""
+ASKED = tuple(name for name in Question.__struct_fields__ if name not in (*ENDS, *LATER, "shown"))
+"""The columns that `asked_seal` always covers."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def asked_seal(columns: Mapping[str, Any]) -> str:
     """Return the seal of a question's content, from its columns; `run` is the run's id, not its number."""
-    return _seal([columns[name] for name in ASKED])
+    return _seal([*(columns[name] for name in ASKED), *_set(columns, LATER)])
+
+
+def _set(columns: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
+    """Return the name and the value of each of these columns that is set."""
+    return [part for name in names if columns[name] is not None for part in (name, columns[name])]
 
 
 def ended_seal(columns: Mapping[str, Any]) -> str | None:
     """Return the seal of a question's end; None while the question is open."""
     if columns["verdict"] is None:
         return None
-    return _seal([columns["id"], *(columns[name] for name in ENDS)])
+    return _seal([columns["id"], *(columns[name] for name in ENDS), *_set(columns, ("shown",))])
 
 
 def _seal(values: list[Any]) -> str:

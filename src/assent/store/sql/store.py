@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from ...core.digest import holds
 from ...errors import StoreFailed, UnreadableState, UsageError
+from ..chain import Journal
 from ..filter import Filter
-from ..record import Change, Entry, Lease, Page, Question, Stored, check_counts, check_seconds
+from ..news import News, Tally, is_news
+from ..record import AgentRecord, Change, Entry, Lease, Page, Question, Stored, check_counts, check_seconds
 from ..store import Store
 from ..wakeup import Wakeup
 from .leasing import claim, release, renew, take
 from .listing import find_question, page, questions_of
-from .reading import definition, lines, newest, read
+from .news import announce, announced, news, tally
+from .outbox import SQLOutbox
+from .reading import definition, journal_of, lines, newest, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
@@ -32,6 +36,7 @@ class SQLStore(Store):
     keeps_dead_rows: ClassVar[bool] = False
     """True if erased and deleted rows stay in the database until `vacuum`."""
     _wakeup: Wakeup
+    _news: Wakeup
     _known: set[str]
     """The fingerprints of definitions that are certainly stored."""
 
@@ -54,6 +59,9 @@ class SQLStore(Store):
     def _tell(self, transaction: Transaction) -> None:
         """Notify other processes, at the transaction's commit, that a run may be claimed."""
 
+    def _tell_news(self, transaction: Transaction) -> None:
+        """Notify other processes, at the transaction's commit, that there is news."""
+
     # Read the time only inside of a transaction. By then the server's clock has been read, and the time does not
     # include the wait for a connection or a lock.
     def _now(self) -> int:
@@ -65,6 +73,11 @@ class SQLStore(Store):
     def _until(self, hold: float) -> int:
         return self._now() + int(hold * 1000)
 
+    @property
+    def outbox(self) -> SQLOutbox:
+        """The webhooks of the store, and the messages that wait for them."""
+        return SQLOutbox(self)
+
     # -- facts -------------------------------------------------------------------------------------
 
     async def append(self, change: Change) -> None:
@@ -75,6 +88,8 @@ class SQLStore(Store):
         ready = append(transaction, change, self._now(), self._known)
         if ready:
             self._tell(transaction)
+        if is_news(change):
+            self._tell_news(transaction)
         return ready
 
     def _appended(self, change: Change, ready: bool) -> None:
@@ -82,6 +97,8 @@ class SQLStore(Store):
             self._known.update(change.definitions)
         if ready:
             self._wakeup.ring()
+        if is_news(change):
+            self._news.ring()
 
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """Return a run, with all facts but the first `after`. An erased run has no facts."""
@@ -94,6 +111,10 @@ class SQLStore(Store):
     async def lines(self, run_id: str) -> list[Entry]:
         """Return the journal rows of a run with their hashes."""
         return await self._read(lambda transaction: lines(transaction, run_id), snapshot=True)
+
+    async def journal(self, run_id: str) -> Journal:
+        """Return a run's journal to the letter, with its blobs and its head."""
+        return await self._read(lambda transaction: journal_of(transaction, run_id), snapshot=True)
 
     async def definition(self, fingerprint: str) -> bytes | None:
         """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
@@ -115,6 +136,25 @@ class SQLStore(Store):
     async def strays(self) -> list[str]:
         """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""
         return await self._read(strays, snapshot=True)
+
+    # -- the inbox ---------------------------------------------------------------------------------
+
+    async def news(self, since: int, watched: Sequence[str] = ()) -> list[News]:
+        """Return what happened since a time."""
+        self._news.listen()
+        return await self._read(lambda transaction: news(transaction, since, watched))
+
+    async def tally(self) -> Tally:
+        """Return the number of open questions, and the time of the oldest."""
+        return await self._read(tally)
+
+    async def announce(self, agents: Mapping[str, str]) -> None:
+        """Record the agents that a worker drives."""
+        await self._write(lambda transaction: announce(transaction, agents, self._now()))
+
+    async def agents(self) -> list[AgentRecord]:
+        """Return the agents that workers have announced."""
+        return await self._read(announced)
 
     # -- leases ------------------------------------------------------------------------------------
 

@@ -15,13 +15,14 @@ from ...errors import Overtaken, RunNotFound, StoreFailed
 from ..record import Change, GrantRecord, Question, SavedContext, Settled
 from ..row_codec import FIRST, Head, context_mark, head_of, link, pack, tallied
 from ..rules import RunRow, check_append, is_driven, lease_after
+from .outbox import tell
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
 
 _json = msgspec.json.Encoder().encode
 
-RECORDED = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting")
+RECORDED = ("agent", "status", "thread", "seq", "began", "changed", "wake", "waiting", "started_by")
 """The columns of a run's own row that come from its record; the store sets the others."""
 
 # SQLite has no FOR UPDATE, and SQLAlchemy leaves it out; the transaction's write lock does the same.
@@ -49,7 +50,7 @@ ADD = Statement(insert(journal))
 KEEP_BLOB = Statement(_new(blobs))
 DEFINE = Statement(_new(definitions))
 ASK = Statement(_new(questions))
-SETTLE = _set(questions, "verdict", "by", "decided", "ended_seal")
+SETTLE = _set(questions, "verdict", "by", "decided", "shown", "ended_seal")
 WITNESS = _set(questions, "evidence")
 RESEAL = _set(questions, "asked_seal")
 QUESTIONS_OF = Statement(select(questions).where(questions.c.run == bindparam("of_run")))
@@ -205,6 +206,8 @@ def _write(
             transaction.do(KEEP_CONTEXT, run=number, body=change.context.json, kind=change.context.kind)
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
+    if change.asked or change.settled:
+        tell(transaction, change)
 
 
 def project(transaction: Transaction, number: int, change: Change) -> None:
@@ -246,11 +249,11 @@ def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[
 
 def end_of(settled: Settled) -> dict[str, Any]:
     """Return the columns of a question's end."""
-    end = {"verdict": settled.verdict, "by": settled.by, "decided": settled.at}
+    end = {"verdict": settled.verdict, "by": settled.by, "decided": settled.at, "shown": settled.shown}
     return {**end, "ended_seal": ended_seal({"id": settled.id, **end})}
 
 
-JSON = ("allowed", "path", "prompt", "schema", "evidence", "pins")
+JSON = ("allowed", "path", "prompt", "schema", "evidence", "pins", "preview", "reviewers", "redact")
 """The columns of questions and grants that hold JSON."""
 
 
@@ -261,7 +264,8 @@ def columns_of(number: int, record: Question | GrantRecord) -> dict[str, Any]:
         if values.get(name) is not None:
             values[name] = text_of(values[name])
     if type(record) is Question:
-        values["evidence"] = values["evidence"] if record.evidence else None
+        for name in ("evidence", "reviewers", "redact"):
+            values[name] = values[name] if getattr(record, name) else None
         values |= {"asked_seal": asked_seal(values), "ended_seal": ended_seal(values)}
     return values | {"run": number}
 

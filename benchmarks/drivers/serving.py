@@ -1,0 +1,191 @@
+"""The inbox over HTTP: a server in a process of its own, and clients that cost little themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from assent.inbox.accounts import accounts_of
+from assent.store import Question, Store, open_store
+from assent.testing.store_checks.draft import asking
+
+from ..clock import Clock
+
+TICK = 0.05
+"""The seconds between two questions that viewers wait for."""
+
+
+class Client:
+    """One connection to the server."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port, self._token = port, token
+
+    async def __aenter__(self) -> Client:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**24)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._writer.close()
+
+    async def send(self, method: str, path: str, body: bytes = b"", digest: str = "") -> None:
+        """Send a request."""
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._token}\r\n"
+        if body:
+            head += f'Content-Type: application/json\r\nContent-Length: {len(body)}\r\nIf-Match: "{digest}"\r\n'
+        self._writer.write(head.encode() + b"\r\n" + body)
+        await self._writer.drain()
+
+    async def head(self) -> dict[str, str]:
+        """Read the beginning of a response that is fine."""
+        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+        if " 200 " not in lines[0]:
+            raise RuntimeError(lines[0] + (await self._reader.read(2000)).decode())
+        return headers
+
+    async def ask(self, *request: Any) -> bytes:
+        """Send a request, and return the body of the response."""
+        await self.send(*request)
+        return await self._reader.readexactly(int((await self.head())["content-length"]))
+
+    async def decide(self, question: Question) -> None:
+        """Approve a question."""
+        await self.ask("POST", f"/api/questions/{question.id}/decision", b'{"type":"approve"}', question.digest)
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Read the stream of events."""
+        await self.send("GET", "/api/events")
+        await self.head()
+        while True:
+            line = await self._reader.readline()
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+
+
+@asynccontextmanager
+async def server(url: str) -> AsyncIterator[int]:
+    """Start a server of the store at this address, and give its port."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.drivers.serving", url), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield int(await process.stdout.readline())
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def asked(store: Store, count: int) -> list[Question]:
+    """Store so many runs, each with an open question."""
+    return [question for _ in range(count) for question in (await asking(store.clock).write(store)).asked]
+
+
+async def measure(clock: Clock, store: Store, url: str, decisions: int, viewers: int) -> None:
+    """Time decisions of one client and of as many as there are viewers, pages, and the way of a question to them."""
+    token = await accounts_of(store).add_token("ann", "reviewer")
+    async with server(url) as port, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(port, token)) for _ in range(viewers)]
+        for name, some in (("one", clients[:1]), ("many", clients)):
+            questions = await asked(store, decisions + len(some))
+            await asyncio.gather(*(each.decide(questions.pop()) for each in some))  # opens what must be open
+            times = await _through(some, [_deciding(question) for question in questions], clock, f"decide, {name}")
+            clock.metric(f"decisions_per_second_{name}", decisions / (clock.wall[f"decide, {name}"] / 1e9))
+            clock.metric(f"decision_p99_ms_{name}", percentile(times, 99))
+        clock.metric("to_screen_p95_ms", percentile(await _to_screens(store, port, token, viewers, decisions), 95))
+
+
+async def measure_pages(clock: Clock, store: Store, url: str, count: int) -> None:
+    """Time the first page of the open questions."""
+    token = await accounts_of(store).add_token("ann", "reviewer")
+    async with server(url) as port, Client(port, token) as client:
+        await _page(client)  # opens what must be open
+        times = await _through([client], [_page] * count, clock, "pages over HTTP")
+        clock.metric("http_page_p99_ms", percentile(times, 99))
+
+
+def _deciding(question: Question) -> Callable[[Client], Awaitable[Any]]:
+    return lambda client: client.decide(question)
+
+
+def _page(client: Client) -> Awaitable[Any]:
+    return client.ask("GET", "/api/questions")
+
+
+async def _through(
+    clients: Sequence[Client], work: list[Callable[[Client], Awaitable[Any]]], clock: Clock, phase: str
+) -> list[float]:
+    """Do all of the work, each client one piece at a time; the milliseconds of each piece."""
+    left, times = iter(work), []
+
+    async def do(client: Client) -> None:
+        for piece in left:
+            began = time.perf_counter()
+            await piece(client)
+            times.append((time.perf_counter() - began) * 1000)
+
+    with clock.phase(phase):
+        await asyncio.gather(*map(do, clients))
+    return times
+
+
+async def _to_screens(store: Store, port: int, token: str, viewers: int, count: int) -> list[float]:
+    """The milliseconds from a question's commit to each of the viewers."""
+    written: dict[str, float] = {}
+    times: list[float] = []
+    ready = asyncio.Semaphore(0)
+
+    async def view(client: Client) -> None:
+        left = set(range(count))
+        async for event in client.events():
+            ready.release()
+            if event.get("kind") == "question.asked" and event["id"] in written:
+                times.append((time.perf_counter() - written[event["id"]]) * 1000)
+                left.pop()
+                if not left:
+                    return
+
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(port, token)) for _ in range(viewers)]
+        tasks = [asyncio.create_task(view(client)) for client in clients]
+        for _ in clients:
+            await ready.acquire()
+        for _ in range(count):
+            draft = asking(store.clock)
+            [id] = draft.run.asked
+            written[id] = time.perf_counter()  # a viewer may be quicker than the writer
+            await draft.write(store)
+            await asyncio.sleep(TICK)
+        await asyncio.gather(*tasks)
+    return times
+
+
+def percentile(times: Sequence[float], percent: int) -> float:
+    """The time within which so many of a hundred were done."""
+    return sorted(times)[min(len(times) - 1, len(times) * percent // 100)]
+
+
+async def main(url: str) -> None:
+    """Serve the inbox of a store on a free port, and print the port."""
+    import uvicorn
+
+    import assent.inbox
+
+    config = uvicorn.Config(assent.inbox.app(open_store(url)), log_level="error", access_log=False)
+    # asyncio sends small writes at once only on a socket whose protocol is named, which bind_socket does not do.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(500)
+    print(listening.getsockname()[1], flush=True)
+    await uvicorn.Server(config).serve([listening])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

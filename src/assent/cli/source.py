@@ -1,0 +1,252 @@
+"""The two places that questions, runs and grants come from: a store, or a server with its HTTP API."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from ..approval.decision import Decider, Decision
+from ..approval.terms import GrantTerms
+from ..core.digest import described
+from ..errors import AssentError, Forbidden, GrantNotFound, Upstream, UsageError
+from ..inbox.identity import ROLES, Identity
+from ..store.filter import Filter
+from ..store.open import open_store
+from ..store.record import Entry, GrantRecord, Page, Question, RunRecord
+
+if TYPE_CHECKING:
+    from ..store.sql.store import SQLStore
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""The seconds to wait for a server."""
+MOST = 1000
+"""The entries of a journal that are asked for at once."""
+
+
+class Source(Protocol):
+    """A place of questions, runs and grants. Filters are those of `Store`; `by` is None if the server knows."""
+
+    async def questions(self, **filters: Any) -> Page[Question]:
+        """Return a page of questions."""
+
+    async def question(self, id: str) -> Question:
+        """Return a question."""
+
+    async def decide(
+        self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
+    ) -> Question:
+        """Decide a question and return it."""
+
+    async def runs(self, **filters: Any) -> Page[RunRecord]:
+        """Return a page of runs."""
+
+    async def run(self, id: str) -> RunRecord:
+        """Return a run's record."""
+
+    async def history(self, id: str) -> list[Entry]:
+        """Return a run's journal."""
+
+    async def grants(self, **filters: Any) -> Page[GrantRecord]:
+        """Return a page of grants."""
+
+    async def revoke(self, id: str, *, by: str | None) -> None:
+        """Revoke a grant."""
+
+
+@asynccontextmanager
+async def source(options: Namespace) -> AsyncIterator[Source]:
+    """Open the store or the server that the options name."""
+    if options.server is None:
+        async with open_store(options.url, create=False) as store:
+            yield StoreSource(store)
+        return
+    httpx = _httpx()
+    headers = {"Authorization": f"Bearer {options.token}", "Accept": "application/json"}
+    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
+        yield ServerSource(checked_server(options.server), client, httpx.HTTPError)
+
+
+def checked_server(url: str) -> str:
+    """Return a server's address without a slash at its end; raise `UsageError` if it is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises ValueError if it is none
+    except ValueError:
+        port = -1
+        parts = urlsplit("")
+    if port == -1 or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise UsageError(f"A server's address is https://host or https://host/prefix, got {described(url)}.")
+    return url.rstrip("/")
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise UsageError('A server is reached with httpx: pip install "assent[inbox]"') from None
+    return httpx
+
+
+class StoreSource:
+    """A store, opened by whoever can read its database."""
+
+    def __init__(self, store: SQLStore) -> None:
+        self._store = store
+
+    async def questions(self, **filters: Any) -> Page[Question]:
+        """Return a page of questions."""
+        return await self._store.questions(**filters)
+
+    async def question(self, id: str) -> Question:
+        """Return a question."""
+        return await self._store.question(id)
+
+    async def decide(
+        self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
+    ) -> Question:
+        """Decide a question and return it. The store's users have their roles and groups here too."""
+        who = await self._who(by or "")
+        if who is not None and grant is not None:
+            who.need("grant")
+        decider = Decider(by or "", (), shown) if who is None else who.decider(shown)
+        return await self._store.decide(id, decision, by=decider, digest=digest, grant=grant)
+
+    async def _who(self, name: str) -> Identity | None:
+        """Return the store's user of this name; None if there is none. Raises `Forbidden` if the user is disabled."""
+        from ..inbox.account_rows import find_user, groups_of
+
+        row = await self._store._read(lambda transaction: find_user(transaction, name))
+        if row is None:
+            return None
+        if row.disabled is not None or row.role not in ROLES:
+            raise Forbidden(f"The user {name!r} is disabled.")
+        return Identity(row.name, row.role, groups_of(row.groups))
+
+    async def runs(self, **filters: Any) -> Page[RunRecord]:
+        """Return a page of runs."""
+        return await self._store.runs(**filters)
+
+    async def run(self, id: str) -> RunRecord:
+        """Return a run's record."""
+        return (await self._store.read(id, 2**31 - 1)).record
+
+    async def history(self, id: str) -> list[Entry]:
+        """Return a run's journal."""
+        return await self._store.history(id)
+
+    async def grants(self, **filters: Any) -> Page[GrantRecord]:
+        """Return a page of grants."""
+        return await self._store.grants(**filters)
+
+    async def revoke(self, id: str, *, by: str | None) -> None:
+        """Revoke a grant."""
+        who = await self._who(by or "")
+        if who is not None:
+            who.need("grant")
+        page = await self._store.page(Filter(kind=GrantRecord, equal={"id": id}, limit=1))
+        if not page.items:
+            raise GrantNotFound(f"The store has no grant {described(id)}.")
+        await self._store.revoke(id, by=by or "", run=page.items[0].run)
+
+
+class ServerSource:
+    """A server, reached by its HTTP API. The token says who asks."""
+
+    def __init__(self, address: str, client: Any, failure: type[Exception]) -> None:
+        self._address, self._client, self._failure = address, client, failure
+
+    async def questions(self, **filters: Any) -> Page[Question]:
+        """Return a page of questions."""
+        return await self._get("/api/questions", Page[Question], filters)
+
+    async def question(self, id: str) -> Question:
+        """Return a question."""
+        return await self._get(f"/api/questions/{quote(id, safe='')}", Question)
+
+    async def decide(
+        self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
+    ) -> Question:
+        """Decide a question and return it."""
+        body = decision if grant is None else {"decision": decision, "grant": grant}
+        headers = {"If-Match": f'"{digest}"', "Content-Type": "application/json"}
+        path = f"/api/questions/{quote(id, safe='')}/decision"
+        return self._read(await self._send("POST", path, content=msgspec.json.encode(body), headers=headers), Question)
+
+    async def runs(self, **filters: Any) -> Page[RunRecord]:
+        """Return a page of runs."""
+        return await self._get("/api/runs", Page[RunRecord], filters)
+
+    async def run(self, id: str) -> RunRecord:
+        """Return a run's record."""
+        return await self._get(f"/api/runs/{quote(id, safe='')}", RunRecord)
+
+    async def history(self, id: str) -> list[Entry]:
+        """Return a run's journal."""
+        found: list[Entry] = []
+        after: int | None = 0
+        while after is not None:
+            query = {"limit": MOST, "after": after}
+            page = await self._get(f"/api/runs/{quote(id, safe='')}/journal", _Journal, query)
+            found += page.items
+            after = page.next
+        return found
+
+    async def grants(self, **filters: Any) -> Page[GrantRecord]:
+        """Return a page of grants."""
+        return await self._get("/api/grants", Page[GrantRecord], filters)
+
+    async def revoke(self, id: str, *, by: str | None) -> None:
+        """Revoke a grant."""
+        await self._send("DELETE", f"/api/grants/{quote(id, safe='')}")
+
+    async def _get(self, path: str, kind: type[T], query: dict[str, Any] | None = None) -> T:
+        given = {
+            name: _word(value) for name, value in (query or {}).items() if value is not None and value is not False
+        }
+        return self._read(await self._send("GET", path, params=given), kind)
+
+    async def _send(self, method: str, path: str, **more: Any) -> Any:
+        """Send a request and return the response; raise an error with the server's words if it was refused."""
+        try:
+            response = await self._client.request(method, self._address + path, **more)
+        except self._failure as error:
+            why = str(error) or type(error).__name__
+            raise Upstream(f"The server at {self._address} cannot be reached: {why}") from None
+        if not response.is_success:
+            raise _refusal(response)
+        return response
+
+    def _read(self, response: Any, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Upstream(f"The server at {self._address} answers as no inbox does: {error}.") from None
+
+
+class _Journal(msgspec.Struct):
+    items: list[Entry]
+    next: int | None
+
+
+class _Problem(msgspec.Struct):
+    """The part of a problem (RFC 9457) that is shown."""
+
+    detail: str
+
+
+def _refusal(response: Any) -> AssentError:
+    try:
+        return AssentError(msgspec.json.decode(response.content, type=_Problem).detail)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Upstream(f"The server answers {response.status_code} {response.reason_phrase}.")
+
+
+def _word(value: Any) -> str:
+    return "true" if value is True else str(value)

@@ -1,0 +1,181 @@
+"""Previews: the trusted side's own account of a call's effect, made before the call runs.
+
+A preview is data, in blocks. Rendering belongs to whoever shows it: the command line, an inbox.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import force_setattr
+
+from ..core.digest import BadJSON, canonical, described, holds, plain, same
+from ..errors import InvalidDefinition, UnreadableState
+
+MAX_BYTES = 1_000_000
+"""The largest preview, as JSON. A larger one has failed: nothing of it is shown in part."""
+
+Scalar = str | int | float | bool | None
+
+
+class Block(Struct, frozen=True, tag_field="type", tag=str.lower, omit_defaults=True):
+    """One part of a preview."""
+
+
+class Sentence(Block, frozen=True):
+    """A sentence; a warning stands out."""
+
+    text: str
+    warning: bool = False
+
+
+class Text(Block, frozen=True):
+    """A text to be shown as it is, with its line breaks."""
+
+    text: str
+    title: str | None = None
+
+
+class Diff(Block, frozen=True):
+    """The change of a file or another text, as a unified diff."""
+
+    path: str
+    text: str
+    change: Literal["create", "update", "delete", "move"] = "update"
+    to: str | None = None
+    """The new path, if the file is moved."""
+
+    @classmethod
+    def between(cls, path: str, before: str | None, after: str | None, to: str | None = None) -> Diff:
+        """Return the difference between two texts; None is a file that is not there."""
+        one, two = (re.findall(r"[^\n]*\n|[^\n]+", text or "") for text in (before, after))
+        lines = list(difflib.unified_diff(one, two, f"a/{path}", f"b/{to or path}"))
+        text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        kind: Any = "create" if before is None else "delete" if after is None else "move" if to else "update"
+        return cls(path, text, kind, to)
+
+
+class SQL(Block, frozen=True):
+    """A statement that would be sent to a database."""
+
+    statement: str
+    params: Any = None
+    rows: int | None = None
+    """The number of rows that the statement would change, if it is known."""
+    dialect: str | None = None
+
+
+class Money(Block, frozen=True):
+    """An amount of money that would move. The amount is text, so that it stays exact."""
+
+    amount: str
+    currency: str
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.amount
+        if isinstance(given, int | Decimal) and type(given) is not bool:
+            force_setattr(self, "amount", str(given))
+
+
+class Mail(Block, frozen=True):
+    """A mail that would be sent."""
+
+    to: tuple[str, ...]
+    subject: str
+    body: str
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    sender: str | None = None
+    attachments: tuple[str, ...] = ()
+
+
+class Shell(Block, frozen=True):
+    """Commands that would run, in this directory."""
+
+    commands: tuple[str, ...]
+    cwd: str | None = None
+
+
+class Table(Block, frozen=True):
+    """Rows of values under named columns."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+    caption: str | None = None
+
+
+AnyBlock = Sentence | Text | Diff | SQL | Money | Mail | Shell | Table
+
+
+class Preview(Struct, frozen=True, omit_defaults=True):
+    """A call's effect before it happens: one sentence, blocks with the details, and what must still hold later."""
+
+    sentence: str = ""
+    """What would happen, in one sentence. Lists show it first."""
+    blocks: tuple[AnyBlock, ...] = ()
+    preconditions: dict[str, Any] = {}
+    """Values that the approval relies on: a hash, a version, a row count. They are compared before the call runs."""
+    failed: str | None = None
+    """The reason why there is no preview; None if there is one."""
+
+
+_decode = msgspec.json.Decoder(Preview).decode
+_encode = msgspec.json.encode
+
+
+def preview_json(given: Any) -> Raw:
+    """Return what a preview function gave as JSON; raise `InvalidDefinition` if it is no preview."""
+    made = Preview(given) if type(given) is str else given
+    if not isinstance(made, Preview) or made.failed is not None:
+        raise InvalidDefinition(f"it gave {described(given)}, which is neither text nor a Preview")
+    try:
+        whole = plain(msgspec.to_builtins(made))
+        json = canonical(whole)
+        checked = _decode(json)
+    except (BadJSON, msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise InvalidDefinition(f"its preview cannot be recorded: {error}") from None
+    if not checked.sentence.strip() or "\n" in checked.sentence:
+        raise InvalidDefinition("its preview needs a sentence on one line")
+    if any(type(block) is Table and len({len(block.columns), *map(len, block.rows)}) > 1 for block in checked.blocks):
+        raise InvalidDefinition("its table has rows that do not fit its columns")
+    if len(json) > MAX_BYTES:
+        raise InvalidDefinition(f"its preview is {len(json)} bytes long, and at most {MAX_BYTES} are shown")
+    return Raw(json)
+
+
+def failed_preview(why: str) -> Raw:
+    """Return a preview that says why there is none, as JSON."""
+    return Raw(_encode(Preview(failed=why if holds(why) else described(why))))
+
+
+def read_preview(json: Raw) -> Preview | None:
+    """Return the preview of a question; None if it has none. Raise `UnreadableState` if it is damaged."""
+    if not json:
+        return None
+    try:
+        return _decode(json)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableState(f"This run is damaged: a preview in it cannot be read ({error}).") from None
+
+
+def moved(before: Preview, now: Preview | None) -> list[str]:
+    """Return a sentence for each precondition that does not hold any more."""
+    if not before.preconditions:
+        return []
+    if now is None or now.failed is not None:
+        return [f"It cannot be checked any more: {now.failed if now is not None else 'there is no preview'}."]
+    old, new = before.preconditions, now.preconditions
+    gone = [f"{name} was {described(old[name])} and is not known now." for name in old if name not in new]
+    differs = [
+        f"{name} was {described(old[name])} and is {described(new[name])}."
+        for name in old
+        if name in new and not same(old[name], new[name])
+    ]
+    more = [f"{name} is {described(new[name])} and was not known." for name in new if name not in old]
+    return [*gone, *differs, *more]

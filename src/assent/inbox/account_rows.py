@@ -1,0 +1,196 @@
+"""The rows of users, API tokens and sign-ins, and the statements on them. Passwords and secrets are hashed before.
+
+The tables are those of a store in SQL. A `MemoryStore` gets the same tables in memory, so that there is one set of
+statements.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+from sqlalchemy import Table, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
+from sqlalchemy.schema import CreateTable
+
+from ..store.sql.schema import signins, tokens, users
+from ..store.sql.statement import SQLITE, Statement, Transaction
+from ..store.sql.store import SQLStore
+
+R = TypeVar("R")
+Work = Callable[[Transaction], R]
+
+
+def _set(table: Table, key: str, *columns: str) -> Statement:
+    """Return the update of these columns of the row with a key."""
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
+    return Statement(update(table).where(table.c[key] == bindparam(f"of_{key}")).values(values))
+
+
+ADD_USER = Statement(
+    insert_new(users).values({column.name: bindparam(column.name) for column in users.c}).on_conflict_do_nothing()
+)
+FIND_USER = Statement(select(users).where(users.c.name == bindparam("name")))
+USERS = Statement(select(users).order_by(users.c.name))
+SET_PASSWORD = _set(users, "name", "password", "stamp")
+SET_ROLE = _set(users, "name", "role", "groups")
+SET_DISABLED = _set(users, "name", "disabled", "stamp")
+
+ADD_TOKEN = Statement(insert(tokens))
+# A token with the name of a user acts for that user, and ends with that user.
+FIND_TOKEN = Statement(
+    select(*tokens.c, users.c.disabled)
+    .outerjoin_from(tokens, users, users.c.name == tokens.c.name)
+    .where(tokens.c.id == bindparam("id"))
+)
+TOKENS = Statement(select(*tokens.c).order_by(tokens.c.made, tokens.c.id))
+SET_USED = _set(tokens, "id", "used")
+SET_REVOKED = _set(tokens, "id", "revoked")
+
+ADD_SIGNIN = Statement(insert(signins))
+FIND_SIGNIN = Statement(
+    select(*signins.c, *users.c)
+    .join_from(signins, users, users.c.name == signins.c.user)
+    .where(signins.c.hash == bindparam("hash"))
+)
+SET_SEEN = _set(signins, "hash", "seen")
+END_SIGNIN = Statement(delete(signins).where(signins.c.hash == bindparam("of_hash")))
+END_SIGNINS = Statement(delete(signins).where(signins.c.user == bindparam("of_user")))
+END_OLD = Statement(delete(signins).where(signins.c.until <= bindparam("now")))
+
+
+class UserRow(NamedTuple):
+    """A row of users."""
+
+    name: str
+    role: str
+    groups: str | None
+    password: str | None
+    stamp: str
+    made: int
+    disabled: int | None
+
+
+class TokenRow(NamedTuple):
+    """A row of tokens."""
+
+    id: str
+    name: str
+    role: str
+    groups: str | None
+    hash: str
+    made: int
+    until: int | None
+    used: int | None
+    revoked: int | None
+
+
+class SigninRow(NamedTuple):
+    """A row of sign-ins. A one-time link is a row without a CSRF token."""
+
+    hash: str
+    user: str
+    stamp: str
+    csrf: str
+    made: int
+    seen: int
+    until: int
+
+
+def find_user(transaction: Transaction, name: str) -> UserRow | None:
+    """Return a user's row."""
+    row = transaction.row(FIND_USER, name=name)
+    return None if row is None else UserRow(*row)
+
+
+def find_token(transaction: Transaction, id: str) -> tuple[TokenRow, int | None] | None:
+    """Return a token's row, and the time at which the user of its name was disabled."""
+    row = transaction.row(FIND_TOKEN, id=id)
+    return None if row is None else (TokenRow(*row[:-1]), row[-1])
+
+
+def find_signin(transaction: Transaction, hash: str) -> tuple[SigninRow, UserRow] | None:
+    """Return the row of a sign-in or a link, and its user's."""
+    row = transaction.row(FIND_SIGNIN, hash=hash)
+    own = len(SigninRow._fields)
+    return None if row is None else (SigninRow(*row[:own]), UserRow(*row[own:]))
+
+
+def groups_text(groups: tuple[str, ...]) -> str | None:
+    """Return groups as the text of their column."""
+    return msgspec.json.encode(groups).decode() if groups else None
+
+
+def groups_of(text: str | None) -> tuple[str, ...]:
+    """Return the groups in a column."""
+    return () if text is None else msgspec.json.decode(text, type=tuple[str, ...])
+
+
+class Rows(Protocol):
+    """A place of the rows."""
+
+    def now(self) -> int:
+        """Return the time in milliseconds since 1970; called only inside of a transaction."""
+
+    async def read(self, work: Work[R]) -> R:
+        """Run `work`, which only reads."""
+
+    async def write(self, work: Work[R]) -> R:
+        """Run `work` in one transaction."""
+
+
+class StoreRows:
+    """The rows in the tables of a store."""
+
+    def __init__(self, store: SQLStore) -> None:
+        self._store = store
+
+    def now(self) -> int:
+        """Return the time on the store's clock."""
+        return self._store._now()
+
+    async def read(self, work: Work[R]) -> R:
+        """Read from the store's database."""
+        return await self._store._read(work)
+
+    async def write(self, work: Work[R]) -> R:
+        """Write to the store's database."""
+        return await self._store._write(work)
+
+
+class MemoryRows:
+    """The rows in memory, for a store in memory. Its clock is the store's."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        for table in (users, tokens, signins):
+            self._connection.execute(str(CreateTable(table).compile(dialect=sqlite.dialect())))
+
+    def now(self) -> int:
+        """Return the time on the store's clock."""
+        return int(self._clock() * 1000)
+
+    async def read(self, work: Work[R]) -> R:
+        """Read from memory."""
+        return await self.write(work)
+
+    async def write(self, work: Work[R]) -> R:
+        """Change what is in memory, or nothing after an error."""
+        with self._lock:
+            self._connection.execute("BEGIN")
+            try:
+                result = work(Transaction(self._connection, SQLITE))
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+            return result
+
+    def __del__(self) -> None:
+        self._connection.close()

@@ -1,0 +1,431 @@
+"""The HTTP API: questions and decisions, runs and their journals, grants, events, health and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
+from msgspec import Struct
+from starlette.exceptions import HTTPException
+
+from ..approval.decide import may_decide
+from ..approval.decision import Decision, decision_from
+from ..approval.terms import GrantTerms, terms_from
+from ..core.facts import QuestionKind
+from ..core.run import Status
+from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision
+from ..store.filter import LONGEST_SEARCH, Filter
+from ..store.record import MOST, GrantRecord, Question
+from ..store.store import Store
+from . import describe as d
+from .auth import Authenticates, who_sent
+from .feed import Feeds
+from .identity import Identity
+from .mask import masked, masked_grant, masked_journal
+from .metrics import MEDIA_TYPE, Metrics
+from .model import (
+    AgentList,
+    GiveGrant,
+    GrantPage,
+    Health,
+    JournalPage,
+    KnownAgent,
+    QuestionPage,
+    RunPage,
+    StartRun,
+    read_as,
+    read_object,
+)
+from .problem import Difference, problem_of, respond
+from .shown import shown_hash, shown_of
+
+
+def exact(request: Request) -> None:
+    """Raise an error for a parameter that the route does not have, or has twice, and for a body that is no JSON."""
+    route: APIRoute = request.scope["route"]
+    known = {field.alias for field in route.dependant.query_params}
+    given = [name for name, _ in request.query_params.multi_items()]
+    wrong = [name for name in given if name not in known or given.count(name) > 1]
+    if wrong:
+        errors = [{"loc": ("query", name), "msg": "this parameter is unknown, or given twice"} for name in wrong]
+        raise RequestValidationError(errors)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method == "POST" and kind != "application/json":
+        raise HTTPException(415, "The body must be JSON; send Content-Type: application/json.")
+
+
+router = APIRouter(dependencies=[Depends(exact)])
+
+NO_NUL = r"^[^\x00]*$"
+Text = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
+Search = Annotated[str | None, Query(max_length=LONGEST_SEARCH, pattern=NO_NUL)]
+Limit = Annotated[int, Query(ge=1, le=MOST)]
+After = Annotated[str | None, Query(max_length=400, pattern=NO_NUL, description="The `next` of the page before.")]
+Seconds = Annotated[float | None, Query(ge=0, le=3e9, allow_inf_nan=False)]
+Id = Annotated[str, Path(max_length=200, pattern=NO_NUL)]
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="The digest that was shown, in quotes.")]
+
+
+class Inbox(Struct):
+    """What the routes share."""
+
+    store: Store
+    auth: Authenticates
+    feeds: Feeds
+    metrics: Metrics
+    agents: Collection[str] | None = None
+    """The agents whose runs may be started; None for all."""
+
+
+def inbox_of(request: Request) -> Inbox:
+    """Return what the routes share."""
+    inbox: Inbox = request.app.state.inbox
+    return inbox
+
+
+def somebody(request: Request) -> Identity:
+    """Return who sent the request; the guard has seen to it that there is somebody."""
+    who: Identity = request.state.identity
+    return who
+
+
+def reader(request: Request) -> Identity:
+    """Return who sent the request and may read."""
+    who = somebody(request)
+    who.need("read")
+    return who
+
+
+Here = Annotated[Inbox, Depends(inbox_of)]
+Somebody = Annotated[Identity, Depends(somebody)]
+Reader = Annotated[Identity, Depends(reader)]
+
+
+def sent(value: Any, status: int = 200, **headers: str) -> Response:
+    """Return a value as JSON."""
+    return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+def may_see(who: Identity, question: Question) -> bool:
+    """Return True if somebody may decide a question, and so sees all of its arguments."""
+    return who.may("decide") and question.started_by != who.name and may_decide(question.reviewers, who.decider())
+
+
+def seen_by(who: Identity, question: Question) -> Question:
+    """Return a question as somebody may see it."""
+    return question if may_see(who, question) else masked(question)
+
+
+# -- questions ---------------------------------------------------------------------------------------
+
+
+@router.get("/api/questions", responses=d.answers("QuestionPage", 400))
+async def list_questions(
+    inbox: Here,
+    who: Reader,
+    run: Text = None,
+    agent: Text = None,
+    tool: Text = None,
+    kind: QuestionKind | None = None,
+    settled: bool = False,
+    older_than: Seconds = None,
+    search: Search = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Response:
+    """List open questions, or settled ones, the oldest first. Secret arguments are masked for everybody."""
+    page = await inbox.store.questions(
+        run=run, agent=agent, tool=tool, kind=kind, settled=settled, older_than=older_than, search=search, limit=limit,
+        after=after,
+    )  # fmt: skip
+    return sent(QuestionPage([masked(each) for each in page.items], page.next, page.damaged))
+
+
+@router.get("/api/questions/{id}", responses=d.answers("Question", 404, etag=True))
+async def get_question(inbox: Here, who: Reader, id: Id) -> Response:
+    """Return a question. Secret arguments are masked for whoever may not decide it."""
+    question = await inbox.store.question(id)
+    return sent(seen_by(who, question), ETag=f'"{question.digest}"')
+
+
+@router.post(
+    "/api/questions/{id}/decision",
+    responses=d.answers("Question", 400, 404, 409, 412, 413, 415, 428, etag=True),
+    openapi_extra=d.body("Approve", "Edit", "Reject", "Respond", "DecisionWithGrant"),
+)
+async def decide_question(request: Request, inbox: Here, who: Somebody, id: Id, if_match: IfMatch = None) -> Response:
+    """Decide a question. The same decision again changes nothing. The author is whoever sends the request."""
+    who.need("decide")
+    digest = digest_in(if_match)
+    decision, grant = read_decision(await request.body())
+    if grant is not None:
+        who.need("grant")
+    question = await inbox.store.question(id)
+    try:
+        decided = await decide(inbox, who, question, decision, digest, grant)
+    except Conflict as error:
+        return await refused(request, inbox, who, question, error)
+    return sent(decided, ETag=f'"{decided.digest}"')
+
+
+async def decide(
+    inbox: Inbox, who: Identity, question: Question, decision: Decision, digest: str, grant: GrantTerms | None
+) -> Question:
+    """Record a decision, and count it."""
+    if digest != question.digest:
+        raise DigestMismatch(f"If-Match is not the digest of question {question.id}; look at it again.")
+    by = who.decider(shown_hash(question))
+    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant)
+    if question.verdict is None and decided.decided is not None:
+        inbox.metrics.decided(str(decided.verdict), max(0, decided.decided - question.at) / 1000)
+    return decided
+
+
+def digest_in(if_match: str | None) -> str:
+    """Return the digest in an `If-Match` header; raise 428 without one."""
+    given = (if_match or "").strip()
+    if not given or given == "*":
+        raise HTTPException(428, "Send the digest of the question that was shown, as If-Match; any (*) is not enough.")
+    return given.removeprefix("W/").strip('"')
+
+
+def read_decision(body: bytes) -> tuple[Decision, GrantTerms | None]:
+    """Return the decision in a body, plain or with the terms of a grant."""
+    given = read_object(body)
+    if "type" in given or "decision" not in given:
+        return decision_from(given), None
+    if given.keys() - {"decision", "grant"}:
+        raise InvalidDecision('Send a decision, or {"decision": {...}, "grant": {...}}, and nothing else.')
+    decision = decision_from(given["decision"])
+    return decision, terms_from(given.get("grant"), decision)
+
+
+NOT_COMPARED = ("id", "digest", "at", "until", "due", "replaces")
+"""The fields in which a question differs from the one that it replaces, even if nothing changed."""
+
+
+async def refused(request: Request, inbox: Inbox, who: Identity, before: Question, error: Conflict) -> Response:
+    """Return the problem of a decision that came too late, or was about something else."""
+    now = await inbox.store.question(before.id)
+    problem = problem_of(error, request)
+    following = await successor(inbox.store, now)
+    if following is not None and not isinstance(error, DigestMismatch):
+        problem.status, problem.digest, problem.replaced_by = 412, following.digest, following.id
+        problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
+    elif isinstance(error, DigestMismatch):
+        problem.digest, problem.question = now.digest, seen_by(who, now)
+    elif now.verdict is not None:
+        problem.by, problem.verdict, problem.at = now.by, now.verdict, now.decided
+    return respond(problem)
+
+
+async def successor(store: Store, question: Question) -> Question | None:
+    """Return the open question that took a question's place; None if there is none."""
+    page = await store.questions(run=question.run, limit=MOST)
+    return next((each for each in page.items if each.replaces == question.id), None)
+
+
+def difference(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
+    """Return the fields that differ, as somebody may see them."""
+    old, new = shown_of(seen_by(who, before)), shown_of(seen_by(who, after))
+    return {
+        name: Difference(old[name], new[name]) for name in old if name not in NOT_COMPARED and old[name] != new[name]
+    }
+
+
+# -- runs --------------------------------------------------------------------------------------------
+
+
+@router.get("/api/runs", responses=d.answers("RunPage", 400))
+async def list_runs(
+    inbox: Here,
+    who: Reader,
+    agent: Text = None,
+    status: Status | None = None,
+    thread: Text = None,
+    unchanged_for: Seconds = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Response:
+    """List runs, the oldest first."""
+    page = await inbox.store.runs(
+        agent=agent, status=status, thread=thread, unchanged_for=unchanged_for, limit=limit, after=after
+    )
+    return sent(RunPage(page.items, page.next))
+
+
+@router.post(
+    "/api/runs",
+    status_code=202,
+    responses=d.answers("RunRecord", 400, 404, 413, 415, status=202, location=True),
+    openapi_extra=d.body("StartRun"),
+)
+async def start_run(request: Request, inbox: Here, who: Somebody) -> Response:
+    """Start a run of an agent that a worker has announced. A worker drives it."""
+    who.need("start")
+    order: StartRun = read_as(await request.body(), StartRun)
+    if inbox.agents is not None and order.agent not in inbox.agents:
+        raise AgentNotFound(f"Runs of these agents can be started here: {', '.join(sorted(inbox.agents))}.")
+    await inbox.store.open()
+    record = await inbox.store.start(order.agent, order.input, by=who.name)
+    return sent(record, 202, Location=f"{request.scope.get('root_path', '')}/api/runs/{record.id}")
+
+
+@router.get("/api/agents", responses=d.answers("AgentList"))
+async def list_agents(inbox: Here, who: Somebody) -> Response:
+    """List the agents whose runs can be started."""
+    who.need("start")
+    known = await inbox.store.agents()
+    allowed = [each for each in known if inbox.agents is None or each.name in inbox.agents]
+    return sent(AgentList([KnownAgent(each.name, each.seen) for each in allowed]))
+
+
+@router.get("/api/runs/{id}", responses=d.answers("RunRecord", 404))
+async def get_run(inbox: Here, who: Reader, id: Id) -> Response:
+    """Return a run's record."""
+    return sent((await inbox.store.read(id, 2**31 - 1)).record)
+
+
+@router.get("/api/runs/{id}/journal", responses=d.answers("JournalPage", 404))
+async def get_journal(
+    inbox: Here, who: Reader, id: Id, limit: Limit = 100, after: Annotated[int, Query(ge=0, lt=2**53)] = 0
+) -> Response:
+    """Return a page of a run's journal. Secret arguments are masked for whoever may not decide about them."""
+    barred = [each for each in await questions_of(inbox.store, id) if each.redact and not may_see(who, each)]
+    entries = masked_journal(await inbox.store.lines(id), barred)  # as a whole: a page may quote an earlier one
+    page = entries[after : after + limit]
+    more = after + limit < len(entries)
+    return sent(JournalPage(page, page[-1].seq if more and page else None))
+
+
+async def questions_of(store: Store, run: str) -> list[Question]:
+    """Return all questions of a run, open and settled."""
+    found: list[Question] = []
+    for settled in (False, True):
+        after: str | None = None
+        while True:
+            page = await store.questions(run=run, settled=settled, limit=MOST, after=after)
+            found += page.items
+            after = page.next
+            if after is None:
+                break
+    return found
+
+
+# -- grants ------------------------------------------------------------------------------------------
+
+
+@router.get("/api/grants", responses=d.answers("GrantPage", 400))
+async def list_grants(
+    inbox: Here,
+    who: Reader,
+    run: Text = None,
+    agent: Text = None,
+    tool: Text = None,
+    revoked: bool = False,
+    limit: Limit = 50,
+    after: After = None,
+) -> Response:
+    """List the grants in force, or with `revoked` all of them, the oldest first.
+
+    Secret arguments are masked for whoever may not decide about them.
+    """
+    page = await inbox.store.grants(run=run, agent=agent, tool=tool, revoked=revoked, limit=limit, after=after)
+    return sent(GrantPage(await grants_seen_by(who, inbox.store, page.items), page.next))
+
+
+async def grants_seen_by(who: Identity, store: Store, grants: list[GrantRecord]) -> list[GrantRecord]:
+    """Return grants as somebody may see them."""
+    runs = {grant.run for grant in grants if grant.pins}
+    barred = {run: [each for each in await questions_of(store, run) if not may_see(who, each)] for run in runs}
+    return [masked_grant(grant, barred.get(grant.run, ())) for grant in grants]
+
+
+@router.post(
+    "/api/grants",
+    status_code=201,
+    responses=d.answers("GrantRecord", 400, 404, 409, 412, 413, 415, 428, status=201, location=True),
+    openapi_extra=d.body("GiveGrant"),
+)
+async def give_grant(request: Request, inbox: Here, who: Somebody, if_match: IfMatch = None) -> Response:
+    """Decide an open question, and let the decision hold for later calls of its run too, within these terms."""
+    who.need("grant")
+    digest = digest_in(if_match)
+    order: GiveGrant = read_as(await request.body(), GiveGrant)
+    terms = terms_from(order.terms, order.decision)
+    question = await inbox.store.question(order.question)
+    try:
+        decided = await decide(inbox, who, question, order.decision, digest, terms)
+    except Conflict as error:
+        return await refused(request, inbox, who, question, error)
+    grant = await _given(inbox.store, decided, terms)
+    if grant is None:
+        return respond(problem_of(Conflict(f"Question {question.id} was decided before; no grant was given."), request))
+    return sent(grant, 201, Location=f"{request.scope.get('root_path', '')}/api/grants/{grant.id}")
+
+
+async def _given(store: Store, decided: Question, terms: GrantTerms | None) -> GrantRecord | None:
+    """Return the newest grant with these terms that fits a decision; None if there is none."""
+    page = await store.grants(run=decided.run, tool=decided.tool, limit=MOST)
+    fitting = [
+        each
+        for each in page.items
+        if terms is not None and (each.max_uses, each.pins or None) == (terms.max_uses, terms.pins or None)
+        and (each.until is None) == (terms.expires_in is None) and each.at >= (decided.decided or 0)
+    ]  # fmt: skip
+    return fitting[-1] if fitting else None
+
+
+@router.delete("/api/grants/{id}", status_code=204, responses=d.answers(None, 404, 409, status=204))
+async def revoke_grant(inbox: Here, who: Somebody, id: Id) -> Response:
+    """Revoke a grant. Later calls are judged without it. A grant that was revoked before stays so."""
+    who.need("grant")
+    page = await inbox.store.page(Filter(kind=GrantRecord, equal={"id": id}, limit=1))
+    if not page.items:
+        raise GrantNotFound(f"The store has no grant {id!r:.80}.")
+    if page.items[0].revoked is None:
+        await inbox.store.revoke(id, by=who.name, run=page.items[0].run)
+    return Response(status_code=204)
+
+
+# -- events, health, metrics -------------------------------------------------------------------------
+
+
+@router.get("/api/events", responses=d.stream())
+async def events(
+    request: Request,
+    inbox: Here,
+    who: Reader,
+    run: Text = None,
+    since: Annotated[int | None, Query(ge=0, lt=2**53, description="Milliseconds since 1970.")] = None,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$")] = None,
+) -> Response:
+    """Stream news of questions and runs as server-sent events, each at least once."""
+    last = int(last_event_id) if last_event_id is not None else since
+
+    async def is_known() -> bool:
+        found = await who_sent(inbox.auth, request)
+        return found is not None and found.may("read")
+
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(inbox.feeds.stream(run, last, is_known), 200, headers, "text/event-stream")
+
+
+@router.get("/health", responses=d.answers("Health", public=True))
+async def health(inbox: Here) -> Response:
+    """Say that the inbox is there, and that its store can be read."""
+    await inbox.store.runs(limit=1)
+    return sent(Health())
+
+
+@router.get("/metrics", responses=d.plain(MEDIA_TYPE))
+async def metrics(inbox: Here, who: Reader) -> Response:
+    """Return numbers for Prometheus."""
+    tally = await inbox.store.tally()
+    await inbox.store.open()
+    return Response(inbox.metrics.text(tally, int(inbox.store.clock() * 1000)), media_type=MEDIA_TYPE)

@@ -1,0 +1,260 @@
+"""A run in words, from its journal alone: the conversation around a question, and the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..core import facts as f
+from ..core.codec import replay
+from ..core.run import CallState, Run, Turn
+from ..core.transcript import content_text, items_in, kept_items, output_text
+from ..errors import AssentError
+from ..store.record import Entry, Question, Stored
+
+LONGEST = 4000
+"""The most characters of one entry; the journal has the rest."""
+
+
+class Line(Struct, frozen=True):
+    """One entry of a conversation."""
+
+    who: str
+    text: str
+    kind: str = "said"
+    """"user", "agent", "call" or "said"."""
+    tag: str = ""
+    cut: int = 0
+    """The number of characters that are left out; the run's page has them."""
+
+
+class Talk(Struct):
+    """The conversation up to a question, and the model's words in the turn that asks."""
+
+    lines: list[Line] = []
+    says: list[str] = []
+    problem: str = ""
+
+
+def talk_of(stored: Stored, question: Question) -> Talk:
+    """Return the conversation around a question; if its run cannot be read, the reason."""
+    if not stored.facts:
+        return Talk(problem="This run was erased." if stored.record.erased is not None else "This run has no journal.")
+    try:
+        run = replay(stored.facts).at(question.path)
+        state = run.calls.get(question.call)
+        return _talk(run, state)
+    except AssentError as error:
+        return Talk(problem=str(error))
+
+
+def _talk(run: Run, state: CallState | None) -> Talk:
+    made = Talk()
+    turn = state.turn if state is not None else None
+    for entry in run.entries:
+        if entry is turn:
+            break
+        made.lines += _lines(entry)
+    if turn is not None:
+        made.says = words_of(turn)
+        made.lines += [_call(each) for each in turn.calls if each is not state]
+    made.lines += [line for said in run.unheard for line in _said(said)]
+    return made
+
+
+def _lines(entry: Any) -> list[Line]:
+    if type(entry) is f.Said:
+        return _said(entry)
+    if type(entry) is Turn:
+        return [*(_line("Agent", text, "agent") for text in words_of(entry)), *map(_call, entry.calls)]
+    return [Line("Handoff", f"{entry.name or entry.to} took over")] if type(entry) is f.HandedOff else []
+
+
+def _said(said: f.Said) -> list[Line]:
+    named = {"user": "User", "assistant": "Agent", "system": "System", "developer": "Developer"}
+    made = []
+    for item in kept_items(said):
+        role = str(item.get("role") or "")
+        text = content_text(item.get("content")) if "content" in item else ""
+        who = said.by if role == "user" and said.by != "user" else named.get(role, role or "Given")
+        made.append(_line(who, text or msgspec.json.encode(item).decode(), "user" if role == "user" else "said"))
+    return made
+
+
+def words_of(turn: Turn) -> list[str]:
+    """Return the texts that the model wrote in a turn, besides its calls."""
+    if not isinstance(turn.reply, f.Replied):
+        return []
+    items = items_in(turn.reply.items)
+    texts = [content_text(item.get("content")) for item in items if item.get("type", "message") == "message"]
+    return [text for text in texts if text.strip()]
+
+
+def _line(who: str, text: str, kind: str = "said", tag: str = "") -> Line:
+    return Line(who, text[:LONGEST], kind, tag, max(0, len(text) - LONGEST))
+
+
+def _call(state: CallState) -> Line:
+    arguments = bytes(state.args).decode() if state.args else state.proposal.arguments
+    told = output_text(state)
+    short = arguments if len(arguments) <= 300 else f"{arguments[:300]}… ({len(arguments):,} characters)"
+    return _line(state.tool, short if told is None else f"{short} → {told}", "call", _tag(state))
+
+
+def _allowed(by: str, how: str) -> str:
+    """Return who let a call pass."""
+    if by == "rule":
+        return "allowed by rule"
+    return "allowed by a grant" if by.startswith("grant:") else f"{how} by {by}"
+
+
+def _tag(state: CallState) -> str:
+    end = state.outcome
+    if type(end) is f.Refused:
+        return "rejected" if end.by == "rule" else f"rejected by {end.by}"
+    if state.approval is not None:
+        return _allowed(state.approval.by, "edited" if state.edited else "approved")
+    return "waits too" if end is None else ""
+
+
+# -- the timeline -------------------------------------------------------------------------------
+
+
+class Moment(Struct, frozen=True):
+    """One entry of a timeline."""
+
+    seq: int
+    at: int
+    text: str
+    code: str = ""
+    """A name that stands before the text, such as the tool's."""
+    detail: str = ""
+    tone: str = ""
+    """"ok", "wait", "bad" or empty."""
+    link: str = ""
+    """The id of a question to open."""
+    depth: int = 0
+
+
+Fact = dict[str, Any]
+_QUIET = ("defined", "saved", "told", "stepped", "continued", "awaited", "limited")
+"""The kinds of facts that only the whole journal shows."""
+
+
+def timeline(entries: list[Entry], *, everything: bool = False) -> list[Moment]:
+    """Return a run's journal as moments; `everything` includes the book-keeping."""
+    tools: dict[str, str] = {}
+    made = []
+    for entry in entries:
+        fact = entry.fact
+        kind = str(fact.get("fact", ""))
+        for call in fact.get("calls") or ():
+            if isinstance(call, list) and len(call) > 1:
+                tools[str(call[0])] = str(call[1])
+        if kind in _QUIET and not everything:
+            continue
+        tool = tools.get(str(fact.get("call")), "")
+        tone, code, text, detail = _WORDS.get(kind, _other)(fact, tool)
+        link = str(fact.get("id", "")) if kind == "asked" else ""
+        depth = len(fact.get("path") or ())
+        made.append(Moment(entry.seq, entry.at, text, code, _short(detail), tone, link, depth))
+    return made
+
+
+def _short(text: str, limit: int = 600) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters; the journal has all of them)"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+Words = tuple[str, str, str, str]
+"""Tone, code, text, detail."""
+
+
+def _other(fact: Fact, tool: str) -> Words:
+    rest = {name: each for name, each in fact.items() if name not in ("fact", "at", "path", "call")}
+    return "", tool, str(fact.get("fact", "an unknown fact")), _text(rest) if rest else ""
+
+
+def _began(fact: Fact, tool: str) -> Words:
+    by = f" for {fact['by']}" if fact.get("by") else ""
+    return "ok", "", f"{fact.get('agent', 'An agent')} began{by}", ""
+
+
+def _heard(fact: Fact, tool: str) -> Words:
+    items = fact.get("items")
+    words = items if isinstance(items, str) else " ".join(_message(each) for each in items or ())
+    return "ok", "", f"{str(fact.get('by', 'user')).capitalize()} wrote", words
+
+
+def _message(item: Any) -> str:
+    return content_text(item.get("content")) if isinstance(item, dict) else ""
+
+
+def _replied(fact: Fact, tool: str) -> Words:
+    items = [each for each in fact.get("items") or () if isinstance(each, dict)]
+    words = " ".join(_message(each) for each in items if each.get("type", "message") == "message")
+    calls = [str(call[1]) for call in fact.get("calls") or () if isinstance(call, list) and len(call) > 1]
+    text = f"The model proposed {', '.join(calls)}" if calls else "The model answered"
+    return "ok", "", text, words
+
+
+def _asked(fact: Fact, tool: str) -> Words:
+    kinds = {"input": "asks for input", "doubt": "is in doubt"}
+    text = kinds.get(str(fact.get("kind", "")), "waits for a person")
+    return (
+        "wait",
+        tool,
+        text,
+        f"{fact.get('why') or 'Every call needs approval.'} · digest {str(fact.get('digest'))[:8]}…",
+    )
+
+
+def _approved(fact: Fact, tool: str) -> Words:
+    how = "edited and approved" if fact.get("args") and fact.get("asked") else "approved"
+    return "ok", tool, f"was {_allowed(str(fact.get('by', '')), how)}", str(fact.get("why") or "")
+
+
+def _refused(fact: Fact, tool: str) -> Words:
+    return "bad", tool, f"was rejected by {fact.get('by')}", str(fact.get("message") or fact.get("why") or "")
+
+
+def _finished(fact: Fact, tool: str) -> Words:
+    by = str(fact.get("by", "tool"))
+    if fact.get("error"):
+        return "bad", tool, "failed", str(fact["error"])
+    return "ok", tool, "ran" if by == "tool" else f"was answered by {by}", _text(fact.get("output"))
+
+
+_WORDS: dict[str, Callable[[Fact, str], Words]] = {
+    "began": _began,
+    "said": _heard,
+    "replied": _replied,
+    "proposed": lambda fact, tool: ("ok", "", "The output was proposed", _text(fact.get("args"))),
+    "asked": _asked,
+    "approved": _approved,
+    "refused": _refused,
+    "answered": lambda fact, tool: ("ok", tool, f"was answered by {fact.get('by')}", _text(fact.get("value"))),
+    "started": lambda fact, tool: ("", tool, "started", ""),
+    "finished": _finished,
+    "left": lambda fact, tool: ("bad", tool, "stopped without a result", ""),
+    "witnessed": lambda fact, tool: ("bad", tool, "gave a result too late to count", _text(fact.get("output"))),
+    "handedoff": lambda fact, tool: ("ok", "", f"{fact.get('name') or fact.get('to')} took over", ""),
+    "concluded": lambda fact, tool: ("ok", "", "The run is done", _text(fact["output"]) if "output" in fact else ""),
+    "granted": lambda fact, tool: ("ok", str(fact.get("tool")), f"has a grant from {fact.get('by')}", ""),
+    "revoked": lambda fact, tool: ("bad", "", f"{fact.get('by')} revoked a grant", ""),
+    "cancelled": lambda fact, tool: ("bad", "", f"{fact.get('by')} cancelled the run", str(fact.get("why") or "")),
+    "resumed": lambda fact, tool: ("ok", "", f"{fact.get('by')} resumed the run", ""),
+    "closed": lambda fact, tool: ("bad", "", "The run ended without an output", str(fact.get("why") or "")),
+    "guarded": lambda fact, tool: (
+        "bad" if fact.get("tripped") else "ok",
+        str(fact.get("name")),
+        "stopped it" if fact.get("tripped") else "had no objection",
+        str(fact.get("message") or ""),
+    ),
+}

@@ -1,0 +1,299 @@
+"""The steps in which a person decides: approve, edit, reject, answer, give a grant. Nothing is decided by GET."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+from msgspec import Struct
+
+from ..approval.decision import Approve, Decision, Edit, Reject, Respond
+from ..approval.terms import GrantTerms
+from ..approval.tool_snapshot import ToolSnapshot
+from ..core.digest import BadJSON, parse, parse_object
+from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, NotFound, UnreadableState
+from ..store.record import Question
+from . import api
+from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
+from .forms import ABSENT, Field, Form, changed
+from .identity import Identity
+from .render import render
+from .values import read_json, write_json
+from .view import Change, difference, terms_words, why_not
+
+ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
+"""The ends of a grant to choose from, in seconds."""
+STEPS = ("edit", "reject", "respond", "always", "again")
+NEEDS = {"edit": "edit", "reject": "reject", "respond": "respond", "always": "approve", "again": "approve"}
+"""The verdict that a question must allow for each step."""
+
+
+async def decide(
+    desk: Desk, request: Request, who: Identity, id: str, decision: Decision, digest: str, grant: GrantTerms | None
+) -> None:
+    """Record a decision of the signed-in person on what the form showed, as the API does."""
+    who.need("decide")
+    if grant is not None:
+        who.need("grant")
+    await api.decide(request.app.state.inbox, who, await desk.store.question(id), decision, digest, grant)
+    desk.presence.gone(id, who.name)
+
+
+async def tool_form(desk: Desk, question: Question) -> Form | None:
+    """Return the form of a question's tool; None if its definition is not there, or its arguments are no object."""
+    text = await desk.store.definition(question.definition) if question.definition is not None else None
+    try:
+        snapshot = ToolSnapshot.read(text) if text is not None else None
+    except UnreadableState:
+        return None
+    shape = (snapshot.shape or snapshot.schema) if snapshot is not None else None
+    return Form(shape) if shape and shape.get("properties") is not None else None
+
+
+class Draft(Struct):
+    """An edit under way: the form or the JSON text, and what is wrong with it."""
+
+    field: Field | None
+    text: str
+    """The arguments as JSON text."""
+    changes: list[Change]
+    problem: str = ""
+    ready: bool = False
+    """True if the arguments fit and differ, so that the edit can be sent."""
+    count: int = 0
+
+
+async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) -> Draft:
+    """Return an edit from what was sent; without anything sent, the arguments as they are asked about."""
+    form = await tool_form(desk, question)
+    problems: dict[str, str] = {}
+    act = (sent or {}).get("do", "")
+    try:
+        if sent is None:
+            value = read_json(question.arguments)
+        elif "json" in sent:
+            value = read_json(sent["json"])
+        elif form is not None:
+            value, problems = form.read(sent)
+            value = changed(value, form, act)
+        else:
+            raise ValueError("there is no form of this tool; write JSON")
+    except ValueError as error:
+        text = (sent or {}).get("json", question.arguments)
+        return Draft(None, text, [], f"This is not JSON: {error}.")
+    as_json = form is None or not isinstance(value, dict) or act == "json" or ("json" in (sent or {}) and act != "form")
+    text = write_json(value, 2)
+    made = Draft(None if as_json or form is None else form.fields(value, problems), text, [])
+    made.changes = difference(question.arguments, text)
+    made.count = _count(question.arguments, value)
+    made.problem = "Some values do not fit yet." if problems else await _misfit(desk, question, text)
+    made.ready = bool(made.changes) and not made.problem
+    return made
+
+
+def _count(before: str, value: Any) -> int:
+    """Return the number of arguments that differ."""
+    try:
+        old = read_json(before)
+    except ValueError:
+        return 0
+    if not isinstance(old, dict) or not isinstance(value, dict):
+        return 1
+    return sum(old.get(name, ABSENT) != value.get(name, ABSENT) for name in {**old, **value})
+
+
+async def _misfit(desk: Desk, question: Question, text: str) -> str:
+    """Return why arguments do not fit the tool; empty if they fit."""
+    try:
+        args = parse_object(text)
+        kept = await desk.store.definition(question.definition) if question.definition is not None else None
+        if kept is not None:
+            tool = ToolSnapshot.read(kept)
+            tool.bind(tool.canonical(args))
+    except (BadJSON, InvalidArguments, UnreadableState) as error:
+        return f"The arguments do not fit {question.tool}: {error}."
+    return ""
+
+
+def add_deciding(made: APIRouter, desk: Desk) -> None:
+    """Add the routes of the steps."""
+
+    @made.get("/questions/{id}/{step}")
+    async def step_page(request: Request, id: str, step: str) -> Response:
+        who = await desk.who(request)
+        if step not in STEPS:
+            raise NotFound(f"There is no step {step!r:.40}.")
+        return await _step(desk, request, who, id, step, None)
+
+    @made.post("/questions/{id}/edit")
+    async def edit(request: Request, id: str) -> Response:
+        who, sent = await desk.sent(request)
+        return await _step(desk, request, who, id, "edit", sent)
+
+    @made.post("/questions/{id}/always")
+    async def always(request: Request, id: str) -> Response:
+        who, sent = await desk.sent(request)
+        return await _step(desk, request, who, id, "always", sent)
+
+    @made.post("/questions/{id}/respond")
+    async def respond(request: Request, id: str) -> Response:
+        who, sent = await desk.sent(request)
+        return await _respond(desk, request, who, id, sent)
+
+    @made.post("/questions/{id}/decision")
+    async def decision(request: Request, id: str) -> Response:
+        who, sent = await desk.sent(request)
+        given, grant = _decision(sent)
+        return await _recorded(desk, request, who, id, given, sent, grant)
+
+
+async def _recorded(
+    desk: Desk,
+    request: Request,
+    who: Identity,
+    id: str,
+    given: Decision,
+    sent: dict[str, str],
+    grant: GrantTerms | None = None,
+) -> Response:
+    """Record a decision and return to the question, or say who was first or what has changed."""
+    try:
+        await decide(desk, request, who, id, given, sent.get("digest", ""), grant)
+    except (Forbidden, NotFound):
+        raise
+    except InvalidDecision as error:
+        return await _again(desk, request, who, id, given, sent, error)
+    except AssentError as error:
+        return await conflict(desk, request, who, id, error)
+    return RedirectResponse(question_url(request, id), 303)
+
+
+async def _again(
+    desk: Desk,
+    request: Request,
+    who: Identity,
+    id: str,
+    given: Decision,
+    sent: dict[str, str],
+    error: InvalidDecision,
+) -> Response:
+    """Return the step of a decision that did not fit, with what was sent and the reason."""
+    step = {Edit: "edit", Respond: "respond", Reject: "reject"}.get(type(given), "")
+    if not step or await _is_settled(desk, id):
+        raise error
+    return await _step(desk, request, who, id, step, sent, problem=str(error), status=422)
+
+
+async def _is_settled(desk: Desk, id: str) -> bool:
+    return (await desk.store.question(id)).verdict is not None
+
+
+async def _step(
+    desk: Desk,
+    request: Request,
+    who: Identity,
+    id: str,
+    step: str,
+    sent: dict[str, str] | None,
+    *,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    """Return the page of a step. A question that is settled, or not this person's, is shown instead."""
+    whole, context = await shown_question(desk, request, who, id)
+    if context["why_not"]:
+        raise Forbidden(context["why_not"])
+    if whole.verdict is not None:
+        return await whole_page(desk, request, who, whole, context, status=409 if sent is not None else 200)
+    if NEEDS[step] not in whole.allowed:
+        raise InvalidDecision(f"This question cannot be answered like that; it allows: {', '.join(whole.allowed)}.")
+    context |= {"step": step, "sent": sent or {}, "problem": problem, "section": "questions"}
+    if step == "edit":
+        context["draft"] = await draft_of(desk, whole, sent)
+        if sent is not None and sent.get("do") == "live":
+            return render(request, "review.html", who=who, **context)
+    elif step == "respond":
+        context["answer"] = _answer(whole, sent)
+    elif step == "always":
+        who.need("grant")
+        context |= _terms(desk, whole, sent)
+    return render(request, f"{step}.html", status=status, who=who, **context)
+
+
+def _answer(question: Question, sent: dict[str, str] | None) -> Field:
+    if sent is None:
+        return answer_fields(question)
+    form = Form(answer_schema_of(question))
+    value, problems = form.read(sent)
+    return form.fields(changed(value, form, sent.get("do", "")), problems)
+
+
+async def _respond(desk: Desk, request: Request, who: Identity, id: str, sent: dict[str, str]) -> Response:
+    """Record an answer; a button of the form returns the form instead."""
+    question = await desk.store.question(id)
+    if reason := why_not(question, who):
+        raise Forbidden(reason)
+    form = Form(answer_schema_of(question))
+    value, problems = form.read(sent)
+    if sent.get("do", "send") != "send" or problems:
+        return await _step(desk, request, who, id, "respond", sent, status=422 if problems else 200)
+    output = _outcome(sent["whole"]) if sent.get("whole") else parse(write_json(None if value is ABSENT else value))
+    return await _recorded(desk, request, who, id, Respond(output), sent)
+
+
+def _outcome(text: str) -> Any:
+    try:
+        return parse(text)
+    except BadJSON as error:
+        raise InvalidDecision(f"This answer is not JSON: {error}.") from None
+
+
+def _decision(sent: dict[str, str]) -> tuple[Decision, GrantTerms | None]:
+    """Return the decision of a form, or raise `InvalidDecision`."""
+    note = sent.get("note", "").strip().replace("\r\n", "\n") or None
+    match sent.get("type"):
+        case "approve":
+            return Approve(note), terms_of(sent) if sent.get("grant") else None
+        case "reject":
+            return Reject(sent.get("message", "").strip().replace("\r\n", "\n") or None), None
+        case "edit":
+            try:
+                return Edit(parse_object(sent.get("json", "")), note=note), None
+            except BadJSON as error:
+                raise InvalidArguments(f"These arguments are not JSON: {error}.") from None
+    raise InvalidDecision("This form says neither approve, edit, reject nor answer.")
+
+
+def terms_of(sent: dict[str, str]) -> GrantTerms:
+    """Return the terms that a form gives, or raise `InvalidDecision`."""
+    uses = sent.get("uses", "").strip()
+    if uses and not (uses.isascii() and uses.isdecimal() and len(uses) <= 7 and 0 < int(uses) <= 1_000_000):
+        raise InvalidDecision("The number of times is a whole number from 1 to 1,000,000, or empty.")
+    try:
+        pins = parse_object(sent["pins"]) if sent.get("pins") else None
+    except BadJSON as error:
+        raise InvalidDecision(f"The pinned arguments are not JSON: {error}.") from None
+    end = sent.get("end", "")
+    if end and end not in ENDS:
+        raise InvalidDecision(f"{end!r:.40} is no end of a grant.")
+    return GrantTerms(int(uses) if uses else None, float(ENDS[end]) if end else None, pins or None)
+
+
+def _terms(desk: Desk, question: Question, sent: dict[str, str] | None) -> dict[str, Any]:
+    """Return the context of the step that gives a grant: the arguments to pin, and the terms in words."""
+    try:
+        value = read_json(question.arguments)
+    except ValueError:
+        value = {}
+    args = value if isinstance(value, dict) else {}
+    if sent is None:
+        return {"args": args, "pinned": list(args), "uses": "5", "end": "day", "words": "", "pins": ""}
+    pinned = [name for name in args if f"pin:{name}" in sent]
+    pins = write_json({name: args[name] for name in pinned}) if pinned else ""
+    terms = terms_of({**sent, "pins": pins})
+    words = terms_words(
+        question.tool, question.agent, {name: args[name] for name in pinned}, terms.max_uses, terms.until(desk.now())
+    )
+    form = {"args": args, "pinned": pinned, "uses": sent.get("uses", ""), "end": sent.get("end", "")}
+    return {**form, "words": words if sent.get("do") == "review" else "", "pins": pins}

@@ -1,0 +1,257 @@
+"""What the pages share: who is there, the list of questions, one question, and errors as pages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+from msgspec import Struct
+
+from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending
+from ..store.record import Question
+from ..store.store import Store
+from .api import questions_of
+from .auth import Authenticates, identified
+from .conversation import Talk, talk_of
+from .csrf import MOST_FIELDS
+from .forms import ABSENT, Field, Form, empty
+from .identity import Identity
+from .presence import Presence
+from .render import render
+from .values import size_of
+from .view import Row, deadline_tag, difference, for_eyes_of, people, row_of, sentence_of, settled_words, why_not
+
+log = logging.getLogger("assent")
+
+PAGE = 50
+"""Questions on a page of the list."""
+
+
+class NeedsSignIn(Exception):
+    """Nobody is signed in."""
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the route's handler, with errors as pages."""
+        handle = super().get_route_handler()
+
+        async def safely(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except NeedsSignIn:
+                return sign_in_first(request)
+            except AssentError as error:
+                return problem(request, error)
+
+        return safely
+
+
+def sign_in_first(request: Request) -> Response:
+    """Return a redirect to the sign-in page, and from there back."""
+    base = request.scope.get("root_path", "")
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    back = f"?{urlencode({'next': target})}" if request.method == "GET" else ""
+    return RedirectResponse(f"{base}/sign-in{back}", 303)
+
+
+HEADINGS = {
+    400: "This cannot be done",
+    403: "This is not yours to decide",
+    404: "There is nothing here",
+    409: "Something changed meanwhile",
+    422: "This does not fit",
+    429: "Too many attempts",
+    502: "The store cannot be reached",
+}
+
+
+def problem(request: Request, error: AssentError) -> Response:
+    """Return the page of an error."""
+    who = getattr(request.state, "who", None)
+    heading = HEADINGS.get(error.status, "Something went wrong")
+    message = str(error)
+    if error.status >= 500:  # an error of the server says nothing of its inside
+        log.error("A page failed: %s", error, exc_info=error)
+        message = "Nothing is known to have changed. Look again, and then try again."
+    return render(request, "problem.html", status=error.status, who=who, heading=heading, message=message)
+
+
+class Desk(Struct):
+    """What the pages share."""
+
+    store: Store
+    auth: Authenticates
+    presence: Presence
+
+    def now(self) -> int:
+        """Return the store's time in milliseconds."""
+        return int(self.store.clock() * 1000)
+
+    async def who(self, request: Request) -> Identity:
+        """Return who is signed in and may read; raise `NeedsSignIn` or `Forbidden`."""
+        who = await identified(self.auth, request)  # sees that a form is of a page of ours
+        if who is None:
+            raise NeedsSignIn
+        request.state.who = who
+        who.need("read")
+        return who
+
+    async def sent(self, request: Request) -> tuple[Identity, dict[str, str]]:
+        """Return who sent a form, and its fields; raise `Forbidden` unless the form is of a page of ours."""
+        who = await self.who(request)
+        form = await request.form(max_fields=MOST_FIELDS, max_files=0)
+        return who, {name: value for name, value in form.multi_items() if isinstance(value, str)}
+
+
+class Shown(Struct):
+    """The list beside a question, as it was asked for."""
+
+    rows: list[Row]
+    soon: list[Row]
+    waiting: list[Row]
+    next: str | None
+    query: dict[str, str]
+    tools: list[str]
+    agents: list[str]
+    damaged: int = 0
+
+    def link(self, **other: str | None) -> str:
+        """Return the query string of the list, with other values."""
+        values = {name: value for name, value in ({**self.query, **other}).items() if value}
+        return f"?{urlencode(values)}" if values else ""
+
+
+async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
+    """Return the open questions that the request's filters want."""
+    given = request.query_params
+    query = {name: given[name].strip() for name in ("q", "tool", "agent", "after") if given.get(name, "").strip()}
+    only = {name: query[name] for name in ("tool", "agent") if name in query}
+    page = await desk.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
+    now = desk.now()
+    rows = [row_of(each, now, desk.presence.others(each.id, who.name)) for each in page.items]
+    soon = sorted([row for row in rows if row.soon], key=lambda row: row.deadline)
+    waiting = [row for row in rows if not row.soon]
+    tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
+    agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
+    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, len(page.damaged))
+
+
+async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -> tuple[Question, dict[str, Any]]:
+    """Return a question as it is stored, and the context of its page."""
+    whole = await desk.store.question(id)
+    desk.presence.saw(id, who.name)
+    question = for_eyes_of(whole, who)
+    now = desk.now()
+    not_you = why_not(whole, who)
+    fresh = await successor(desk, whole)
+    context = {
+        "question": question,
+        "sentence": sentence_of(question),
+        "deadline": deadline_tag(question, now, long=True) if question.verdict is None else None,
+        "now": now,
+        "why_not": not_you,
+        "may_grant": who.may("grant"),
+        "reviewers": people(question.reviewers) if question.reviewers else "",
+        "looking": desk.presence.others(id, who.name),
+        "size": size_of(question.arguments),
+        "masked": question is not whole and bool(question.redact),
+        "settled": settled_words(question, who) if question.verdict is not None else "",
+        "fresh": fresh,
+    }
+    return whole, context
+
+
+async def successor(desk: Desk, question: Question) -> Question | None:
+    """Return the open question that replaced this one, if there is one."""
+    if question.verdict is None:
+        return None
+    page = await desk.store.questions(run=question.run, limit=PAGE)
+    same = [each for each in page.items if each.call == question.call and each.path == question.path]
+    return same[0] if same else None
+
+
+async def whole_page(
+    desk: Desk, request: Request, who: Identity, whole: Question, context: dict[str, Any], *, status: int = 200
+) -> Response:
+    """Return the page of one question, with the list beside it."""
+    stored = await desk.store.read(whole.run)
+    asked = await questions_of(desk.store, whole.run)
+    barred = any(each.redact and why_not(each, who) for each in asked)
+    talk = Talk(problem="It may quote arguments that are masked for you.") if barred else talk_of(stored, whole)
+    found = await listed(desk, who, request)
+    following = next((row for row in found.rows if row.id != whole.id), None)
+    answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
+    return render(
+        request,
+        "question.html",
+        status=status,
+        who=who,
+        list=found,
+        current=whole.id,
+        talk=talk,
+        section="questions",
+        following=following,
+        answer=answer,
+        **context,
+    )
+
+
+def answer_schema_of(question: Question) -> Any:
+    """Return the schema of an answer; a text if any answer fits."""
+    return question.schema if isinstance(question.schema, dict) and question.schema else {"type": "string"}
+
+
+def answer_fields(question: Question) -> Field:
+    """Return the empty form of an answer."""
+    form = Form(answer_schema_of(question))
+    value = empty(form.schema, form)
+    return form.fields(value if value is not ABSENT else None)
+
+
+async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: AssentError) -> Response:
+    """Return the page for a decision that came too late or was about something else; re-raise any other error."""
+    if not isinstance(error, AlreadyDecided | DigestMismatch | NotPending):
+        raise error
+    whole = await desk.store.question(id)
+    fresh = await successor(desk, whole)
+    seen, now = for_eyes_of(whole, who), for_eyes_of(fresh or whole, who)
+    if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
+        return render(
+            request,
+            "first.html",
+            status=409,
+            who=who,
+            question=seen,
+            sentence=sentence_of(seen),
+            now=desk.now(),
+            section="questions",
+            settled=settled_words(seen, who),
+            message=str(error),
+        )
+    changes = difference(seen.arguments, now.arguments)
+    return render(
+        request,
+        "changed.html",
+        status=412,
+        who=who,
+        question=now,
+        sentence=sentence_of(now),
+        before=sentence_of(seen),
+        changes=changes,
+        message=str(error),
+        section="questions",
+        now=desk.now(),
+    )
+
+
+def question_url(request: Request, id: str, step: str = "") -> str:
+    """Return the address of a question's page, or of one of its steps."""
+    return f"{request.scope.get('root_path', '')}/questions/{quote(id, safe='')}{step}"

@@ -1,0 +1,145 @@
+"""What holds for every request: who asks, limits, security headers, counting, and no error but a problem."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import NotSignedIn
+from .auth import Authenticates, who_sent
+from .csrf import check_csrf
+from .identity import Identity
+from .metrics import Metrics
+from .problem import handle
+
+MOST_BYTES = 11_000_000
+"""The largest body of a request: an edit may bring 10 MB of arguments."""
+LONGEST_QUERY = 8_000
+"""The most bytes of a query string, and of a path."""
+OPEN = ("/health", "/sign-in", "/sign-out", "/static/")
+"""The beginnings of the paths that need no identity."""
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""The methods that are counted by name. Clients may make up any number of others."""
+FOR_PROGRAMS = ("/api", "/metrics", "/openapi.json")
+"""The beginnings of the paths whose errors are problems; the others are pages."""
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""The headers of every response, unless the route sets its own."""
+
+
+class Remembered:
+    """The identity that was found for a request before anything else happened, for the pages."""
+
+    def identify(self, request: Request) -> Identity | None:
+        """Return who sent the request."""
+        who: Identity | None = getattr(request.state, "identity", None)
+        return who
+
+
+class Guard:
+    """The outermost layer of the inbox."""
+
+    def __init__(self, app: ASGIApp, auth: Authenticates, metrics: Metrics) -> None:
+        self._app, self._auth, self._metrics = app, auth, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; refuse a web socket."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sending = Sending(send)
+        try:
+            await self._answer(scope, receive, sending)
+        except Exception as error:
+            if sending.status is not None:
+                raise  # a response that has begun can only be cut off
+            made = await handle(Request(scope), error)
+            await made(scope, receive, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", "")
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self._metrics.requests[method, str(route) or "none", sending.status or 0] += 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        request = Request(scope)
+        if len(scope.get("query_string", b"")) > LONGEST_QUERY or len(path) > LONGEST_QUERY:
+            raise HTTPException(414, f"The address is too long; at most {LONGEST_QUERY:,} bytes are read.")
+        _check_length(request)
+        limited = Limited(receive)
+        if not path.startswith(OPEN):
+            who = await who_sent(self._auth, request)
+            if who is None and not path.startswith(FOR_PROGRAMS):
+                await _to_sign_in(request)(scope, receive, send)
+                return
+            if who is None:
+                raise NotSignedIn
+            request.state.identity = who
+            if path.startswith(FOR_PROGRAMS):  # a page's token is in its form, and the page checks it
+                await check_csrf(Request(scope, limited), who)
+        await self._app(scope, limited, send)
+
+
+def _to_sign_in(request: Request) -> RedirectResponse:
+    base = request.scope.get("root_path", "")
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    back = f"?{urlencode({'next': target})}" if request.method == "GET" else ""
+    return RedirectResponse(f"{base}/sign-in{back}", 303)
+
+
+def _check_length(request: Request) -> None:
+    given = request.headers.get("content-length", "0")
+    if not given.isdecimal() or int(given[:20]) > MOST_BYTES:
+        raise too_large()
+
+
+def too_large() -> HTTPException:
+    """Return the error of a body that is too large."""
+    return HTTPException(413, f"The body is too large; at most {MOST_BYTES:,} bytes are read.")
+
+
+class Limited:
+    """The body of a request, as long as it is not too large."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive, self._bytes = receive, 0
+
+    async def __call__(self) -> Message:
+        """Return the next message."""
+        message = await self._receive()
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > MOST_BYTES:
+            raise too_large()
+        return message
+
+
+class Sending:
+    """Sends a response with the headers that every response has."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status: int | None = None
+
+    async def __call__(self, message: Message) -> None:
+        """Send the next message."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)

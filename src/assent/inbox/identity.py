@@ -1,0 +1,51 @@
+"""Who is asking: a user or a token, its role, and what the role may do."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from ..approval.decision import Decider
+from ..errors import Forbidden
+
+Role = Literal["viewer", "reviewer", "operator", "admin", "agent"]
+ROLES: tuple[Role, ...] = get_args(Role)
+Deed = Literal["read", "decide", "start", "grant", "manage"]
+
+MAY: dict[Role, tuple[Deed, ...]] = {
+    "viewer": ("read",),
+    "reviewer": ("read", "decide"),
+    "operator": ("read", "decide", "start", "grant"),
+    "admin": ("read", "decide", "start", "grant", "manage"),
+    "agent": ("start",),
+}
+"""What each role may do. An agent starts runs, and never decides."""
+
+
+class Identity(Struct, frozen=True):
+    """Somebody who was authenticated."""
+
+    name: str
+    role: Role
+    groups: tuple[str, ...] = ()
+    csrf: str | None = None
+    """The token that forms must carry, if a browser's cookie was used; None for an API token."""
+
+    def may(self, deed: Deed) -> bool:
+        """Return True if the role allows this."""
+        return deed in MAY[self.role]
+
+    def need(self, deed: Deed) -> None:
+        """Raise `Forbidden` unless the role allows this."""
+        if not self.may(deed):
+            raise Forbidden(f"{self.name} is {_article(self.role)}, and may not {deed} here.")
+
+    def decider(self, shown: str | None = None) -> Decider:
+        """Return who decides, for the store; raise `Forbidden` if this role decides nothing."""
+        self.need("decide")
+        return Decider(self.name, self.groups, shown)
+
+
+def _article(role: Role) -> str:
+    return f"{'an' if role[0] in 'ao' else 'a'} {role}"

@@ -1,0 +1,50 @@
+"""Limits on attempts, kept in memory: a restart forgets them, and each process counts for itself."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from ..errors import TooManyAttempts
+
+MOST_KEYS = 10_000
+"""The most keys that a limit remembers; the one that was used longest ago is forgotten first."""
+
+
+class Limit:
+    """At most `most` attempts in `seconds`, for each key."""
+
+    def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._times: dict[str, list[float]] = {}
+
+    def take(self, key: str) -> None:
+        """Count an attempt; raise `TooManyAttempts` if there were too many."""
+        now = self._clock()
+        times = [at for at in self._times.pop(key, ()) if now - at < self._seconds]
+        self._times[key] = times  # a dictionary is in the order of its insertions, so this key is the newest now
+        if len(times) >= self._most:
+            wait = max(1, math.ceil(times[0] + self._seconds - now))
+            raise TooManyAttempts(
+                f"There were too many attempts to sign in. Try again in {_words(wait)}.", retry_after=wait
+            )
+        times.append(now)
+        if len(self._times) > MOST_KEYS:
+            del self._times[next(iter(self._times))]
+
+    def give_back(self, key: str) -> None:
+        """Take the last attempt back, since it was no failure."""
+        if self._times.get(key):
+            self._times[key].pop()
+
+    def forget(self, key: str) -> None:
+        """Forget all attempts of a key."""
+        self._times.pop(key, None)
+
+
+def _words(seconds: int) -> str:
+    if seconds < 60:
+        return f"{seconds} {'second' if seconds == 1 else 'seconds'}"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} {'minute' if minutes == 1 else 'minutes'}"

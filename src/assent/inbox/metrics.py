@@ -1,0 +1,75 @@
+"""Numbers for Prometheus, in its text format: requests, decisions, viewers, open questions and their age."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+
+from ..store.news import Tally
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BOUNDS = (1, 10, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
+"""The bounds of the waiting times, in seconds."""
+
+
+class Metrics:
+    """The numbers that this process has counted since it began."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        """The requests, by method, route and status."""
+        self.decisions: Counter[str] = Counter()
+        self.waits = [0] * (len(BOUNDS) + 1)
+        self.waited = 0.0
+        self.viewers = 0
+        self.dropped = 0
+        """The viewers that were disconnected because they read too slowly."""
+
+    def decided(self, verdict: str, seconds: float) -> None:
+        """Count a decision on a question that had waited so long."""
+        self.decisions[verdict] += 1
+        self.waits[bisect_left(BOUNDS, seconds)] += 1
+        self.waited += seconds
+
+    def text(self, tally: Tally, now: int) -> str:
+        """Return everything as text; `now` is the store's time in milliseconds."""
+        oldest = 0.0 if tally.oldest is None else max(0, now - tally.oldest) / 1000
+        lines = [
+            *_one("assent_questions_open", "gauge", "Open questions.", tally.open),
+            *_one("assent_questions_oldest_seconds", "gauge", "The age of the oldest open question.", oldest),
+            *_head("assent_decisions_total", "counter", "Decisions recorded by this process."),
+            *(f"assent_decisions_total{_of(verdict=name)} {n}" for name, n in sorted(self.decisions.items())),
+            *self._histogram("assent_decision_wait_seconds", "The time from a question to its decision."),
+            *_head("assent_http_requests_total", "counter", "Requests answered by this process."),
+            *(
+                f"assent_http_requests_total{_of(method=method, route=route, status=status)} {n}"
+                for (method, route, status), n in sorted(self.requests.items())
+            ),
+            *_one("assent_feed_viewers", "gauge", "Open event streams.", self.viewers),
+            *_one("assent_feed_dropped_total", "counter", "Event streams ended for reading too slowly.", self.dropped),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _histogram(self, name: str, about: str) -> list[str]:
+        total, lines = 0, _head(name, "histogram", about)
+        for bound, count in zip((*BOUNDS, "+Inf"), self.waits, strict=True):
+            total += count
+            lines.append(f"{name}_bucket{_of(le=bound)} {total}")
+        return [*lines, f"{name}_sum {self.waited}", f"{name}_count {total}"]
+
+
+def _head(name: str, kind: str, about: str) -> list[str]:
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+
+
+def _one(name: str, kind: str, about: str, value: float) -> list[str]:
+    return [*_head(name, kind, about), f"{name} {value}"]
+
+
+def _of(**labels: object) -> str:
+    """Return labels as Prometheus writes them."""
+
+    def quoted(value: object) -> str:
+        return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return "{" + ",".join(f'{name}="{quoted(value)}"' for name, value in labels.items()) + "}"

@@ -1,0 +1,140 @@
+"""The pages besides the questions: runs and their timelines, grants, and the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse, StreamingResponse
+from msgspec.json import encode
+
+from .api import grants_seen_by, questions_of
+from .conversation import timeline
+from .desk import Desk
+from .mask import masked, masked_journal
+from .render import HEADERS, render
+from .view import PAST, grant_words, sentence_of, why_not
+
+PAGE = 50
+STATUSES = ("working", "waiting", "idle", "done", "exhausted", "cancelled", "closed")
+TONES = {"waiting": "warn", "closed": "stop", "exhausted": "stop", "cancelled": "stop", "done": "ok", "working": "info"}
+
+
+def add_other_pages(made: APIRouter, desk: Desk) -> None:
+    """Add the routes of these pages."""
+    _add_runs(made, desk)
+    _add_grants(made, desk)
+    _add_audit(made, desk)
+
+
+def _add_runs(made: APIRouter, desk: Desk) -> None:
+    @made.get("/runs")
+    async def runs(request: Request) -> Response:
+        who = await desk.who(request)
+        given = _query(request, "agent", "status", "after")
+        page = await desk.store.runs(**given, limit=PAGE, newest=True)
+        more = f"?{urlencode({**given, 'after': page.next})}" if page.next else ""
+        return render(
+            request,
+            "runs.html",
+            who=who,
+            runs=page.items,
+            more=more,
+            query=given,
+            now=desk.now(),
+            section="runs",
+            statuses=STATUSES,
+            tones=TONES,
+        )
+
+    @made.get("/runs/{id}")
+    async def run(request: Request, id: str) -> Response:
+        who = await desk.who(request)
+        everything = request.query_params.get("all") == "1"
+        stored = await desk.store.read(id, 2**31 - 1)
+        entries = await desk.store.history(id)
+        asked = await questions_of(desk.store, id)
+        entries = masked_journal(entries, [each for each in asked if why_not(each, who)])
+        moments = timeline(entries, everything=everything)
+        part = request.query_params.get("part") == "timeline"
+        return render(
+            request,
+            "timeline.html" if part else "run.html",
+            who=who,
+            run=stored.record,
+            moments=moments,
+            everything=everything,
+            now=desk.now(),
+            section="runs",
+            tones=TONES,
+            hidden=len(entries) - len(moments),
+            open={each.id for each in asked if each.verdict is None},
+        )
+
+
+def _add_grants(made: APIRouter, desk: Desk) -> None:
+    @made.get("/grants")
+    async def grants(request: Request) -> Response:
+        who = await desk.who(request)
+        given = _query(request, "tool", "run", "after")
+        revoked = request.query_params.get("all") == "1"
+        page = await desk.store.grants(**given, revoked=revoked, limit=PAGE)
+        more = f"?{urlencode({**given, 'after': page.next} | ({'all': '1'} if revoked else {}))}" if page.next else ""
+        rows = [(grant, grant_words(grant)) for grant in await grants_seen_by(who, desk.store, page.items)]
+        return render(
+            request,
+            "grants.html",
+            who=who,
+            grants=rows,
+            more=more,
+            revoked=revoked,
+            now=desk.now(),
+            section="grants",
+        )
+
+    @made.post("/grants/{run}/{id}/revoke")
+    async def revoke(request: Request, run: str, id: str) -> Response:
+        who, _ = await desk.sent(request)
+        who.need("grant")
+        await desk.store.revoke(id, by=who.name, run=run)
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/grants", 303)
+
+
+def _add_audit(made: APIRouter, desk: Desk) -> None:
+    @made.get("/audit")
+    async def audit(request: Request) -> Response:
+        who = await desk.who(request)
+        given = _query(request, "tool", "agent", "after")
+        page = await desk.store.questions(**given, settled=True, limit=PAGE, newest=True)
+        more = f"?{urlencode({**given, 'after': page.next})}" if page.next else ""
+        newest = sorted(map(masked, page.items), key=lambda each: each.decided or each.at, reverse=True)
+        rows = [(each, sentence_of(each), PAST.get(each.verdict or "", "")) for each in newest]
+        return render(
+            request, "audit.html", who=who, rows=rows, more=more, now=desk.now(), section="audit", query=given
+        )
+
+    @made.get("/audit.jsonl")
+    async def export(request: Request) -> Response:
+        await desk.who(request)
+        named = {"Content-Disposition": 'attachment; filename="decisions.jsonl"'}
+        return StreamingResponse(_decisions(desk), media_type="application/jsonl", headers=HEADERS | named)
+
+
+async def _decisions(desk: Desk) -> AsyncIterator[bytes]:
+    """Yield every decision as a line of JSON, the oldest question first; secret arguments are masked."""
+    after: str | None = None
+    while True:
+        page = await desk.store.questions(settled=True, limit=500, after=after)
+        for each in map(masked, page.items):
+            yield encode(each) + b"\n"
+        after = page.next
+        if after is None:
+            return
+
+
+def _query(request: Request, *names: str) -> dict[str, Any]:
+    """Return the filters that a request gives."""
+    given = request.query_params
+    return {name: given[name].strip() for name in names if given.get(name, "").strip()}

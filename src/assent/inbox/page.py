@@ -1,0 +1,84 @@
+"""The web pages of the inbox: HTML from the server, plain forms, and a redirect after each.
+
+The script only adds to them. Words are made in `view` and `conversation`, forms in `forms`, HTML in `templates`.
+"""
+
+from __future__ import annotations
+
+import functools
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import RedirectResponse
+
+from ..store.store import Store
+from .auth import Authenticates
+from .deciding import add_deciding
+from .desk import Desk, PageRoute, listed, shown_question, whole_page
+from .other_pages import add_other_pages
+from .presence import Presence
+from .render import HEADERS, render
+from .view import for_eyes_of
+
+STATIC = Path(__file__).parent / "static"
+FILES = {"inbox.css": "text/css", "inbox.js": "text/javascript", "mark.svg": "image/svg+xml"}
+
+
+def router(store: Store, auth: Authenticates, *, presence: Presence | None = None) -> APIRouter:
+    """Return the routes of the pages."""
+    desk = Desk(store, auth, presence or Presence())
+    made = APIRouter(route_class=PageRoute, include_in_schema=False)
+    _add_questions(made, desk)
+    add_deciding(made, desk)
+    add_other_pages(made, desk)
+    made.add_api_route("/static/{name}", static, methods=["GET", "HEAD"], name="static")
+    return made
+
+
+@functools.cache
+def _file(name: str) -> tuple[bytes, str]:
+    """Return the content of a file, and its mark for browsers."""
+    content = (STATIC / name).read_bytes()
+    return content, f'"{sha256(content).hexdigest()[:32]}"'
+
+
+async def static(request: Request, name: str) -> Response:
+    """Return the style sheet, the script or the icon. A browser asks if its copy is still good."""
+    if name not in FILES:
+        raise HTTPException(404)
+    content, mark = _file(name)
+    headers = {"Cache-Control": "no-cache", "ETag": mark, "X-Content-Type-Options": "nosniff"}
+    if request.headers.get("if-none-match") == mark:
+        return Response(None, 304, headers)
+    return Response(content, headers=headers, media_type=FILES[name])
+
+
+def _add_questions(made: APIRouter, desk: Desk) -> None:
+    @made.get("/")
+    async def front(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/questions", 303)
+
+    @made.get("/questions")
+    async def questions(request: Request) -> Response:
+        who = await desk.who(request)
+        found = await listed(desk, who, request)
+        template = "list.html" if request.query_params.get("part") == "list" else "questions.html"
+        current = request.query_params.get("at", "")
+        return render(request, template, who=who, list=found, now=desk.now(), current=current, section="questions")
+
+    @made.get("/questions/{id}")
+    async def question(request: Request, id: str) -> Response:
+        who = await desk.who(request)
+        whole, context = await shown_question(desk, request, who, id)
+        if request.query_params.get("part") == "notice":
+            return render(request, "notice.html", who=who, **context)
+        return await whole_page(desk, request, who, whole, context)
+
+    @made.get("/questions/{id}/arguments.json")
+    async def arguments(request: Request, id: str) -> Response:
+        who = await desk.who(request)
+        shown = for_eyes_of(await desk.store.question(id), who)
+        text = shown.arguments.encode(errors="backslashreplace")
+        kind = "application/json" if text[:1] == b"{" else "text/plain; charset=utf-8"
+        return Response(text, headers=HEADERS, media_type=kind)

@@ -1,0 +1,112 @@
+"""HTML responses from the templates. Every value is escaped, and every page has the same strict policy."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, Undefined
+from markupsafe import Markup
+from msgspec.json import encode
+
+from .identity import Identity
+from .values import read_json, shown_arguments, shown_json
+from .visible import visible
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    # With "no-referrer" a browser would send "Origin: null" with a form, and the form would be refused.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""The headers of every page."""
+
+
+def render(
+    request: Request, template: str, *, status: int = 200, who: Identity | None = None, **context: Any
+) -> HTMLResponse:
+    """Return a page. `who` is the signed-in user, if any."""
+    base = request.scope.get("root_path", "")
+    page = environment().get_template(template)
+    text = page.render(base=base, who=who, site=request.app.title, path=request.url.path, **context)
+    return HTMLResponse(text, status, HEADERS)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, with the filters that they use."""
+    made = Environment(
+        loader=PackageLoader("assent.inbox"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=Undefined,
+    )
+    made.filters |= {
+        "show": visible,
+        "lines": lambda text: visible(text, lines=True),
+        "ago": ago,
+        "utc": utc,
+        "iso": iso,
+        "left": left,
+        "shown_json": shown_json,
+        "shown_arguments": shown_arguments,
+        "brief": brief,
+        "plain": plain,
+        "cell": cell,
+    }
+    return made
+
+
+def plain(value: Any) -> Any:
+    """Return a value of the store as `read_json` gives it, with its numbers as text."""
+    return read_json(encode(value).decode())
+
+
+def cell(value: Any) -> Markup:
+    """Return a value of a preview's table."""
+    return visible(value) if isinstance(value, str) else visible(encode(value).decode())
+
+
+def ago(at: int, now: int) -> str:
+    """Return an age in a word or two: "4 min"."""
+    seconds = max(0, now - at) // 1000
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return "now"
+
+
+def left(until: int, now: int) -> str:
+    """Return the time that is left in a word or two: "26 min"."""
+    seconds = (until - now) // 1000
+    if seconds < 60:
+        return "under a minute" if seconds >= 0 else "no time"
+    return ago(0, (until - now))
+
+
+def utc(at: int | None, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
+    """Return a time of the store as text."""
+    try:
+        return datetime.fromtimestamp((at or 0) / 1000, UTC).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return str(at)
+
+
+def iso(at: int | None) -> str:
+    """Return a time for the `datetime` attribute."""
+    return utc(at, "%Y-%m-%dT%H:%M:%SZ")
+
+
+def brief(digest: str) -> Markup:
+    """Return the beginning and the end of a digest."""
+    return visible(digest if len(digest) <= 20 else f"{digest[:8]}…{digest[-8:]}")

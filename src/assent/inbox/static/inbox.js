@@ -1,0 +1,158 @@
+// The inbox's own script. Everything works without it: it adds live updates, keys, relative times and a live difference.
+"use strict";
+(() => {
+  const $ = (query, from = document) => from.querySelector(query);
+  const $$ = (query, from = document) => [...from.querySelectorAll(query)];
+  document.documentElement.classList.add("js");
+
+  // -- relative times ----------------------------------------------------------------------------
+  const span = (ms) => {
+    const seconds = Math.floor(ms / 1000);
+    for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
+    return "";
+  };
+  const tick = () => {
+    const now = Date.now();
+    for (const each of $$("[data-at]")) {
+      const words = span(now - Number(each.dataset.at));
+      each.textContent = each.dataset.words === "ago" ? (words ? `${words} ago` : "just now") : words || "now";
+      each.title = new Date(Number(each.dataset.at)).toLocaleString();
+    }
+    for (const each of $$("[data-until]")) {
+      const rest = Number(each.dataset.until) - now, words = rest < 0 ? "no time" : span(rest) || "under a minute";
+      each.textContent = each.dataset.words === "rejected" ? `rejected in ${words} if nobody answers` : each.textContent.startsWith("due") ? `due in ${words}` : `${words} left`;
+      each.classList.toggle("stop", rest < 300000);
+      each.classList.toggle("warn", rest >= 300000 && rest < 3600000);
+    }
+  };
+
+  // -- parts of the page that follow the store ---------------------------------------------------
+  const ids = () => $$("#rows .row").map((row) => row.dataset.id);
+  const refresh = async (part) => {
+    const answer = await fetch(part.dataset.refresh, { headers: { "X-Part": "1" } });
+    if (!answer.ok || answer.redirected) return;
+    const text = await answer.text();
+    if (part.seen === text) return;
+    const known = part.id === "rows" ? ids() : null;
+    const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const made = new DOMParser().parseFromString(text, "text/html");
+    const from = part.dataset.part ? $(part.dataset.part, made) : made.body;
+    if (!from) return;
+    const was = part.id === "notice" && $(".banner", part) !== null;
+    part.replaceChildren(...from.childNodes);
+    part.seen = text;
+    if (focused) $$("a", part).find((link) => link.getAttribute("href") === focused)?.focus();
+    if (known) arrived(known);
+    if (part.id === "notice" && !was && $(".banner", part)) settled(part);
+    tick();
+  };
+  const arrived = (known) => {
+    const fresh = $$("#rows .row").filter((row) => !known.includes(row.dataset.id));
+    for (const row of fresh) row.classList.add("new");
+    if (fresh.length) say(fresh.length === 1 ? `New question: ${$(".t", fresh[0]).textContent}` : `${fresh.length} new questions`);
+  };
+  const settled = (part) => {
+    // Somebody decided while this person looked: the acts would only fail.
+    say($(".banner", part).textContent.trim());
+    for (const each of $$(".act button, .act .button")) each.remove();
+    for (const each of $$(".act form")) each.remove();
+  };
+  const say = (words) => { $("#said").textContent = words; };
+  let waiting = 0;
+  const refreshAll = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { for (const part of $$("[data-refresh]")) refresh(part).catch(() => {}); }, 60);
+  };
+
+  // -- the stream of events ----------------------------------------------------------------------
+  const source = document.body.dataset.liveFrom;
+  if (source) {
+    const stream = new EventSource(source);
+    let lost = 0;
+    const alive = () => { clearTimeout(lost); lost = 0; $("#offline").hidden = true; $("#live").hidden = false; };
+    stream.onopen = () => { alive(); refreshAll(); };
+    stream.onerror = () => { $("#live").hidden = true; if (!lost) lost = setTimeout(() => { $("#offline").hidden = false; }, 1500); };
+    for (const name of ["question.asked", "question.decided", "question.replaced", "question.void", "run.changed", "reset"]) stream.addEventListener(name, refreshAll);
+    addEventListener("pagehide", () => stream.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  }
+  for (const part of $$("[data-every]")) setInterval(() => { if (!document.hidden) refresh(part).catch(() => {}); }, Number(part.dataset.every) * 1000);
+
+  // -- keys --------------------------------------------------------------------------------------
+  const move = (step) => {
+    const rows = $$("#rows .row"), at = rows.findIndex((row) => row === document.activeElement || row.getAttribute("aria-current"));
+    const next = at < 0 ? rows[0] : rows[at + step];
+    if (next) { next.scrollIntoView({ block: "nearest" }); next.click(); }
+  };
+  addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select, [contenteditable]");
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+      const form = $("#send") || event.target.closest("form[data-send]") || $("form[data-send]");
+      const live = $("[data-live-form]");
+      if (form && !(live && live.dataset.stale)) { event.preventDefault(); form.requestSubmit($("[name=do][value=send]", form)); }
+      return;
+    }
+    if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
+    if (typing && event.key !== "Escape") return;
+    if (typing && typing.type === "search") { typing.blur(); return; }
+    if (event.key === "?") { $("#help")?.showModal(); event.preventDefault(); return; }
+    if (event.key === "j" || event.key === "k") { move(event.key === "j" ? 1 : -1); return; }
+    const target = $(`[data-key="${CSS.escape(event.key)}"]`);
+    if (!target || (event.key === "Enter" && event.target !== document.body)) return;
+    event.preventDefault();
+    if (target.matches("input")) { target.focus(); target.select(); } else target.click();
+  });
+  for (const select of $$(".list .filters select")) select.addEventListener("change", () => select.form.requestSubmit());
+  // A second click must not send a form twice.
+  addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method === "dialog" || form.method === "get") return;
+    if (form.dataset.sent) { event.preventDefault(); return; }
+    if (form.matches("[data-send]") || $("[name=type]", form)) form.dataset.sent = "1";
+  });
+  addEventListener("pageshow", () => { for (const form of $$("[data-sent]")) delete form.dataset.sent; });
+
+  // -- the live difference of an edit ------------------------------------------------------------
+  const form = $("[data-live-form]");
+  if (form) {
+    const sender = $("#sender"), reviewer = $("#reviewer");
+    let later = 0, turn = 0;
+    const show = () => {
+      const ready = $("#send") && !form.dataset.stale;
+      sender.hidden = false;
+      sender.disabled = !ready;
+      sender.classList.toggle("waits", !ready);
+      reviewer.hidden = true;
+    };
+    const update = async () => {
+      const mine = ++turn, data = new URLSearchParams(new FormData(form));
+      data.set("do", "live");
+      const answer = await fetch(form.action, { method: "POST", body: data }).catch(() => null);
+      if (!answer || !answer.ok || mine !== turn) return;
+      const made = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = $("#review", made);
+      if (!fresh) return;
+      $("#review").replaceWith(fresh);
+      delete form.dataset.stale;
+      show();
+    };
+    form.addEventListener("input", (event) => {
+      form.dataset.stale = "1";
+      show();
+      const field = event.target;
+      if ("defaultValue" in field) {
+        const differs = field.value !== field.defaultValue;
+        field.classList.toggle("changed", differs && field.type !== "radio");
+        field.closest(".field")?.classList.toggle("touched", differs);
+      }
+      clearTimeout(later);
+      later = setTimeout(update, 180);
+    });
+    show();
+  }
+  // Terms that were changed after they were put in words must be put in words again.
+  $("#terms")?.addEventListener("input", () => { for (const each of $$("#send, [form=send], .zone.grant")) each.remove(); });
+  if (!/Mac|iP(hone|ad)/.test(navigator.platform)) for (const key of $$("kbd")) if (key.textContent === "⌘↵") key.textContent = "Ctrl ↵";
+  tick();
+  setInterval(tick, 15000);
+})();

@@ -1,0 +1,142 @@
+"""JSON values as HTML: complete, exact and readable. Numbers are shown as they are written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from markupsafe import Markup
+
+from .visible import hidden_in, is_hidden, visible
+
+MOST_VALUES = 400
+"""The most values that are laid out one by one. Larger data is shown as JSON text."""
+DEEPEST = 6
+LONG = 2000
+"""The number of characters from which a text gets a scrolling box of its own, with its size."""
+
+
+class Number(str):
+    """A number as it is written: it never passes through a float."""
+
+    __slots__ = ()
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text with its numbers as they are written, or raise `ValueError`."""
+    try:
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def write_json(value: Any, indent: int | None = None) -> str:
+    """Return the JSON text of a value from `read_json`, with hidden characters escaped."""
+    out: list[str] = []
+    _write(value, "" if indent is None else "\n", indent or 0, out)
+    return "".join(out)
+
+
+def _write(value: Any, line: str, indent: int, out: list[str]) -> None:
+    if isinstance(value, Number):
+        out.append(str(value))
+    elif isinstance(value, dict | list) and value:
+        pairs = value.items() if isinstance(value, dict) else [(None, each) for each in value]
+        inner = line and line + " " * indent
+        out.append("{" if isinstance(value, dict) else "[")
+        for n, (key, each) in enumerate(pairs):
+            out.append(("," if n else "") + (inner or (" " if n else "")))
+            if key is not None:
+                out.append(f"{quoted(key)}: ")
+            _write(each, inner, indent, out)
+        out.append(line + ("}" if isinstance(value, dict) else "]"))
+    else:
+        out.append(quoted(value) if isinstance(value, str) else json.dumps(value))
+
+
+def quoted(text: str) -> str:
+    """Return a text as a JSON string. Letters stay as they are; hidden characters are escaped."""
+    whole = json.dumps(text, ensure_ascii=False)
+    if whole.isascii() and "\x7f" not in whole:
+        return whole
+    return "".join(json.dumps(char)[1:-1] if is_hidden(char) else char for char in whole)
+
+
+def size_of(text: str) -> str:
+    """Return the size of a text in words: "5.0 MB"."""
+    count = len(text.encode(errors="surrogatepass"))
+    if count < 1000:
+        return f"{count} bytes"
+    return f"{count / 1000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+
+
+def plain_size(value: Any, most: int = MOST_VALUES) -> bool:
+    """Return True if the value is small and flat enough to be laid out one value after another."""
+    level, count = [value], 0
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        count += len(level)
+        if count > most:
+            return False
+        if not level:
+            return True
+    return False
+
+
+def box(text: str, label: str, extra: str = "") -> Markup:
+    """Return a scrolling box with a text, its size above it."""
+    return Markup('<small class="size">{} · {}{}</small><pre class="box" tabindex="0" aria-label="{}">{}</pre>').format(
+        label, size_of(text), extra, label, visible(text, lines=True)
+    )
+
+
+def shown_json(value: Any) -> Markup:
+    """Return a value from `read_json` as HTML."""
+    if isinstance(value, dict | list) and not plain_size(value):
+        return box(write_json(value, 2), "JSON")
+    return _laid_out(value)
+
+
+def _laid_out(value: Any) -> Markup:
+    if isinstance(value, dict) and value:
+        rows = [(visible(name), _laid_out(each)) for name, each in value.items()]
+    elif isinstance(value, list) and value:
+        rows = [(Markup("{}").format(n), _laid_out(each)) for n, each in enumerate(value)]
+    elif isinstance(value, str) and not isinstance(value, Number):
+        return shown_text(value)
+    else:
+        return Markup('<span class="v">{}</span>').format(write_json(value))
+    kind = "list" if isinstance(value, list) else "object"
+    parts = [Markup("<dt>{}</dt><dd>{}</dd>").format(name, each) for name, each in rows]
+    return Markup('<dl class="args {}">{}</dl>').format(kind, Markup("").join(parts))
+
+
+def shown_text(text: str) -> Markup:
+    """Return a string as HTML: in quotation marks on one line, or in a block with its line breaks."""
+    if len(text) > LONG:
+        names = hidden_in(text[:100_000])
+        return box(text, f"text, {len(text):,} characters", f" · holds {', '.join(names[:3])}" if names else "")
+    if "\n" in text.rstrip("\n") or "\t" in text:
+        lines = text.count("\n") + 1
+        words = visible(text, lines=True)
+        return Markup('<small class="size">text, {} lines</small><pre class="text">{}</pre>').format(lines, words)
+    mark = Markup('<span class="qm">"</span>')
+    return Markup('<span class="v s">{}<bdi>{}</bdi>{}</span>').format(mark, visible(text), mark)
+
+
+def shown_arguments(text: str) -> Markup:
+    """Return a question's arguments as HTML, complete; text that is no JSON as it is."""
+    try:
+        value = read_json(text)
+    except ValueError:
+        return box(text, "not JSON; shown as the model wrote it")
+    return shown_json(value) if value != {} else Markup('<p class="none">The call has no arguments.</p>')

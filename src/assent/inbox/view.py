@@ -1,0 +1,206 @@
+"""What the page says about a question, a run or a grant, in words. Plain data in, plain data out."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from ..approval.decide import may_decide
+from ..approval.decision import Decider
+from ..core.digest import shortened
+from ..core.number import counted
+from ..store.record import GrantRecord, Question
+from .identity import Identity
+from .mask import masked
+from .render import left, utc
+from .values import Number, read_json, write_json
+
+SOON = 60 * 60 * 1000
+"""Milliseconds before a deadline from which a question is due soon."""
+PAST = {
+    "approve": "approved",
+    "edit": "approved with changes",
+    "reject": "rejected",
+    "respond": "answered",
+    "replaced": "replaced by a newer question",
+    "void": "closed with its run",
+}
+
+
+class Tag(Struct, frozen=True):
+    """A short mark beside a question."""
+
+    text: str
+    tone: str = ""
+    until: int | None = None
+    """The deadline that the mark counts down to."""
+
+
+class Row(Struct):
+    """A question in the list."""
+
+    id: str
+    sentence: str
+    tool: str
+    agent: str
+    at: int
+    tags: list[Tag]
+    soon: bool
+    deadline: int
+
+
+def sentence_of(question: Question) -> str:
+    """Return what a question is about, in one sentence."""
+    if question.kind == "input":
+        prompt = question.prompt
+        lines = prompt.strip().splitlines() if isinstance(prompt, str) else []
+        return lines[0] if lines else f"{question.tool} asks for input"
+    preview = question.preview
+    known = preview is not None and bool(preview.sentence)
+    if question.kind == "doubt":
+        return f"Did this go through? {preview.sentence}" if preview and known else f"Did {question.tool} go through?"
+    if preview and known:
+        return preview.sentence
+    return f"Run {question.tool}{_arguments(question.arguments)}"
+
+
+def _arguments(text: str) -> str:
+    try:
+        value = read_json(text)
+    except ValueError:
+        return ""
+    if not isinstance(value, dict) or not value:
+        return ""
+    parts = [f"{name} {_scalar(each)}" for name, each in list(value.items())[:3]]
+    return f" with {', '.join(parts)}{', …' if len(value) > 3 else ''}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, list):
+        return counted(len(value), "item")
+    if isinstance(value, dict):
+        return "{…}"
+    whole = value if isinstance(value, str) and not isinstance(value, Number) else write_json(value)
+    return whole if len(whole) <= 40 else f"{whole[:39]}…"
+
+
+def deadline_tag(question: Question, now: int, *, long: bool = False) -> Tag | None:
+    """Return the mark of a question's deadline; None if it has none."""
+    if question.until is not None:
+        close = question.until - now
+        tone = "stop" if close < 5 * 60_000 else "warn" if close < SOON else ""
+        words = left(question.until, now)
+        return Tag(f"rejected in {words} if nobody answers" if long else f"{words} left", tone, question.until)
+    if question.due is not None:
+        if question.due <= now:
+            return Tag("overdue", "stop", None)
+        words = left(question.due, now)
+        return Tag(f"due in {words}", "warn" if question.due - now < SOON else "", question.due)
+    return None
+
+
+def row_of(question: Question, now: int, looking: list[str]) -> Row:
+    """Return a question for the list; secret arguments are masked there for everybody."""
+    question = masked(question)
+    tags = [tag] if (tag := deadline_tag(question, now)) is not None else []
+    if question.kind != "approval":
+        tags.append(Tag("asks for input") if question.kind == "input" else Tag("in doubt", "stop"))
+    if looking:
+        tags.append(Tag(f"{looking[0]} is looking" if len(looking) == 1 else f"{len(looking)} are looking", "info"))
+    ends = [each for each in (question.until, question.due) if each is not None]
+    deadline = min(ends) if ends else 2**62
+    sentence = sentence_of(question)
+    return Row(
+        question.id,
+        shortened(sentence, 300),
+        question.tool,
+        question.agent,
+        question.at,
+        tags,
+        deadline - now < SOON,
+        deadline,
+    )
+
+
+def why_not(question: Question, who: Identity) -> str:
+    """Return the reason why somebody may not decide a question; empty if they may."""
+    if not who.may("decide"):
+        return f"You are signed in as {who.role}, and may look but not decide."
+    if question.started_by == who.name:
+        return "You asked for this run. Somebody else must decide in it."
+    if not may_decide(question.reviewers, Decider(who.name, who.groups)):
+        return f"This is for {people(question.reviewers)} to decide."
+    return ""
+
+
+def people(names: tuple[str, ...]) -> str:
+    """Return names and groups in words."""
+    words = [f"the group {name[6:]}" if name.startswith("group:") else name for name in names]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def for_eyes_of(question: Question, who: Identity) -> Question:
+    """Return a question as this person may see it: who cannot decide sees secret arguments masked."""
+    return question if not why_not(question, who) else masked(question)
+
+
+def settled_words(question: Question, who: Identity) -> str:
+    """Return how a question ended: "Approved by you"."""
+    verdict = PAST.get(question.verdict or "", question.verdict or "")
+    if question.verdict in ("replaced", "void"):
+        return verdict.capitalize()
+    by = "you" if question.by == who.name else question.by or "somebody"
+    if question.verdict == "reject" and question.by == "deadline":
+        return "Rejected because nobody answered in time"
+    return f"{verdict} by {by}".capitalize() if by == "you" else f"{verdict.capitalize()} by {by}"
+
+
+class Change(Struct, frozen=True):
+    """One line of a difference."""
+
+    sign: str
+    text: str
+
+
+def difference(before: str, after: str) -> list[Change]:
+    """Return the difference between two JSON texts, line by line; equal texts have none."""
+    one, two = (_pretty(each).split("\n") for each in (before, after))
+    if one == two:
+        return []
+    if len(one) + len(two) > 20_000:
+        return [Change("-", f"{len(one):,} lines"), Change("+", f"{len(two):,} lines")]
+    lines = difflib.ndiff(one, two) if len(one) + len(two) < 400 else _quick(one, two)
+    return [Change(line[0], line[2:]) for line in lines if line[0] != "?"]
+
+
+def _quick(one: list[str], two: list[str]) -> list[str]:
+    """Return the difference of long texts with three lines around each change."""
+    return [f"{line[:1]} {line[1:]}" for line in list(difflib.unified_diff(one, two, lineterm="", n=3))[2:]]
+
+
+def _pretty(text: str) -> str:
+    try:
+        return write_json(read_json(text), 2)
+    except ValueError:
+        return text
+
+
+def terms_words(
+    question_tool: str, agent: str, pins: dict[str, Any] | None, uses: int | None, until: int | None
+) -> str:
+    """Return the terms of a grant in words."""
+    pinned = " and ".join(f"{name} = {shortened(write_json(each), 60)}" for name, each in (pins or {}).items())
+    which = f"every later call of {question_tool} by {agent} in this run"
+    with_ = f" with exactly {pinned}" if pinned else ", whatever its arguments"
+    often = "" if uses is None else f", up to {uses:,} time{'s' if uses != 1 else ''}"
+    end = "until it is revoked" if until is None else f"until {utc(until, '%d %b %Y %H:%M UTC')}"
+    return f"{which}{with_}{often}, {end}"
+
+
+def grant_words(grant: GrantRecord) -> str:
+    """Return a grant in words."""
+    pins = read_json(encode(grant.pins).decode()) if grant.pins else None
+    return terms_words(grant.tool, grant.agent, pins, grant.max_uses, grant.until)

@@ -1,0 +1,39 @@
+"""The side of an MCP server that its tools and their calls use."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from ..definitions.server import ToolServer
+
+if TYPE_CHECKING:
+    from .link import Link
+
+
+class ConnectedServer(ToolServer):
+    """A server that can be called."""
+
+    call_timeout: float | None
+    """The seconds that the server may take to connect and to answer; None for no limit."""
+    max_held_calls: int
+    use_structured_content: bool
+    tool_name_prefix: str
+
+    @property
+    @abstractmethod
+    def stays_open(self) -> bool:
+        """True if the connection outlasts a run's pause, because the user connected it."""
+
+    @abstractmethod
+    def turn(self) -> AbstractAsyncContextManager[Any]:
+        """Return the context of one call: a lock if calls are sent one at a time."""
+
+    @abstractmethod
+    async def link(self) -> Link:
+        """Return the connection of this event loop; connect again if it was lost."""
+
+    @abstractmethod
+    async def drop(self, link: Link) -> None:
+        """Close a connection that is of no more use; the next use connects again."""

@@ -1,0 +1,591 @@
+"""MCP servers as sources of tools: over a child process's standard streams, over HTTP with SSE, and streamable HTTP.
+
+A server object holds the settings and, for each event loop that uses it, a connection. This module does not import the
+SDK; the modules behind `_opener` do, and they are imported when a server is first connected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import itertools
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self, TypedDict
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from typing_extensions import Unpack
+
+from ..core.digest import described, shortened, worded
+from ..core.number import is_seconds
+from ..definitions.context import RunContextWrapper
+from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from ..definitions.tool import FailureText, Tool, default_tool_error_function
+from ..errors import AssentError, InvalidDefinition, MCPServerFailed, UsageError
+from .approval_rule import RequireApproval, policy_from
+from .connected import ConnectedServer
+from .sdk_words import NO_SESSION
+from .tool import MCPTool, made_from
+from .tool_filter import Filter, ToolFilter
+
+if TYPE_CHECKING:
+    from mcp.types import (
+        CallToolResult,
+        GetPromptResult,
+        ListPromptsResult,
+        ListResourcesResult,
+        ListResourceTemplatesResult,
+        ReadResourceResult,
+    )
+    from mcp.types import Tool as Listed
+
+    from .link import Link
+
+log = logging.getLogger("assent.mcp")
+
+_numbers = itertools.count()
+
+MISSING = 'MCP servers need the MCP SDK, which is not installed ({}): pip install "assent[mcp]"'
+
+
+class MCPServerOptions(TypedDict, total=False):
+    """The options that servers of every transport have."""
+
+    client_session_timeout_seconds: float | None
+    """The seconds that a server may take to connect and to answer; None for no limit. The default is 60."""
+    tool_filter: ToolFilter
+    """The tools that are offered: `create_static_tool_filter(...)`, or a function of context and tool."""
+    use_structured_content: bool
+    """If True, the model gets a result's structured content in place of its text, where there is one."""
+    max_retry_attempts: int
+    """The number of further attempts to connect, or to list, after one that failed. A call is never sent twice."""
+    retry_backoff_seconds_base: float
+    """The seconds before the first further attempt; they double each time. The default is 1."""
+    retry_backoff_seconds_max: float
+    """The most seconds between two attempts. The default is 30."""
+    message_handler: Callable[[Any], Awaitable[None]] | None
+    """A function that gets all notifications of the server."""
+    require_approval: RequireApproval
+    """The tools whose calls wait for a person. None, the default, is "never" for every tool."""
+    failure_error_function: FailureText | None
+    """A function that words a failure for the model; None raises the exception to you."""
+    tool_input_guardrails: Sequence[ToolInputGuardrail]
+    """Guardrails that check the arguments of every call."""
+    tool_output_guardrails: Sequence[ToolOutputGuardrail]
+    """Guardrails that check the output of every call."""
+    tool_name_prefix: str
+    """A prefix of the names that the model is offered, for servers that have tools of the same name."""
+    idempotent_tools: Sequence[str]
+    """The tools that may run again if the outcome of a call is not known. A server's own hints say nothing here."""
+    max_result_bytes: int
+    """The largest answer that is read. The default is 10 MB."""
+    max_tools: int
+    """The most tools that a server may list. The default is 10,000."""
+    max_held_calls: int
+    """The most calls that are held open for an answer, at servers that ask inside a call. The default is 100."""
+    parallel_calls: bool
+    """If False, one call at a time is sent, so that questions of older servers can be told apart."""
+
+
+class _Here:
+    """The connection of one event loop."""
+
+    def __init__(self) -> None:
+        self.link: Link | None = None
+        self.owned = False
+        """True if the user connected the server; then it stays open until `cleanup`."""
+        self.drives = 0
+        self.lock = asyncio.Lock()
+        self.turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            await link.close()
+
+
+class MCPServer(ConnectedServer):
+    """The base class of MCP servers. Needs `pip install "assent[mcp]"`.
+
+    Put a server into `Agent(mcp_servers=[...])`. It is connected during each run, or for as long as you keep it
+    connected with `async with server:`.
+    """
+
+    def __init__(self, *, name: str, cache_tools_list: bool = False, **options: Unpack[MCPServerOptions]) -> None:
+        unknown = set(options) - set(MCPServerOptions.__annotations__)
+        if unknown:
+            raise InvalidDefinition(f"MCP server {name!r}: there is no option {min(unknown)!r}.")
+        if type(name) is not str or not name.strip():
+            raise InvalidDefinition(f"An MCP server needs a name, got {described(name)}.")
+        self.name = name
+        self.cache_tools_list = cache_tools_list
+        self.call_timeout = options.get("client_session_timeout_seconds", 60.0)
+        self.use_structured_content = options.get("use_structured_content", False)
+        self.tool_name_prefix = options.get("tool_name_prefix", "")
+        self.max_result_bytes = options.get("max_result_bytes", 10_000_000)
+        self.max_held_calls = options.get("max_held_calls", 100)
+        self._max_tools = options.get("max_tools", 10_000)
+        self._retries = options.get("max_retry_attempts", 0)
+        self._pause = options.get("retry_backoff_seconds_base", 1.0)
+        self._longest_pause = options.get("retry_backoff_seconds_max", 30.0)
+        self._handler = options.get("message_handler")
+        self._filter = Filter(name, options.get("tool_filter"))
+        self._policy = policy_from(f"MCP server {name!r}", options.get("require_approval"))
+        self._idempotent = options.get("idempotent_tools", ())
+        self._parallel = options.get("parallel_calls", True)
+        self._tool_options: dict[str, Any] = {
+            "failure_error_function": options.get("failure_error_function", default_tool_error_function),
+            "tool_input_guardrails": options.get("tool_input_guardrails", ()),
+            "tool_output_guardrails": options.get("tool_output_guardrails", ()),
+        }
+        self._check_options()
+        self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = WeakKeyDictionary()
+        self._known: dict[str, tuple[str, MCPTool]] = {}
+        """The tools by name, each with the listing's JSON that it was made from."""
+        self._stale = True
+
+    def _check_options(self) -> None:
+        for option, value in (
+            ("max_result_bytes", self.max_result_bytes),
+            ("max_held_calls", self.max_held_calls),
+            ("max_tools", self._max_tools),
+        ):
+            if type(value) is not int or value < 1:
+                self._refuse(option, "a whole number above zero", value)
+        if type(self._retries) is not int or self._retries < 0:
+            self._refuse("max_retry_attempts", "a whole number, at least zero", self._retries)
+        for option, seconds in (
+            ("client_session_timeout_seconds", 1.0 if self.call_timeout is None else self.call_timeout),
+            ("retry_backoff_seconds_base", self._pause),
+            ("retry_backoff_seconds_max", self._longest_pause),
+        ):
+            if not is_seconds(seconds) or not seconds:
+                self._refuse(option, "seconds above zero", seconds)
+        flags: tuple[tuple[str, Any], ...] = (
+            ("cache_tools_list", self.cache_tools_list),
+            ("use_structured_content", self.use_structured_content),
+            ("parallel_calls", self._parallel),
+        )
+        for option, flag in flags:
+            if type(flag) is not bool:
+                self._refuse(option, "a bool", flag)
+        prefix: Any = self.tool_name_prefix
+        if type(prefix) is not str or not re.fullmatch(r"[A-Za-z0-9_-]{0,32}", prefix):
+            self._refuse("tool_name_prefix", "at most 32 of the characters A-Z a-z 0-9 _ -", prefix)
+        names: Any = self._idempotent
+        if not isinstance(names, list | tuple | set | frozenset) or not all(type(each) is str for each in names):
+            self._refuse("idempotent_tools", "a list of tool names", names)
+        handler: Any = self._handler
+        if handler is not None and not callable(handler):
+            self._refuse("message_handler", "a function or None", handler)
+
+    def _refuse(self, option: str, what: str, got: Any) -> None:
+        raise InvalidDefinition(f"MCP server {self.name!r}: {option} must be {what}, got {described(got)}.")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @abstractmethod
+    def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
+        """Return a context that yields the streams of messages from the server and to it, as in the SDK."""
+
+    # Connecting
+
+    async def connect(self) -> None:
+        """Connect the server, or raise `MCPServerFailed`. It stays connected until `cleanup`, in this event loop."""
+        here = self._here()
+        here.owned = True
+        try:
+            await self.link()
+        except BaseException:
+            here.owned = False
+            raise
+
+    async def cleanup(self) -> None:
+        """Close the connection of this event loop. Calls that wait there for an answer are cancelled."""
+        here = self._here()
+        here.owned = False
+        async with here.lock:
+            await here.close()
+
+    async def __aenter__(self) -> Self:
+        """Connect the server."""
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the connection."""
+        await self.cleanup()
+
+    @asynccontextmanager
+    async def kept_open(self) -> AsyncIterator[None]:
+        """Keep the server connected during a drive; close it afterwards unless the user connected it."""
+        here = self._here()
+        here.drives += 1
+        try:
+            await self.link()
+            yield
+        finally:
+            here.drives -= 1
+            async with here.lock:
+                if not here.drives and not here.owned:
+                    await here.close()
+
+    @property
+    def stays_open(self) -> bool:
+        """True if the connection outlasts a run's pause, because the user connected it."""
+        return self._here().owned
+
+    def turn(self) -> AbstractAsyncContextManager[Any]:
+        """Return the context of one call: a lock if calls are sent one at a time."""
+        return nullcontext() if self._parallel else self._here().turn
+
+    def _here(self) -> _Here:
+        loop = asyncio.get_running_loop()
+        if loop not in self._places:
+            self._places[loop] = _Here()
+        return self._places[loop]
+
+    async def link(self) -> Link:
+        """Return the connection of this event loop; connect again if it was lost."""
+        here = self._here()
+        if here.link is not None and here.link.alive:
+            return here.link
+        if not here.owned and not here.drives:
+            raise UsageError(
+                f"The MCP server {self.name!r} is not connected in this event loop; use it inside "
+                "`async with server:`, or call `await server.connect()` first."
+            )
+        async with here.lock:
+            if here.link is None or not here.link.alive:
+                await here.close()
+                self._stale = True
+                here.link = await self._retried(self._opened)
+            return here.link
+
+    async def drop(self, link: Link) -> None:
+        """Close a connection that is of no more use; the next use connects again."""
+        here = self._here()
+        async with here.lock:
+            if here.link is link:
+                await here.close()
+
+    async def _opened(self) -> Link:
+        try:
+            await asyncio.to_thread(importlib.import_module, "assent.mcp.conversation")  # takes most of a second
+            module = importlib.import_module("assent.mcp.link")
+        except ModuleNotFoundError as error:
+            raise UsageError(MISSING.format(error.name)) from error
+        link: Link = module.Link(
+            self.name,
+            self.open_transport,
+            timeout=self.call_timeout,
+            changed=self.invalidate_tools_cache,
+            handler=self._handler,
+            listens=self.cache_tools_list,
+        )
+        await link.open()
+        return link
+
+    async def _retried(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the attempt's value; repeat an attempt that failed, with growing pauses."""
+        pause = self._pause
+        for left in range(self._retries, -1, -1):
+            try:
+                return await attempt()
+            except MCPServerFailed:
+                if not left:
+                    raise
+            await asyncio.sleep(min(pause, self._longest_pause))
+            pause *= 2
+        raise AssertionError("unreachable")
+
+    # Tools
+
+    async def refresh(self, *, fresh: bool = False) -> None:
+        """List the tools. A cached list is used if `cache_tools_list`, unless it is stale or `fresh`."""
+        await self.link()
+        if self.listed and self.cache_tools_list and not self._stale and not fresh:
+            return
+        self._stale = False
+        try:
+            listing = await self._retried(self._list)
+        except BaseException:
+            self._stale = True
+            raise
+        known: dict[str, tuple[str, MCPTool]] = {}
+        for each in listing:
+            if not self._filter.passes(each.name):
+                continue
+            text = each.model_dump_json(by_alias=True, exclude_none=True)
+            before = self._known.get(each.name)
+            tool = before[1] if before is not None and before[0] == text else self._made(each)
+            known[each.name] = text, tool
+        self._known = known
+        self.adopt([tool for _, tool in known.values()])
+
+    def _made(self, listed: Listed) -> MCPTool:
+        options = {
+            **self._tool_options,
+            "needs_approval": self._policy(listed),
+            "is_enabled": self._filter.enabled(listed),
+            "idempotent": listed.name in self._idempotent,
+        }
+        try:
+            return made_from(self, listed, options)
+        except AssentError as error:
+            raise MCPServerFailed(
+                f"The MCP server {self.name!r} lists a tool {described(listed.name)} that cannot be used: {error}"
+            ) from error
+
+    async def _list(self) -> list[Listed]:
+        """Return the whole listing of the server, page by page."""
+        found: dict[str, Listed] = {}
+        cursor: str | None = None
+        cursors: set[str] = set()
+        while True:
+            page = await self._asked("tools/list", "list_tools", cursor)
+            for tool in page.tools:
+                if tool.name in found:
+                    raise MCPServerFailed(f"The MCP server {self.name!r} lists two tools named {described(tool.name)}.")
+                found[tool.name] = tool
+            if len(found) > self._max_tools:
+                raise MCPServerFailed(
+                    f"The MCP server {self.name!r} lists more than {self._max_tools:,} tools; raise max_tools if that "
+                    "is meant."
+                )
+            cursor = page.next_cursor
+            if cursor is None:
+                return list(found.values())
+            if cursor in cursors:
+                raise MCPServerFailed(f"The MCP server {self.name!r} lists its tools in a circle.")
+            cursors.add(cursor)
+
+    async def _asked(self, what: str, method: str, *args: Any, paged: bool = True) -> Any:
+        """Return the answer to a request that has no effect, or raise `MCPServerFailed`."""
+        for tries_left in (1, 0):
+            link = await self.link()
+            send = getattr(link.session, method)
+            limit = asyncio.timeout(self.call_timeout)
+            try:
+                async with limit:
+                    return await (send(params=_page(args[0])) if paged else send(*args))
+            except Exception as error:
+                if tries_left and (not link.alive or str(error) in NO_SESSION):
+                    await self.drop(link)
+                    continue
+                why = f"it did not answer within {self.call_timeout:g} seconds" if limit.expired() else worded(error)
+                raise MCPServerFailed(
+                    f"The MCP server {self.name!r} gave no usable answer to {what}: {shortened(why, 500)}"
+                    f"{link.stderr.told()}"
+                ) from error
+        raise AssertionError("unreachable")
+
+    def invalidate_tools_cache(self) -> None:
+        """Forget the cached list of tools; the next turn lists them again."""
+        self._stale = True
+
+    async def list_function_tools(
+        self, run_context: RunContextWrapper[Any] | None = None, agent: Any = None
+    ) -> list[Tool]:
+        """Return the server's tools as an agent gets them."""
+        await self.refresh()
+        if run_context is None:
+            return list(self.tools)
+        return [tool for tool in self.tools if await self._filter.lets_pass(tool.listed, run_context, agent)]
+
+    async def list_tools(self, run_context: RunContextWrapper[Any] | None = None, agent: Any = None) -> list[Listed]:
+        """Return the server's tools as the server describes them, those that the filter lets pass."""
+        tools: list[Any] = await self.list_function_tools(run_context, agent)
+        return [tool.listed for tool in tools]
+
+    async def call_tool(
+        self, tool_name: str, arguments: dict[str, Any] | None = None, meta: dict[str, Any] | None = None
+    ) -> CallToolResult:
+        """Call a tool yourself, outside of any run: nobody is asked, and nothing is recorded."""
+        from .call import Refused, Unsent, failure
+
+        link = await self.link()
+        key = f"direct {next(_numbers)}"
+        call = link.begin(key, tool_name, arguments or {}, holdable=False, meta=meta)
+        try:
+            result = await call.next(self.call_timeout)
+        except Refused as error:
+            raise failure(error) from error.error
+        except Unsent as error:
+            raise MCPServerFailed(str(error)) from error
+        if not hasattr(result, "is_error"):
+            raise MCPServerFailed(f"The MCP server {self.name!r} asks for input, which only a call in a run can give.")
+        return result  # type: ignore[return-value]
+
+    # Prompts and resources
+
+    async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
+        """Return the server's prompts, a page at a time."""
+        page: ListPromptsResult = await self._asked("prompts/list", "list_prompts", cursor)
+        return page
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> GetPromptResult:
+        """Return a prompt of the server."""
+        prompt: GetPromptResult = await self._asked("prompts/get", "get_prompt", name, arguments, paged=False)
+        return prompt
+
+    async def list_resources(self, cursor: str | None = None) -> ListResourcesResult:
+        """Return the server's resources, a page at a time."""
+        page: ListResourcesResult = await self._asked("resources/list", "list_resources", cursor)
+        return page
+
+    async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
+        """Return the server's templates of resources, a page at a time."""
+        page: ListResourceTemplatesResult = await self._asked(
+            "resources/templates/list", "list_resource_templates", cursor
+        )
+        return page
+
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        """Return the content of a resource."""
+        content: ReadResourceResult = await self._asked("resources/read", "read_resource", uri, paged=False)
+        return content
+
+
+def _page(cursor: str | None) -> Any:
+    from mcp.types import PaginatedRequestParams
+
+    return PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+
+
+class MCPServerStdio(MCPServer):
+    """A server that is a program: it is started, and spoken to on its standard streams."""
+
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        cache_tools_list: bool = False,
+        name: str | None = None,
+        **options: Unpack[MCPServerOptions],
+    ) -> None:
+        """Describe the server.
+
+        Args:
+            params: `command`, and optionally `args`, `env` (added to a few variables such as PATH) and `cwd`.
+            cache_tools_list: If True, the tools are listed again only when the server says that they changed.
+            name: The server's name; by default made from the command.
+            **options: See `MCPServerOptions`.
+        """
+        self.params = _checked("MCPServerStdio", params, "command", ("args", "env", "cwd"))
+        args, env = params.get("args", ()), params.get("env") or {}
+        if not isinstance(args, list | tuple) or not all(type(each) is str for each in args):
+            raise InvalidDefinition(f"MCPServerStdio: args must be a list of texts, got {described(args)}.")
+        if not isinstance(env, Mapping) or not all(type(each) is str for pair in env.items() for each in pair):
+            raise InvalidDefinition("MCPServerStdio: env must be a dict of texts.")
+        super().__init__(name=name or f"stdio: {params['command']}", cache_tools_list=cache_tools_list, **options)
+
+    def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
+        """Start the program."""
+        from .stdio_transport import stdio_transport
+
+        return stdio_transport(self.params, self.max_result_bytes, stderr)
+
+
+class MCPServerSse(MCPServer):
+    """A server at a URL that speaks HTTP with server-sent events, the older of the two transports over HTTP."""
+
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        cache_tools_list: bool = False,
+        name: str | None = None,
+        **options: Unpack[MCPServerOptions],
+    ) -> None:
+        """Describe the server.
+
+        Args:
+            params: `url`, and optionally `headers`, `timeout`, `sse_read_timeout` and `auth`.
+            cache_tools_list: If True, the tools are listed again only when the server says that they changed.
+            name: The server's name; by default made from the URL.
+            **options: See `MCPServerOptions`.
+        """
+        self.params = _http("MCPServerSse", params)
+        super().__init__(name=name or f"sse: {_address(params['url'])}", cache_tools_list=cache_tools_list, **options)
+
+    def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
+        """Open the stream of events."""
+        from .http_transport import sse_transport
+
+        return sse_transport(self.params, self.max_result_bytes)
+
+
+class MCPServerStreamableHttp(MCPServer):
+    """A server at a URL that speaks streamable HTTP."""
+
+    def __init__(
+        self,
+        params: Mapping[str, Any],
+        cache_tools_list: bool = False,
+        name: str | None = None,
+        **options: Unpack[MCPServerOptions],
+    ) -> None:
+        """Describe the server.
+
+        Args:
+            params: `url`, and optionally `headers`, `timeout`, `sse_read_timeout`, `terminate_on_close` and `auth`.
+            cache_tools_list: If True, the tools are listed again only when the server says that they changed.
+            name: The server's name; by default made from the URL.
+            **options: See `MCPServerOptions`.
+        """
+        self.params = _http("MCPServerStreamableHttp", params, "terminate_on_close")
+        name = name or f"streamable_http: {_address(params['url'])}"
+        super().__init__(name=name, cache_tools_list=cache_tools_list, **options)
+
+    def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
+        """Open the connection."""
+        from .http_transport import streamable_transport
+
+        return streamable_transport(self.params, self.max_result_bytes)
+
+
+def _checked(kind: str, params: Any, needed: str, more: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of a transport, or raise `InvalidDefinition`."""
+    if not isinstance(params, Mapping):
+        raise InvalidDefinition(f"{kind}: params must be a dict, got {described(params)}.")
+    unknown = [key for key in params if key != needed and key not in more]
+    if unknown:
+        allowed = ", ".join((needed, *more))
+        raise InvalidDefinition(f"{kind}: params has {described(unknown[0])}; it may have {allowed}.")
+    value = params.get(needed)
+    if type(value) is not str or not value.strip():
+        raise InvalidDefinition(f"{kind}: params needs {needed!r}, a text, got {described(value)}.")
+    return dict(params)
+
+
+def _http(kind: str, params: Any, *more: str) -> dict[str, Any]:
+    """Return the parameters of a transport over HTTP, or raise `InvalidDefinition`."""
+    checked = _checked(kind, params, "url", ("headers", "timeout", "sse_read_timeout", "auth", *more))
+    headers = checked.get("headers") or {}
+    if not isinstance(headers, Mapping) or not all(type(each) is str for pair in headers.items() for each in pair):
+        raise InvalidDefinition(f"{kind}: headers must be a dict of texts.")
+    for option in ("timeout", "sse_read_timeout"):
+        value = checked.get(option, 1.0)
+        value = value.total_seconds() if isinstance(value, timedelta) else value
+        if not is_seconds(value) or not value:
+            raise InvalidDefinition(f"{kind}: {option} must be seconds above zero, got {described(value)}.")
+        if option in checked:
+            checked[option] = value
+    return checked
+
+
+def _address(url: str) -> str:
+    """Return a URL without what may be secret in it."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port is not None else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidDefinition("An MCP server's url must be one such as https://host/mcp.")
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"

@@ -1,0 +1,152 @@
+"""The second look at an approved call, at the door: it must still be what the person was shown.
+
+A server may have changed its tool, and the world may have moved since the preview. Then the approval is void and the
+person is asked again, with the difference.
+"""
+
+from __future__ import annotations
+
+import json
+
+from msgspec import Raw
+
+from ...approval.previewing import preview_of
+from ...approval.question import asked_of, effective
+from ...approval.tool_snapshot import ToolSnapshot
+from ...core import facts as f
+from ...core.digest import BadJSON
+from ...core.run import CallState
+from ...definitions.preview import Diff, Preview, moved, preview_json, read_preview
+from ...definitions.tool import Tool
+from ...errors import UnreadableState
+from ..definition_check import ask_again
+from ..layer import ToolLayer
+from ..scope import Scope
+
+Path = tuple[str, ...]
+
+
+async def asked_of_tool(scope: Scope, path: Path, state: CallState) -> bool:
+    """Ask again if a server has changed the call's tool, or if the tool that an edit chose has other reviewers.
+
+    Return True if the call must not run now.
+    """
+    seat = scope.graph.of(state)
+    if seat.agent.mcp_servers:
+        await scope.servers.find_tools(seat.agent)
+    if seat.is_served(state, seat.tool_of(state)) and await _tool_has_changed(scope, path, state):
+        return True
+    return await _has_other_reviewers(scope, path, state)
+
+
+async def _has_other_reviewers(scope: Scope, path: Path, state: CallState) -> bool:
+    """Ask the reviewers of the tool that an edit chose, unless one of them made the edit; return True if so."""
+    seat, approval, asked = scope.graph.of(state), state.approval, state.question
+    tool = seat.tool_of(state)
+    if state.chosen is None or state.begun or tool is None or approval is None or asked is None:
+        return False
+    reviewers = asked_of(tool, seat.agent)["reviewers"]
+    was_for_them = bool(asked.reviewers) and set(asked.reviewers) <= set(reviewers)
+    if not reviewers or approval.by in reviewers or was_for_them:
+        return False
+    await scope.journal.own()
+    preview = await preview_of(tool, scope.ctx, effective(state))
+    if not scope.tasks.stopped(path):
+        what = f"{approval.by} chose the tool {tool.name!r}, which is for {', '.join(reviewers)} to decide."
+        scope.journal.add(ask_again(scope.journal, path, state, tool, seat.agent, what, preview))
+    return True
+
+
+async def asked_of_world(scope: Scope, path: Path, state: CallState) -> bool:
+    """Ask again if a precondition of the approved preview does not hold; return True if the call must not run now."""
+    shown, asked = _shown(state)
+    before = read_preview(shown) if not state.begun else None
+    if before is None or not before.preconditions:
+        return False
+    return await _world_has_moved(scope, path, state, asked, before)
+
+
+def _shown(state: CallState) -> tuple[Raw, f.Asked | None]:
+    """Return the preview on which a person or code approved the call, and the person's question."""
+    approval, asked = state.approval, state.question
+    if approval is not None and approval.asked is None:
+        return approval.preview, None
+    return (asked.preview, asked) if asked is not None and asked.id == state.passed else (f.NOTHING, None)
+
+
+async def _tool_has_changed(scope: Scope, path: Path, state: CallState) -> bool:
+    """Ask again if the server has changed the call's tool, or has it no more; return True if so."""
+    seat, accepted = scope.graph.of(state), state.fingerprint or state.call.definition
+    tool, by_person = seat.tool_of(state), _by_person(state)
+    if tool is not None and tool.source is not None:
+        await scope.journal.own()
+        await (scope.servers.renew(tool.source) if by_person else scope.servers.open(tool.source))
+        tool = seat.tool_of(state)
+    stale = tool is not None and by_person and is_stale(tool)
+    if accepted is None or (tool is not None and tool.fingerprint == accepted and not stale):
+        return False
+    if scope.tasks.stopped(path):
+        return True
+    journal, call = scope.journal, state.call.id
+    if tool is None or stale:
+        what = f"Tool {state.tool!r} is gone: its server has it no more{', or has changed it' if stale else ''}."
+        journal.add(ask_again(journal, path, state, None, seat.agent, what))
+        return True
+    what = f"The server {tool.server!r} has changed its tool {tool.name!r} since call {call} was made; it did not run."
+    preview = await _of_change(scope, state, tool)
+    if scope.tasks.stopped(path):
+        return True
+    journal.add(f.Redefined(call, tool.fingerprint, f"server:{tool.server}", at=journal.now(), path=path))
+    journal.add(ask_again(journal, path, state, tool, seat.agent, what, preview))
+    return True
+
+
+def is_stale(tool: Tool) -> bool:
+    """Return True if the program holds a server's tool that the server does not have like this any more."""
+    own = tool.inner if isinstance(tool, ToolLayer) else tool
+    listed = {each.name: each.fingerprint for each in own.source.tools} if own.source is not None else {}
+    return listed.get(own.name) != own.fingerprint
+
+
+def _by_person(state: CallState) -> bool:
+    """Return True if a person approved the call, or gave the grant that did: long ago, perhaps."""
+    return state.passed is not None or (state.approval is not None and state.approval.by.startswith("grant:"))
+
+
+async def _of_change(scope: Scope, state: CallState, tool: Tool) -> Raw:
+    """Return a preview that shows how a tool's definition has changed, with the tool's own preview if it has one."""
+    was = state.question.definition if state.question is not None else f.NOTHING
+    try:
+        old = _pretty(ToolSnapshot.read(bytes(was))) if was else None
+        own = read_preview(await preview_of(tool, scope.ctx, effective(state)))
+    except (UnreadableState, BadJSON):
+        old = own = None
+    change = Diff.between(f"{tool.server}/{tool.name}", old, _pretty(ToolSnapshot.read(tool.frozen())))
+    told = f"{own.sentence} (" if own is not None and own.sentence else ""
+    sentence = f"{told}The tool {tool.name} has changed since it was approved{')' if told else '.'}"
+    return preview_json(
+        Preview(sentence, (change, *(own.blocks if own else ())), own.preconditions if own is not None else {})
+    )
+
+
+def _pretty(tool: ToolSnapshot) -> str:
+    shown = {"description": tool.description, "schema": tool.schema, "version": tool.version}
+    return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
+
+
+async def _world_has_moved(scope: Scope, path: Path, state: CallState, asked: f.Asked | None, before: Preview) -> bool:
+    """Make the preview again, for the arguments that were shown; ask again if its preconditions differ."""
+    await scope.journal.own()
+    seat = scope.graph.of(state)
+    shown = seat.tool_of(state, state.call.tool)
+    made = await preview_of(shown, scope.ctx, effective(state, asked)) if shown is not None else f.NOTHING
+    differs = moved(before, read_preview(made))
+    if not differs:
+        return scope.tasks.stopped(path)
+    tool = seat.tool_of(state)
+    if state.edited and tool is not None:  # the person is shown the call that would run
+        made = await preview_of(tool, scope.ctx, effective(state))
+    if not scope.tasks.stopped(path):
+        what = f"What was shown has changed since it was approved, and it did not run. {' '.join(differs)}"
+        scope.journal.add(ask_again(scope.journal, path, state, tool, seat.agent, what, made))
+    return True

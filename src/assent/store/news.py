@@ -1,0 +1,93 @@
+"""News of a store: what changed since a time, for those who watch. No I/O here.
+
+News are hints: whoever gets one reads the question or the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from .record import Change, Question, RunRecord
+
+NewsKind = Literal["question.asked", "question.decided", "question.replaced", "question.void", "run.changed"]
+
+MOST_NEWS = 1000
+"""The most news of one look."""
+
+
+class News(Struct, frozen=True, kw_only=True):
+    """One thing that happened to a question or to a run."""
+
+    kind: NewsKind
+    id: str
+    """The id of the question or of the run."""
+    run: str
+    at: int
+    """The time at which it happened, in milliseconds since 1970."""
+    agent: str
+    tool: str | None = None
+    verdict: str | None = None
+    """The end of a question."""
+    by: str | None = None
+    """Whoever decided the question."""
+    status: str | None = None
+    """The status of a run."""
+    waiting: int | None = None
+    """The number of open questions of a run."""
+    seq: int | None = None
+    """The number of facts of a run."""
+
+
+class Tally(Struct, frozen=True):
+    """The number of open questions, and the time of the oldest."""
+
+    open: int
+    oldest: int | None = None
+
+
+def is_news(change: Change) -> bool:
+    """Return True if a change asks a question or ends one, so that watchers are woken at once."""
+    return bool(change.asked or change.settled)
+
+
+def asked(question: Question) -> News:
+    """Return the news of an open question."""
+    id, run, agent, tool = question.id, question.run, question.agent, question.tool
+    return News(kind="question.asked", id=id, run=run, at=question.at, agent=agent, tool=tool)
+
+
+def ended(question: Question) -> News:
+    """Return the news of a question's end."""
+    return end_news(
+        question.id, question.run, question.agent, question.tool, question.verdict, question.by, question.decided
+    )
+
+
+def end_news(
+    id: str, run: str, agent: str, tool: str, verdict: str | None, by: str | None, decided: int | None
+) -> News:
+    """Return the news of a question's end, from its fields."""
+    kind: NewsKind = "question.decided"
+    if verdict == "replaced":
+        kind = "question.replaced"
+    elif verdict == "void":
+        kind = "question.void"
+    return News(kind=kind, id=id, run=run, at=decided or 0, agent=agent, tool=tool, verdict=verdict, by=by)
+
+
+def changed(record: RunRecord) -> News:
+    """Return the news of a run."""
+    return run_news(record.id, record.agent, record.status, record.waiting, record.seq, record.changed)
+
+
+def run_news(id: str, agent: str, status: str, waiting: int, seq: int, at: int) -> News:
+    """Return the news of a run, from its fields."""
+    return News(kind="run.changed", id=id, run=id, at=at, agent=agent, status=status, waiting=waiting, seq=seq)
+
+
+def in_order(news: Iterable[News]) -> list[News]:
+    """Return the oldest news first, each once."""
+    return sorted(dict.fromkeys(news), key=lambda each: (each.at, each.kind, each.id))

@@ -1,0 +1,162 @@
+"""The tool that lets a model change files, with the patch format that models know.
+
+A native `apply_patch_call` holds one operation, and a function call a whole patch. The canonical arguments are the
+patch in both cases, so rules, people, digests and the editor get one value.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ..core.digest import described
+from ..definitions.context import RunContextWrapper, ToolContext
+from ..definitions.preview import Preview
+from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified
+from ..errors import AssentError, InvalidArguments, InvalidDefinition
+from .patch_editor import ApplyPatchEditor, OneByOne, PatchEditor
+from .patch_format import ApplyPatchOperation, checked, patch_of, read_patch
+
+OperationRule = bool | Callable[[RunContextWrapper[Any], ApplyPatchOperation, str], bool | Awaitable[bool]]
+"""True if a patch needs approval, or a function of context, operation and call id; the first True asks."""
+
+METHODS = ("create_file", "update_file", "delete_file")
+DESCRIPTION = """Create, change, move and delete files with a patch.
+
+*** Begin Patch
+*** Add File: docs/new.md
++# A new file
+*** Update File: src/app.py
+*** Move to: src/main.py
+@@ def greet():
+     name = "you"
+-    print("Hi")
++    print("Hello")
+     return name
+*** Delete File: old.txt
+*** End Patch
+
+Paths are relative. Lines begin with " " (stays), "-" (goes) or "+" (new). Give about three unchanged lines before and \
+after each change, exactly as they are in the file; they must occur once. If they occur more often, put "@@ " and a \
+whole line that comes before them above. "*** End of File" after the last line says that it is the end of the file."""
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"patch": {"type": "string", "description": 'The patch, from "*** Begin Patch" to "*** End Patch".'}},
+    "required": ["patch"],
+    "additionalProperties": False,
+}
+
+
+def patch_error(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """Return the text that tells the model why a patch was not applied."""
+    return str(error) if isinstance(error, AssentError) else default_tool_error_function(ctx, error)
+
+
+class _PerOperation:
+    """A rule for one operation, as a rule for the whole patch. It has the name and version of the user's function."""
+
+    def __init__(self, rule: Callable[..., Any]) -> None:
+        self.rule = rule
+        self.__qualname__ = qualified(rule)
+        while isinstance(rule, functools.partial):
+            rule = rule.func
+        self.version = getattr(rule, "version", None)
+
+    async def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
+        """Return the first answer that is not False; the gate asks a person about it."""
+        for operation in read_patch(args["patch"]):
+            verdict = self.rule(ctx, replace(operation, ctx_wrapper=ctx), call_id)
+            verdict = await verdict if inspect.isawaitable(verdict) else verdict
+            if verdict is not False:
+                return verdict
+        return False
+
+
+class _EditorPreview:
+    """The preview that the tool's editor makes."""
+
+    def __init__(self, editor: PatchEditor) -> None:
+        self.editor = editor
+        self.__qualname__ = f"{type(editor).__qualname__}.preview"
+
+    def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any]) -> Preview:
+        return self.editor.preview([replace(each, ctx_wrapper=ctx) for each in read_patch(args["patch"])])
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ApplyPatchTool(Tool):
+    """A tool that changes files by patches: `ApplyPatchTool(WorkspaceEditor("."))`.
+
+    Models that have a native `apply_patch` call use that, and all others a function with one argument, `patch`. Each
+    patch needs approval unless `needs_approval` says otherwise: False, or a function that gets the context, one
+    `ApplyPatchOperation` and the call id. The first operation that needs approval asks about the whole patch.
+    """
+
+    editor: ApplyPatchEditor | PatchEditor = field(kw_only=False)
+    """A `WorkspaceEditor`, or an editor of your own."""
+    name: str = "apply_patch"
+    description: str = DESCRIPTION
+    params_json_schema: dict[str, Any] = field(default_factory=lambda: SCHEMA)
+    required: frozenset[str] = frozenset({"patch"})
+    needs_approval: OperationRule | Rule = True  # type: ignore[assignment]  # a rule for operations becomes a `Rule`
+    failure_error_function: FailureText | None = patch_error
+    native: Literal["shell", "apply_patch"] | None = "apply_patch"
+    preview: Previewer | None = None
+    """A function of context and `{"patch": ...}`; None for the editor's own preview."""
+    judges_arguments: bool = False
+    """True if the rule is already one for the gate, which takes arguments. It is so in a copy of a tool."""
+
+    def __post_init__(self) -> None:
+        whole = self._whole
+        if self.timeout is not None:
+            raise InvalidDefinition(f"Tool {self.name!r}: a patch is not stopped in the middle; leave out timeout.")
+        if callable(self.needs_approval) and not self.judges_arguments:
+            object.__setattr__(self, "needs_approval", _PerOperation(self.needs_approval))
+        object.__setattr__(self, "judges_arguments", True)
+        if self.preview is None or isinstance(self.preview, _EditorPreview):
+            object.__setattr__(self, "preview", _EditorPreview(whole))
+        super().__post_init__()
+
+    @property
+    def _whole(self) -> PatchEditor:
+        editor: Any = self.editor
+        if isinstance(editor, PatchEditor):
+            return editor
+        missing = [name for name in METHODS if not callable(getattr(editor, name, None))]
+        if missing or isinstance(editor, type):
+            raise InvalidDefinition(
+                f"ApplyPatchTool needs an editor with the methods {', '.join(METHODS)}, got {described(editor)}."
+            )
+        return OneByOne(editor)
+
+    def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments as `{"patch": ...}`; a native operation becomes a patch of one file."""
+        return {"patch": patch_of(_native(args))} if "type" in args and "patch" not in args else args
+
+    def bind(self, args: dict[str, Any]) -> tuple[ApplyPatchOperation, ...]:
+        """Return the operations of the patch, or raise `InvalidArguments`."""
+        if args.keys() != {"patch"} or type(args["patch"]) is not str:
+            raise InvalidArguments('arguments: the only argument is "patch", a text')
+        operations = read_patch(args["patch"])
+        self._whole.check(operations)
+        return operations
+
+    async def invoke(self, ctx: ToolContext[Any], bound: tuple[ApplyPatchOperation, ...]) -> dict[str, str]:
+        """Have the editor apply the patch."""
+        output = await self._whole.patch([replace(each, ctx_wrapper=ctx) for each in bound])
+        return {"status": "completed", "output": output}
+
+
+def _native(args: dict[str, Any]) -> ApplyPatchOperation:
+    """Return the operation of a native call, or raise `InvalidArguments`."""
+    given = {name: value for name, value in args.items() if value is not None}
+    wrong = given.keys() - {"type", "path", "diff", "move_to"}
+    texts = all(type(value) is str for value in given.values())
+    if wrong or not texts or given.get("type") not in METHODS or not given.get("path"):
+        raise InvalidArguments(
+            f"an operation has a type ({', '.join(METHODS)}), a path, and where needed a diff and a move_to, all texts"
+        )
+    return checked(ApplyPatchOperation(**given))

@@ -1,0 +1,44 @@
+"""The masks of spans: arguments that only a decider may see are in no span, whoever quotes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..core.digest import canonical
+from ..core.mask import hidden, masked_object, masked_text, secrets_in, secrets_of
+from ..core.transcript import Item, as_function
+
+Redacted = Callable[[], Mapping[str, Sequence[str]]]
+"""Returns the names of the arguments to mask, by tool."""
+
+
+class Veil:
+    """The masks of one drive's spans. It learns the secrets of the calls that it sees, and hides them elsewhere too."""
+
+    def __init__(self, redacted: Redacted) -> None:
+        self._redacted = redacted
+        self._secrets: set[str] = set()
+
+    def arguments(self, names: Sequence[str], args: dict[str, Any]) -> str:
+        """Return the arguments of a call as JSON text."""
+        self._secrets |= secrets_of(args, names)
+        return self.words(canonical(masked_object(args, names)).decode())
+
+    def items(self, items: Sequence[Item]) -> list[Item]:
+        """Return items of a conversation with the arguments of their calls masked."""
+        redacted = self._redacted()
+        return [self._item(item, redacted) for item in items] if redacted else list(items)
+
+    def _item(self, item: Item, redacted: Mapping[str, Sequence[str]]) -> Item:
+        call = as_function(item)
+        names = redacted.get(str(call.get("name")), ()) if call.get("type") == "function_call" else ()
+        if not names:
+            return item
+        given = str(call.get("arguments"))
+        self._secrets |= secrets_in(given, names)
+        return {**call, "arguments": masked_text(given, names)}
+
+    def words(self, text: str) -> str:
+        """Return a text without the secrets that are known."""
+        return hidden(text, self._secrets) if self._secrets else text

@@ -1,0 +1,454 @@
+"""The pages in a real browser: live, by keyboard, on a phone, without a script, and for screen readers.
+
+With ASSENT_WRITE=1 the tests write the pictures of the docs, into docs/images/inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from assent import Reject
+from assent.store import SQLiteStore, Store
+from assent.store.record import Question
+from assent.testing import call
+from tests.inbox.office import PASSWORD, ask, ask_everything, ask_order, ask_refund, hire, make_app
+from tests.inbox.stores import cheap_hashes
+
+__all__ = ["cheap_hashes"]  # a fixture
+
+PICTURES = Path(__file__).parent.parent.parent / "docs" / "images" / "inbox"
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--font-render-hinting=none",
+]  # fmt: skip
+WAIT = 15_000
+"""The milliseconds that a browser on a busy machine may take."""
+
+
+@pytest.fixture(scope="module")  # no longer: while it is there, no other test can have an event loop
+def chromium() -> Iterator[Browser]:
+    """A browser for all tests. Where none is installed they are skipped; in CI they fail."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        if os.environ.get("CI"):
+            raise RuntimeError("There is no Chromium: apt-get install chromium.")
+        pytest.skip("no Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        expect.set_options(timeout=WAIT)
+        yield browser
+        browser.close()
+
+
+class Clock:
+    """A clock that a test can turn back, so that questions have ages."""
+
+    def __init__(self) -> None:
+        self.behind = 0.0
+
+    def __call__(self) -> float:
+        return time.time() - self.behind
+
+
+class Desk:
+    """An inbox that is served on this machine, and people with browsers."""
+
+    def __init__(self, store: Store, chromium: Browser, clock: Clock) -> None:
+        self.store, self.clock, self._chromium = store, clock, chromium
+        self._contexts: list[BrowserContext] = []
+        self.problems: list[str] = []
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        config = uvicorn.Config(make_app(store), ws="none", log_level="warning", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run something on the store, in a thread of its own: the browser's driver has the loop of this one."""
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(asyncio.run(work)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    def browser(self, name: str | None = "ann", **options: Any) -> Page:
+        """Open a browser, and sign in."""
+        options = {"viewport": {"width": 1320, "height": 900}, "reduced_motion": "reduce", **options}
+        context = self._chromium.new_context(**options)
+        self._contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT)
+        page.on("console", lambda message: self._noted(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self._noted(str(error)))
+        if name is not None:
+            page.goto(f"{self.url}/sign-in")
+            page.get_by_label("Name").fill(name)
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_url("**/questions")
+        return page
+
+    def _noted(self, text: str) -> None:
+        if "Failed to load resource" not in text:  # the browser's own word for a 409, which is a page here
+            self.problems.append(text)
+
+    def see(self, page: Page, question: Question, step: str = "") -> None:
+        page.goto(f"{self.url}/questions/{question.id}{step}")
+
+    def verdict(self, question: Question) -> str | None:
+        found: Question = self.do(self.store.question(question.id))
+        return found.verdict
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()
+        self._server.should_exit = True
+        self._thread.join(10)
+
+
+@pytest.fixture
+def desk(chromium: Browser, tmp_path: Path, cheap_hashes: None) -> Iterator[Desk]:
+    clock = Clock()
+    store = SQLiteStore(tmp_path / "inbox.db", clock=clock)
+    made = Desk(store, chromium, clock)
+    made.do(hire(store))
+    yield made
+    made.close()
+    made.do(store.close())
+    assert made.problems == []  # no error of the script, and nothing that the page's policy had to stop
+
+
+def picture(page: Page, name: str) -> None:
+    """Write a picture for the docs, if asked to."""
+    if os.environ.get("ASSENT_WRITE"):
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        page.mouse.move(0, 0)
+        page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
+
+
+def live(page: Page) -> Page:
+    """Wait until the page hears of news."""
+    expect(page.locator("#live")).to_be_visible()
+    return page
+
+
+async def aged(desk: Desk) -> dict[str, Question]:
+    """Ask everything, each question some time ago."""
+    ages = iter((9000, 7000, 5200, 3400, 1600, 800, 0, 240))
+    real = ask_everything.__globals__["ask"]
+
+    async def older(*args: Any, **more: Any) -> Question:
+        desk.clock.behind = next(ages)
+        made: Question = await real(*args, **more)
+        desk.clock.behind = 0.0
+        return made
+
+    ask_everything.__globals__["ask"] = older
+    try:
+        return await ask_everything(desk.store)
+    finally:
+        ask_everything.__globals__["ask"] = real
+
+
+# -- flows -------------------------------------------------------------------------------------------------------------
+
+
+def test_signing_in(desk: Desk) -> None:
+    page = desk.browser(None, viewport={"width": 1000, "height": 620})
+    page.goto(f"{desk.url}/runs")
+    picture(page, "sign-in")
+    page.get_by_label("Name").fill("ann")
+    page.get_by_label("Password").fill("nonsense")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/runs")
+    page.locator(".me summary").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_question_arrives_live(desk: Desk) -> None:
+    page = live(desk.browser())
+    expect(page.get_by_text("Nobody waits for you.")).to_be_visible()
+    desk.do(ask_refund(desk.store))
+    expect(page.locator(".row")).to_contain_text("Refund 899.00 EUR on order 1042")
+    expect(page.locator("#said")).to_contain_text("New question: Refund 899.00 EUR")
+
+
+def test_the_words_and_the_call_are_side_by_side(desk: Desk) -> None:
+    made = desk.do(aged(desk))
+    page = desk.browser()
+    desk.see(page, made["refund"])
+    live(page)
+    expect(page.get_by_role("heading", level=1).last).to_contain_text("Refund 899.00 EUR")
+    expect(page.locator(".says")).to_contain_text("I give the 89.90 back")
+    picture(page, "question")
+    dark = desk.browser("otto", color_scheme="dark")
+    desk.see(dark, made["refund"])
+    live(dark)
+    expect(dark.locator(".looking")).to_contain_text("ann is looking too")
+    picture(dark, "question-dark")
+    assert dark.evaluate("getComputedStyle(document.body.parentElement).backgroundColor") == "rgb(17, 19, 21)"
+
+
+def test_an_edit_by_form_with_its_difference_live(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser()
+    desk.see(page, question, "/edit")
+    send = page.get_by_role("button", name="Approve with changes")
+    expect(send).to_be_disabled()
+    page.get_by_label("amount").fill("89.90")
+    page.get_by_label("memo", exact=True).fill("desk lamp, broken arm")
+    expect(page.locator(".diff .a").first).to_contain_text('"amount": 89.90')
+    expect(page.locator(".diff .d").last).to_contain_text("\\u202e")
+    expect(send).to_be_enabled()
+    picture(page, "edit")
+    page.get_by_label("amount").fill("a lot")
+    expect(page.get_by_role("alert")).to_contain_text("Some values do not fit yet.")
+    expect(send).to_be_disabled()
+    page.get_by_label("amount").fill("89.90")
+    expect(send).to_be_enabled()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".banner")).to_contain_text("by you")
+    assert desk.verdict(question) == "edit"
+
+
+def test_a_list_in_a_form(desk: Desk) -> None:
+    question = desk.do(ask_order(desk.store))
+    page = desk.browser()
+    desk.see(page, question, "/edit")
+    page.get_by_role("button", name="Remove item 1").click()
+    page.get_by_role("button", name="Add an item").click()
+    page.get_by_label("article").last.fill("plug")
+    page.get_by_label("count").last.fill("3")
+    expect(page.locator(".diff .a", has_text="plug")).to_be_visible()
+    page.get_by_role("button", name="Approve with changes").click()
+    expect(page.locator(".banner")).to_be_visible()
+
+
+def test_a_doubt_is_settled(desk: Desk) -> None:
+    question = desk.do(aged(desk))["payout"]
+    page = desk.browser()
+    desk.see(page, question)
+    live(page)
+    expect(page.get_by_role("heading", name="Evidence")).to_be_visible()
+    picture(page, "doubt")
+    page.get_by_role("link", name="It happened").click()
+    page.get_by_label("Answer").fill("paid, reference 77")
+    page.get_by_role("button", name="Record the outcome").click()
+    expect(page.locator(".banner")).to_contain_text("Answered by you")
+    assert desk.verdict(question) == "respond"
+
+
+def test_a_grant_is_given_and_revoked(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store, memo="lamp"))
+    page = desk.browser()
+    desk.see(page, question)
+    page.keyboard.press("l")
+    page.get_by_label("Up to").fill("3")
+    page.get_by_role("button", name="See it in words").click()
+    expect(page.get_by_text("up to 3 times, until")).to_be_visible()
+    picture(page, "always")
+    page.get_by_label("Up to").fill("4")
+    expect(page.get_by_role("button", name="Approve and give the grant")).to_have_count(0)
+    page.get_by_role("button", name="in words").click()
+    page.get_by_role("button", name="Approve and give the grant").click()
+    expect(page.locator(".banner")).to_contain_text("Approved by you")
+    page.get_by_role("link", name="Grants").click()
+    expect(page.locator(".grant")).to_contain_text("Given by ann")
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("No grants in force.")).to_be_visible()
+
+
+def test_two_people_decide_and_one_is_first(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    small = {"width": 1000, "height": 520}
+    ann, ben = desk.browser(java_script_enabled=False, viewport=small), desk.browser("ben")
+    desk.see(ann, question)
+    desk.see(ben, question, "/reject")
+    ben.get_by_label("Your reason").fill("Ten times too much.")
+    ben.get_by_role("button", name="Reject").click()
+    expect(ben.locator(".banner")).to_contain_text("Rejected by you")
+    ann.get_by_role("button", name="Approve").click()
+    expect(ann.get_by_text("Somebody was first")).to_be_visible()
+    expect(ann.get_by_role("heading", level=1)).to_have_text("Rejected by ben")
+    picture(ann, "first")
+    assert desk.verdict(question) == "reject"
+
+
+def test_a_question_that_somebody_else_decides_says_so_while_it_is_looked_at(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser()
+    desk.see(page, question)
+    live(page)
+    desk.do(desk.store.decide(question.id, Reject("no"), by="ben", digest=question.digest))
+    expect(page.locator(".banner")).to_contain_text("Rejected by ben")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    expect(page.locator(".row")).to_have_count(0)
+
+
+def test_a_run_is_followed_live(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser()
+    page.goto(f"{desk.url}/runs/{question.run}")
+    live(page)
+    expect(page.locator(".time li").last).to_contain_text("refund waits for a person")
+    picture(page, "run")
+    desk.do(desk.store.decide(question.id, Reject("too much"), by="ben", digest=question.digest))
+    expect(page.locator(".time li").last).to_contain_text("refund was rejected by ben")
+
+
+def test_a_lost_connection_is_said(desk: Desk) -> None:
+    page = live(desk.browser())
+    page.context.route("**/api/events", lambda route: route.abort())
+    page.reload()
+    expect(page.locator("#offline")).to_be_visible()
+    expect(page.locator("#live")).to_be_hidden()
+
+
+def test_the_keyboard_is_enough(desk: Desk) -> None:
+    made = desk.do(ask_everything(desk.store))
+    page = desk.browser()
+
+    def press(key: str) -> None:
+        """Press a key once the page's script is there to hear it."""
+        live(page).keyboard.press(key)
+
+    press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    press("Escape")
+    press("j")
+    expect(page.locator("h1#sentence")).to_contain_text("Send an e-mail")
+    press("j")
+    expect(page.locator("h1#sentence")).to_contain_text("Refund 899.00 EUR")
+    press("k")
+    expect(page.locator("h1#sentence")).to_contain_text("Send an e-mail")
+    press("a")
+    expect(page.locator(".banner")).to_contain_text("Approved by you")
+    assert desk.verdict(made["send_mail"]) == "approve"
+    press("a")  # a second press on the same page decides nothing more
+    press("j")
+    expect(page.locator("h1#sentence")).to_contain_text("Refund 899.00 EUR")
+    assert desk.verdict(made["refund"]) is None
+    press("r")
+    expect(page.get_by_label("Your reason")).to_be_focused()
+    press("Escape")
+    expect(page.locator("h1#sentence")).to_be_visible()
+    press("r")
+    expect(page.get_by_label("Your reason")).to_be_focused()
+    page.keyboard.type("as it is")
+    press("Control+Enter")
+    expect(page.locator(".banner")).to_contain_text("Rejected by you")
+    press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("records")
+    press("Enter")
+    expect(page.locator(".row")).to_have_count(1)
+
+
+def test_everything_works_without_the_script(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser(java_script_enabled=False)
+    desk.see(page, question)
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("amount").fill("89.90")
+    page.get_by_role("button", name="Review the change").last.click()
+    expect(page.locator(".diff .a")).to_contain_text('"amount": 89.90')
+    page.get_by_role("button", name="Approve with changes").click()
+    expect(page.locator(".banner")).to_contain_text("by you")
+
+
+def test_a_phone_has_one_column_and_the_buttons_at_the_thumb(desk: Desk) -> None:
+    made = desk.do(aged(desk))
+    page = desk.browser(viewport={"width": 390, "height": 844}, has_touch=True, device_scale_factor=2)
+    live_list = page.locator(".row").first
+    expect(live_list).to_be_visible()
+    desk.see(page, made["refund"])
+    approve = page.get_by_role("button", name="Approve")
+    box = approve.bounding_box()
+    assert box is not None and box["y"] > 844 * 0.7 and box["height"] >= 44
+    expect(page.locator(".list")).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    picture(page, "phone")
+    for path in ("/questions", "/runs", "/grants", "/audit", f"/questions/{made['place_order'].id}/edit"):
+        page.goto(desk.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_a_hostile_agent_runs_nothing_in_the_browser(desk: Desk) -> None:
+    evil = '"><script>window.owned=1</script><img src=x onerror="window.owned=2">\u202e</textarea>'
+    question = desk.do(ask(desk.store, "Writer", [evil, call("write", {"text": evil})], said=evil))
+    page = desk.browser()
+    for path in ("", "/edit", "/reject", "/respond", "/always"):
+        desk.see(page, question, path)
+        assert page.evaluate("window.owned") is None
+        assert page.locator("img").count() == 0
+
+
+PAGES: dict[str, Callable[[dict[str, Question]], str]] = {
+    "list": lambda made: "/questions",
+    "approval": lambda made: f"/questions/{made['refund'].id}",
+    "sql": lambda made: f"/questions/{made['execute_sql'].id}",
+    "mail": lambda made: f"/questions/{made['send_mail'].id}",
+    "diff": lambda made: f"/questions/{made['change_file'].id}",
+    "input": lambda made: f"/questions/{made['ship'].id}",
+    "doubt": lambda made: f"/questions/{made['payout'].id}",
+    "edit": lambda made: f"/questions/{made['place_order'].id}/edit",
+    "reject": lambda made: f"/questions/{made['refund'].id}/reject",
+    "always": lambda made: f"/questions/{made['refund'].id}/always",
+    "runs": lambda made: "/runs",
+    "run": lambda made: f"/runs/{made['refund'].run}",
+    "grants": lambda made: "/grants",
+    "audit": lambda made: "/audit",
+    "problem": lambda made: "/questions/none",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_passes_an_accessibility_audit(desk: Desk, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    made = desk.do(aged(desk))
+    page = desk.browser(color_scheme=scheme)
+    found = {}
+    for name, path in PAGES.items():
+        page.goto(desk.url + path(made))
+        if name == "list":
+            live(page)
+        answer = Axe().run(page)
+        if answer.violations_count:
+            found[name] = answer.generate_report()
+    assert found == {}
+    if scheme == "light":
+        page.goto(f"{desk.url}/questions/{made['ship'].id}")
+        live(page)
+        picture(page, "input")
+
+
+def test_decisions_are_in_the_audit_trail(desk: Desk) -> None:
+    made = desk.do(aged(desk))
+    page = desk.browser(viewport={"width": 1100, "height": 560})
+    for tool in ("execute_sql", "send_mail", "change_file"):
+        desk.see(page, made[tool])
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator(".banner")).to_be_visible()
+    page.goto(f"{desk.url}/audit")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    live(page)
+    picture(page, "audit")

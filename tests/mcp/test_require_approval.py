@@ -1,0 +1,129 @@
+"""The setting `require_approval` in all its shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.types import Tool as Listed
+from mcp.types import ToolAnnotations
+
+from assent import Runner
+from assent.errors import InvalidDefinition
+from assent.mcp import MCPServerStdio, ask_if_destructive, ask_unless_read_only
+from assent.mcp.approval_rule import policy_from
+from tests.mcp.support import act, agent_of, lines, output, raw, run
+
+
+def listed(name: str, **hints: bool) -> Listed:
+    return Listed(name=name, input_schema={"type": "object"}, annotations=ToolAnnotations(**hints) if hints else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "read", "write"),
+    [
+        (None, False, False),
+        ("never", False, False),
+        (False, False, False),
+        ("always", True, True),
+        (True, True, True),
+        ({}, False, False),
+        ({"write": "always"}, False, True),
+        ({"write": True, "read": False}, False, True),
+        ({"read": "never", "write": "always"}, False, True),
+        ({"always": {"tool_names": ["write"]}}, False, True),
+        ({"never": {"tool_names": ["read"]}}, False, False),
+        ({"always": {"tool_names": ["write"]}, "never": {"tool_names": ["read"]}}, False, True),
+        ({"always": "always"}, False, False),
+    ],
+)
+def test_a_setting_says_which_tools_ask(given: Any, read: bool, write: bool) -> None:
+    policy = policy_from("it", given)
+    assert (policy(listed("read")), policy(listed("write"))) == (read, write)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("sometimes", "require_approval is"),
+        (1, "require_approval is"),
+        (["write"], "require_approval is"),
+        (str, "require_approval is"),
+        ({"write": "maybe"}, r"require_approval\['write'\]"),
+        ({"write": 1}, r"require_approval\['write'\]"),
+        ({"write": None}, r"require_approval\['write'\]"),
+        ({3: "always"}, "names tools by text"),
+        ({"always": {"tool_names": ["a"]}, "write": "never"}, "lists under"),
+        ({"always": {"tool_names": "a"}}, "list of tool names"),
+        ({"always": {"tool_names": [1]}}, "list of tool names"),
+        ({"always": {"names": ["a"]}}, "tool_names"),
+        ({"always": {"tool_names": ["a"], "read_only": True}}, "tool_names"),
+        ({"always": {"tool_names": ["a"]}, "never": "all"}, "tool_names"),
+        ({"always": {"tool_names": ["a"]}, "never": {"tool_names": ["a"]}}, "'a' under"),
+        (lambda ctx: True, "must take the run context"),
+        (lambda a, b, c, d, e: True, "must take the run context"),
+    ],
+)
+def test_a_setting_that_means_nothing_fails_at_construction(given: Any, words: str) -> None:
+    with pytest.raises(InvalidDefinition, match=words):
+        MCPServerStdio({"command": "x"}, require_approval=given)
+
+
+def test_hints_raise_a_rule_and_never_lower_one() -> None:
+    destructive, read_only = listed("a", destructive_hint=True), listed("b", read_only_hint=True)
+    policy = policy_from("it", ask_if_destructive())
+    assert [policy(each) for each in (destructive, read_only, listed("c"))] == [True, False, False]
+    policy = policy_from("it", ask_if_destructive("always"))
+    assert [policy(each) for each in (destructive, read_only, listed("c"))] == [True, True, True]
+    policy = policy_from("it", ask_if_destructive({"a": "never", "b": "always"}))
+    assert [policy(each) for each in (destructive, read_only, listed("c"))] == [True, True, False]
+
+
+def test_a_read_only_hint_counts_only_if_it_is_trusted_by_name() -> None:
+    policy = policy_from("it", ask_unless_read_only(trust_annotations=True, always=["secret"]))
+    read_only, secret = listed("b", read_only_hint=True), listed("secret", read_only_hint=True)
+    assert [policy(each) for each in (read_only, secret, listed("c"))] == [False, True, True]
+    assert policy(listed("d", read_only_hint=False)) is True
+    with pytest.raises(InvalidDefinition, match="trust_annotations=True"):
+        ask_unless_read_only(trust_annotations=False)  # type: ignore[arg-type]
+    with pytest.raises(InvalidDefinition, match="list of tool names"):
+        ask_unless_read_only(trust_annotations=True, always="secret")
+
+
+def test_a_rule_sees_context_agent_and_tool_and_the_arguments_if_it_takes_them(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def by_tool(ctx: Any, agent: Any, tool: Any) -> bool:
+        seen.append((ctx.context, agent.name, tool.name))
+        return False
+
+    async def by_arguments(ctx: Any, agent: Any, tool: Any, arguments: dict[str, Any]) -> bool:
+        seen.append((ctx.context, agent.name, tool.name, arguments))
+        return arguments["what"] == "harm"
+
+    async def main() -> None:
+        server = raw("well", tmp_path / "log", require_approval=by_tool)
+        assert output(await Runner.run(agent_of(server, act()), "Act.", context=7)) == "did it"
+        server = raw("well", tmp_path / "log", require_approval=by_arguments)
+        result = await Runner.run(agent_of(server, [act("good"), act("harm")]), "Act.", context=8)
+        assert output(result) == "did good"
+        [question] = result.interruptions
+        assert question.reason.startswith("The rule ") and "by_arguments asks for approval" in question.reason
+        assert lines(tmp_path / "log") == ["called it", "called good"]
+
+    run(main())
+    assert seen[0] == (7, "Agent", "act")
+    assert seen[1:] == [(8, "Agent", "act", {"what": "good"}), (8, "Agent", "act", {"what": "harm"})]
+
+
+def test_a_rule_that_fails_asks(tmp_path: Path) -> None:
+    def broken(ctx: Any, agent: Any, tool: Any) -> bool:
+        raise KeyError("no such user")
+
+    async def main() -> None:
+        result = await Runner.run(agent_of(raw("well", tmp_path / "log", require_approval=broken), act()), "Act.")
+        assert len(result.interruptions) == 1
+        assert lines(tmp_path / "log") == []
+
+    run(main())
