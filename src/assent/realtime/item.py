@@ -1,0 +1,86 @@
+"""The history of a live session, as its users see it. Audio is never part of it: only the transcript is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class InputText(Struct):
+    """Text of the user or the system."""
+
+    text: str | None = None
+    type: Literal["input_text"] = "input_text"
+
+
+class InputAudio(Struct):
+    """Speech of the user; `transcript` is None until it is known."""
+
+    transcript: str | None = None
+    type: Literal["input_audio"] = "input_audio"
+
+
+class InputImage(Struct):
+    """An image of the user."""
+
+    image_url: str | None = None
+    detail: str | None = None
+    type: Literal["input_image"] = "input_image"
+
+
+class AssistantText(Struct):
+    """Text of the model."""
+
+    text: str | None = None
+    type: Literal["text"] = "text"
+
+
+class AssistantAudio(Struct):
+    """Speech of the model, as its transcript."""
+
+    transcript: str | None = None
+    type: Literal["audio"] = "audio"
+
+
+class SystemMessageItem(Struct):
+    """A message of the system."""
+
+    item_id: str
+    content: list[InputText]
+    role: Literal["system"] = "system"
+    type: Literal["message"] = "message"
+
+
+class UserMessageItem(Struct):
+    """A message of the user, typed or spoken."""
+
+    item_id: str
+    content: list[InputText | InputAudio | InputImage]
+    role: Literal["user"] = "user"
+    type: Literal["message"] = "message"
+
+
+class AssistantMessageItem(Struct):
+    """A message of the model."""
+
+    item_id: str
+    content: list[AssistantText | AssistantAudio]
+    status: Literal["in_progress", "completed", "incomplete"] | None = None
+    role: Literal["assistant"] = "assistant"
+    type: Literal["message"] = "message"
+
+
+class RealtimeToolCallItem(Struct):
+    """A tool call, and its output once there is one."""
+
+    item_id: str
+    call_id: str | None
+    name: str
+    arguments: str
+    status: Literal["in_progress", "completed"] = "in_progress"
+    output: str | None = None
+    type: Literal["function_call"] = "function_call"
+
+
+RealtimeItem = SystemMessageItem | UserMessageItem | AssistantMessageItem | RealtimeToolCallItem
