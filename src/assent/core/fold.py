@@ -44,10 +44,8 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
         step(root, run, state, fact, commit)
         if commit:
             state.phase = phase
-            if phase is DONE:
-                run.open.pop(call, None)
-                if run.live:  # the model goes on meanwhile, and is told of the outcome when it comes
-                    run.answering, run.concluding = True, False
+            if phase is DONE and run.open.pop(call, None) is not None and run.live:
+                run.answering, run.concluding = True, False  # the model did not wait for the outcome
     if commit:
         root.seq += 1
 
