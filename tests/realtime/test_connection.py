@@ -224,7 +224,7 @@ def test_a_decision_made_elsewhere_reaches_the_session_at_once(stores: Any) -> N
 
 async def until_stored(store: Store) -> Any:
     async with asyncio.timeout(60):
-        while not (page := await store.questions()).items:
+        while not (page := await store.questions()).items:  # noqa: ASYNC110 - another store writes it
             await asyncio.sleep(0.001)
     return page
 
