@@ -19,6 +19,7 @@ from assent.store import Lease, MemoryStore, SQLiteStore
 from assent.store.sql import retention as keeping
 from assent.store.sql.prepared import Prepared
 from assent.testing import FakeClock
+from assent.testing.store_checks.draft import SEND, Draft, written
 from tests.store.place import Place
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
@@ -111,12 +112,18 @@ async def _decide(store: Any, run: str, lease: Lease) -> Any:
     return await store.decide(f"q_{run}", Approve(), by="ann", digest=f"digest of q_{run}")
 
 
+async def _decide_and_grant(store: Any, run: str, lease: Lease) -> Any:
+    question = await store.question(f"q_{run}_granted")
+    return await store.decide_and_grant(question.id, Approve(), by="ann", digest=question.digest, grant={"max_uses": 2})
+
+
 async def _decide_all(store: Any, run: str, lease: Lease) -> Any:
     return await store.decide_all(run, lambda _: [(f"q_{run}", Approve(), f"digest of q_{run}")], by="ann", say=js("x"))
 
 
 VERBS: dict[str, Verb] = {
     "decide": _decide,
+    "decide_and_grant": _decide_and_grant,
     "decide_all": _decide_all,
     "append": lambda store, run, lease: Script(store, f"{run}_new").begin(),
     "revoke": lambda store, run, lease: store.revoke("g", by="ann", run=f"{run}_doubt"),
@@ -154,6 +161,9 @@ async def _prepare_others(store: Any, run: str) -> None:
     granted = f.Granted("g", "helper", "send", "approve", "ann", at=0)
     in_doubt = asked("c1", f"q_{run}_doubt", kind="doubt")
     await doubt.write(granted, replied("c1"), f.Approved("c1", "rule"), f.Started("c1"), in_doubt)
+    with_tool = Draft(store.clock, id=f"{run}_granted")
+    with_tool.ask(*with_tool.propose(SEND), id=f"q_{run}_granted")
+    await with_tool.write(store)
     await waiting(store, f"{run}_cancelled")
     await store.cancel(f"{run}_cancelled", by="ann")
 
@@ -183,6 +193,24 @@ async def test_what_is_said_to_be_unwritten_is_not_written(
                 assert error is None
                 break
             assert number < 100
+
+
+async def test_a_decision_gives_the_grant_that_a_reader_gets(place: Place) -> None:
+    async with place.store() as store:
+        [question] = await written(store)
+        terms = {"max_uses": 2, "expires_in": 60, "pins": {"to": "ann"}}
+        settled, grant = await store.decide_and_grant(
+            question.id, Approve(), by="ann", digest=question.digest, grant=terms
+        )
+        assert settled == await store.question(question.id)
+        assert [grant] == (await store.grants(run=question.run)).items
+        again = await store.decide_and_grant(question.id, Approve(), by="bob", digest=question.digest, grant=terms)
+        assert again == (settled, grant)
+        other = {"max_uses": 3}
+        assert await store.decide_and_grant(question.id, Approve(), by="bob", digest=question.digest, grant=other) == (
+            settled,
+            None,
+        )
 
 
 async def test_a_decision_gives_the_question_that_a_reader_gets(place: Place) -> None:
