@@ -260,6 +260,32 @@ async def test_a_value_that_does_not_fit_is_named_and_nothing_is_recorded() -> N
         assert (await settled(store, question)).verdict is None
 
 
+async def test_the_review_of_an_edit_shows_what_will_run() -> None:
+    store, app = await office()
+    question = await ask_refund(store)
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{question.id}/edit")
+        await reader.press("Review the change", **{"v:/amount": "0.1000000000000000055", "s:/memo": "absent"})
+        assert '+ "amount": 0.1,' in reader.page.text
+        assert '+ "memo": ""' in reader.page.text, "the default runs, so it is shown"
+        await reader.press("Approve with changes")
+        assert json.loads(bytes((await runs_on(store, question)).args)) == {"order": 1042, "amount": 0.1, "memo": ""}
+
+
+async def test_an_argument_that_occurs_twice_is_shown_twice() -> None:
+    store, app = await office()
+    question = await ask(store, "Shop assistant", call("refund", '{"order": 7, "amount": 1, "amount": 900}'))
+    assert "approve" not in question.allowed
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{question.id}")
+        assert '{"order": 7, "amount": 1, "amount": 900}' in reader.page.text
+        await reader.open(f"/questions/{question.id}/edit")
+        assert "the key 'amount' occurs twice" in reader.page.text
+        await reader.press("Review the change", json='{"order": 7, "amount": 2, "amount": 3}')
+        assert "the key 'amount' occurs twice" in reader.page.text
+        assert not any("Approve with changes" in label for form in reader.page.forms for label in form.buttons)
+
+
 async def test_lists_grow_and_shrink_without_a_script() -> None:
     store, app = await office()
     question = await ask_order(store)
