@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 import assent.inbox
-from assent import Agent, Approve, Reject, Runner, function_tool
+from assent import Agent, Approve, Reject, Runner, ToolContext, function_tool
 from assent.inbox.forms import Form, changed
 from assent.inbox.page import STATIC
 from assent.inbox.shown import shown_hash
@@ -381,6 +381,26 @@ async def test_an_answer_that_does_not_fit_comes_back_with_the_reason() -> None:
         await reader.press("Send the answer", **{"v:/place": '"Atlantis"'})
         assert reader.answer.status_code == 422 and "does not fit what was asked" in reader.page.text
         assert (await settled(store, question)).verdict is None
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e999", "1" * 5000])
+async def test_a_number_that_nothing_can_hold_comes_back_with_the_reason(number: str) -> None:
+    store, app = await office()
+
+    @function_tool
+    async def rate(ctx: ToolContext[Any]) -> str:
+        """Ask for the rate."""
+        return str(await ctx.ask("Which rate?", schema=float))
+
+    clerk: Agent[Any] = Agent("Clerk", tools=[rate], model=ScriptedModel([call("rate"), "Done."]))
+    [item] = (await Runner.run(clerk, "go", store=store)).interruptions
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{item.id}")
+        await reader.press("Send the answer", **{"v:": number})
+        assert "This answer is not JSON" in reader.page.text or "does not fit" in reader.page.text
+        assert (await store.question(item.id)).verdict is None
+        await reader.press("Send the answer", **{"v:": "1.5"})
+        assert (await store.question(item.id)).verdict == "respond"
 
 
 @pytest.mark.parametrize("how", ["It happened", "Run it again", "Give it up"])

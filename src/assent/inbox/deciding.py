@@ -256,7 +256,10 @@ async def _respond(desk: Desk, request: Request, who: Identity, id: str, sent: d
     value, problems = form.read(sent)
     if sent.get("do", "send") != "send" or problems:
         return await _step(desk, request, who, id, "respond", sent, status=422 if problems else 200)
-    output = _outcome(sent["whole"]) if sent.get("whole") else parse(write_json(None if value is ABSENT else value))
+    try:
+        output = _outcome(sent.get("whole") or write_json(None if value is ABSENT else value))
+    except InvalidDecision as error:
+        return await _step(desk, request, who, id, "respond", sent, problem=str(error), status=422)
     return await _recorded(desk, request, who, id, Respond(output), sent)
 
 
