@@ -50,6 +50,8 @@ ANEW = JOURNALS / f"v{SCHEMA}-anew.json"
 """And with code that asks, and is asked anew."""
 FENCED = JOURNALS / f"v{SCHEMA}-fenced.json"
 """And with attempts that name their lease."""
+MASKED = JOURNALS / f"v{SCHEMA}-masked.json"
+"""And with definitions that say which arguments are secret."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -247,7 +249,26 @@ def golden_fenced() -> SavedRun:
     return SavedRun(SCHEMA, "1.4", journal)
 
 
-GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored, ANEW: golden_anew, FENCED: golden_fenced}
+def golden_masked() -> SavedRun:
+    """The field that came with definitions that say which arguments are secret."""
+    journal: list[Any] = [
+        f.Began("root", 5, "run_6", "1.5", stored=True, at=1_700_000_000_000),
+        said("go"),
+        f.Defined("root", "digest", {"send": "12345678"}, redact={"send": ("key", "pin")}),
+        replied(1, "c1"),
+        f.Defined("root", "another digest", redact={}, at=5),
+    ]
+    return SavedRun(SCHEMA, "1.5", journal)
+
+
+GOLDEN = {
+    TODAY: golden,
+    LATER: golden_later,
+    STORED: golden_stored,
+    ANEW: golden_anew,
+    FENCED: golden_fenced,
+    MASKED: golden_masked,
+}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)

@@ -571,11 +571,10 @@ async def test_runs_and_decisions_come_newest_first_in_every_store(tmp_path: Pat
     for store in (MemoryStore(clock=lambda: next(ticks)), SQLiteStore(tmp_path / "a.db")):
         await hire(store)
         made = [await ask(store, "Writer", call("write", {"text": f"number {n}"})) for n in range(55)]
-        for question in made:
-            await store.decide(question.id, Approve(), by="ben", digest=question.digest)
+        made = [await store.decide(each.id, Approve(), by="ben", digest=each.digest) for each in made]
         first = await store.questions(settled=True, newest=True, limit=50)
         rest = await store.questions(settled=True, newest=True, limit=50, after=first.next)
-        newest = sorted(made, key=lambda each: (each.at, each.id), reverse=True)
+        newest = sorted(made, key=lambda each: (each.decided, each.id), reverse=True)
         assert [each.id for each in [*first.items, *rest.items]] == [each.id for each in newest]
         began = sorted((await store.runs(limit=100)).items, key=lambda each: (each.began, each.id), reverse=True)
         assert [each.id for each in (await store.runs(newest=True, limit=3)).items] == [each.id for each in began[:3]]

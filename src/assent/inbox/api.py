@@ -13,7 +13,6 @@ from fastapi.routing import APIRoute
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 
-from ..approval.decide import may_decide
 from ..approval.decision import Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
@@ -26,7 +25,6 @@ from . import describe as d
 from .auth import Authenticates, who_sent
 from .feed import Feeds
 from .identity import Identity
-from .mask import masked, masked_grant, masked_journal
 from .metrics import MEDIA_TYPE, Metrics
 from .model import (
     AgentList,
@@ -43,6 +41,7 @@ from .model import (
 )
 from .problem import Difference, problem_of, respond
 from .shown import shown_hash, shown_of
+from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of, seen_by
 
 
 def exact(request: Request) -> None:
@@ -111,16 +110,6 @@ def sent(value: Any, status: int = 200, **headers: str) -> Response:
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def may_see(who: Identity, question: Question) -> bool:
-    """Return True if somebody may decide a question, and so sees all of its arguments."""
-    return who.may("decide") and question.started_by != who.name and may_decide(question.reviewers, who.decider())
-
-
-def seen_by(who: Identity, question: Question) -> Question:
-    """Return a question as somebody may see it."""
-    return question if may_see(who, question) else masked(question)
-
-
 # -- questions ---------------------------------------------------------------------------------------
 
 
@@ -138,19 +127,25 @@ async def list_questions(
     limit: Limit = 50,
     after: After = None,
 ) -> Response:
-    """List open questions, or settled ones, the oldest first. Secret arguments are masked for everybody."""
+    """List open questions, the oldest first, or settled ones, by the time of their end.
+
+    Secret arguments are masked for everybody, and digests of them left out for whoever may not decide.
+    """
     page = await inbox.store.questions(
         run=run, agent=agent, tool=tool, kind=kind, settled=settled, older_than=older_than, search=search, limit=limit,
         after=after,
     )  # fmt: skip
-    return sent(QuestionPage([masked(each) for each in page.items], page.next, page.damaged))
+    return sent(QuestionPage([listed_for(who, each) for each in page.items], page.next, page.damaged))
 
 
 @router.get("/api/questions/{id}", responses=d.answers("Question", 404, etag=True))
 async def get_question(inbox: Here, who: Reader, id: Id) -> Response:
-    """Return a question. Secret arguments are masked for whoever may not decide it."""
-    question = await inbox.store.question(id)
-    return sent(seen_by(who, question), ETag=f'"{question.digest}"')
+    """Return a question. Secret arguments are masked for whoever may not decide it, and digests of them left out."""
+    question = seen_by(who, await inbox.store.question(id))
+    answer = sent(question)
+    if question.digest:
+        answer.headers["ETag"] = f'"{question.digest}"'
+    return answer
 
 
 @router.post(
@@ -215,10 +210,11 @@ async def refused(request: Request, inbox: Inbox, who: Identity, before: Questio
     problem = problem_of(error, request)
     following = await successor(inbox.store, now)
     if following is not None and not isinstance(error, DigestMismatch):
-        problem.status, problem.digest, problem.replaced_by = 412, following.digest, following.id
         problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
+        problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, following.id
     elif isinstance(error, DigestMismatch):
-        problem.digest, problem.question = now.digest, seen_by(who, now)
+        problem.question = seen_by(who, now)
+        problem.digest = problem.question.digest or None
     elif now.verdict is not None:
         problem.by, problem.verdict, problem.at = now.by, now.verdict, now.decided
     return respond(problem)
@@ -295,26 +291,17 @@ async def get_run(inbox: Here, who: Reader, id: Id) -> Response:
 async def get_journal(
     inbox: Here, who: Reader, id: Id, limit: Limit = 100, after: Annotated[int, Query(ge=0, lt=2**53)] = 0
 ) -> Response:
-    """Return a page of a run's journal. Secret arguments are masked for whoever may not decide about them."""
-    barred = [each for each in await questions_of(inbox.store, id) if each.redact and not may_see(who, each)]
-    entries = masked_journal(await inbox.store.lines(id), barred)  # as a whole: a page may quote an earlier one
+    """Return a page of a run's journal.
+
+    Secret arguments are masked for whoever may not decide about them, and hashes of what is masked left out. Those of
+    calls that nobody was asked about are masked for everybody.
+    """
+    record = (await inbox.store.read(id, 2**31 - 1)).record
+    lines, asked = await inbox.store.lines(id), await questions_of(inbox.store, id)
+    entries = journal_seen_by(who, lines, asked, record.started_by)  # as a whole: a page may quote an earlier one
     page = entries[after : after + limit]
     more = after + limit < len(entries)
     return sent(JournalPage(page, page[-1].seq if more and page else None))
-
-
-async def questions_of(store: Store, run: str) -> list[Question]:
-    """Return all questions of a run, open and settled."""
-    found: list[Question] = []
-    for settled in (False, True):
-        after: str | None = None
-        while True:
-            page = await store.questions(run=run, settled=settled, limit=MOST, after=after)
-            found += page.items
-            after = page.next
-            if after is None:
-                break
-    return found
 
 
 # -- grants ------------------------------------------------------------------------------------------
@@ -337,13 +324,6 @@ async def list_grants(
     """
     page = await inbox.store.grants(run=run, agent=agent, tool=tool, revoked=revoked, limit=limit, after=after)
     return sent(GrantPage(await grants_seen_by(who, inbox.store, page.items), page.next))
-
-
-async def grants_seen_by(who: Identity, store: Store, grants: list[GrantRecord]) -> list[GrantRecord]:
-    """Return grants as somebody may see them."""
-    runs = {grant.run for grant in grants if grant.pins}
-    barred = {run: [each for each in await questions_of(store, run) if not may_see(who, each)] for run in runs}
-    return [masked_grant(grant, barred.get(grant.run, ())) for grant in grants]
 
 
 @router.post(

@@ -12,6 +12,7 @@ from .model import any_of, components, ref
 from .problem import MEDIA_TYPE
 
 TEXT = {"schema": {"type": "string"}}
+ETAG = "The digest of the question, in quotes; left out if arguments are masked."
 ALWAYS = (401, 403, 414, 422, 500, 502)
 """The statuses that every route with an identity can answer."""
 WORDS = {
@@ -44,7 +45,7 @@ def answers(
     if name is not None:
         fine["content"] = {"application/json": {"schema": ref(name)}}
     if etag:
-        fine["headers"]["ETag"] = {"description": "The digest of the question, in quotes.", "required": True, **TEXT}
+        fine["headers"]["ETag"] = {"description": ETAG, **TEXT}
     if location:
         fine["headers"]["Location"] = {"description": "The address of what was made.", "required": True, **TEXT}
     failed = (500, 502) if public else (*ALWAYS, *more)

@@ -15,16 +15,16 @@ from msgspec import Struct
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending
 from ..store.record import Question
 from ..store.store import Store
-from .api import questions_of
 from .auth import Authenticates, identified
-from .conversation import Talk, talk_of
+from .conversation import talk_of
 from .csrf import MOST_FIELDS
 from .forms import ABSENT, Field, Form, empty
 from .identity import Identity
 from .presence import Presence
 from .render import render
+from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, difference, for_eyes_of, people, row_of, sentence_of, settled_words, why_not
+from .view import Row, deadline_tag, difference, people, row_of, sentence_of, settled_words, why_not
 
 log = logging.getLogger("assent")
 
@@ -148,7 +148,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     """Return a question as it is stored, and the context of its page."""
     whole = await desk.store.question(id)
     desk.presence.saw(id, who.name)
-    question = for_eyes_of(whole, who)
+    question = seen_by(who, whole)
     now = desk.now()
     not_you = why_not(whole, who)
     fresh = await successor(desk, whole)
@@ -184,8 +184,8 @@ async def whole_page(
     """Return the page of one question, with the list beside it."""
     stored = await desk.store.read(whole.run)
     asked = await questions_of(desk.store, whole.run)
-    barred = any(each.redact and why_not(each, who) for each in asked)
-    talk = Talk(problem="It may quote arguments that are masked for you.") if barred else talk_of(stored, whole)
+    stored.facts = facts_seen_by(who, stored.facts, asked, stored.record.started_by)
+    talk = talk_of(stored, whole)
     found = await listed(desk, who, request)
     following = next((row for row in found.rows if row.id != whole.id), None)
     answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
@@ -222,7 +222,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
         raise error
     whole = await desk.store.question(id)
     fresh = await successor(desk, whole)
-    seen, now = for_eyes_of(whole, who), for_eyes_of(fresh or whole, who)
+    seen, now = seen_by(who, whole), seen_by(who, fresh or whole)
     if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
         return render(
             request,

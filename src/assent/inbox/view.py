@@ -142,11 +142,6 @@ def people(names: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def for_eyes_of(question: Question, who: Identity) -> Question:
-    """Return a question as this person may see it: who cannot decide sees secret arguments masked."""
-    return question if not why_not(question, who) else masked(question)
-
-
 def settled_words(question: Question, who: Identity) -> str:
     """Return how a question ended: "Approved by you"."""
     verdict = PAST.get(question.verdict or "", question.verdict or "")
