@@ -17,6 +17,7 @@ import assent.inbox
 from assent import Agent, Approve, Reject, Runner, function_tool
 from assent.inbox.forms import Form, changed
 from assent.inbox.page import STATIC
+from assent.inbox.render import POLICY
 from assent.inbox.shown import shown_hash
 from assent.inbox.visible import HIDDEN, visible
 from assent.store import MemoryStore, SQLiteStore, Store
@@ -509,6 +510,54 @@ async def test_things_that_are_not_there_are_pages_too() -> None:
         for path in ("/questions/none", "/runs/none", "/questions/none/edit", "/questions/none/nonsense"):
             page = await reader.open(path)
             assert reader.answer.status_code == 404 and "There is nothing here" in page.text, path
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/questions/q/a/b", "/runs/r/none", "/static/none.js", "/sign-out"])
+async def test_an_unknown_address_is_a_page_for_a_browser_and_a_problem_for_a_program(path: str) -> None:
+    _, app = await office()
+    async with Reader(app) as reader:
+        browser = await reader.client.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        program = await reader.client.get(path, headers={"Accept": "application/json"})
+    assert browser.status_code == program.status_code in (404, 405)
+    assert browser.headers["content-type"].startswith("text/html")
+    assert "There is nothing here" in browser.text and 'href="/questions"' in browser.text
+    assert browser.headers["content-security-policy"] == POLICY
+    assert program.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_unknown_address_of_the_api_is_a_problem_for_a_browser_too() -> None:
+    _, app = await office()
+    async with Reader(app) as reader:
+        answer = await reader.client.get("/api/nothing", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/questions/", "/questions"),
+        ("/runs/?status=done&agent=%C3%A9", "/runs?status=done&agent=%C3%A9"),
+        ("//evil.example/", "/evil.example"),
+        ("/%5Cevil.example/", "/%5Cevil.example"),
+        ("/a%0D%0Ab/", "/a%0D%0Ab"),
+    ],
+)
+async def test_a_slash_at_the_end_leads_to_this_host_whatever_the_host_header_says(path: str, location: str) -> None:
+    _, app = await office()
+    async with Reader(app) as reader:
+        request = httpx.Request("GET", "http://localhost/", headers={"Host": "evil.example"})
+        request.url = httpx.URL("http://localhost").copy_with(raw_path=path.encode())
+        answer = await reader.client.send(request, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, location)
+
+
+async def test_a_slash_at_the_end_keeps_the_prefix() -> None:
+    _, app = await office()
+    outer = FastAPI()
+    outer.mount("/assent", app)
+    async with Reader(outer, base="/assent") as reader:
+        answer = await reader.client.get("/assent/runs/", follow_redirects=False)
+    assert answer.headers["location"] == "/assent/runs"
 
 
 async def test_nothing_is_decided_by_get_or_without_the_forms_token() -> None:

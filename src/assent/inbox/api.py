@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from msgspec import Struct
 from starlette.exceptions import HTTPException
@@ -42,6 +41,7 @@ from .model import (
 from .problem import Difference, problem_of, respond
 from .shown import shown_hash, shown_of
 from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of, seen_by
+from .streams import CountedStream, Streams
 
 
 def exact(request: Request) -> None:
@@ -77,6 +77,7 @@ class Inbox(Struct):
     auth: Authenticates
     feeds: Feeds
     metrics: Metrics
+    streams: Streams
     agents: Collection[str] | None = None
     """The agents whose runs may be started; None for all."""
 
@@ -385,15 +386,17 @@ async def events(
     since: Annotated[int | None, Query(ge=0, lt=2**53, description="Milliseconds since 1970.")] = None,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$")] = None,
 ) -> Response:
-    """Stream news of questions and runs as server-sent events, each at least once."""
+    """Stream news of questions and runs as server-sent events, each at least once. A user has at most 100 streams."""
     last = int(last_event_id) if last_event_id is not None else since
 
     async def is_known() -> bool:
         found = await who_sent(inbox.auth, request)
         return found is not None and found.may("read")
 
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(inbox.feeds.stream(run, last, is_known), 200, headers, "text/event-stream")
+    inbox.streams.begin(who.name)
+    made = CountedStream(inbox.feeds.stream(run, last, is_known), 200, {"X-Accel-Buffering": "no"}, "text/event-stream")
+    made.streams, made.name = inbox.streams, who.name
+    return made
 
 
 @router.get("/health", responses=d.answers("Health", public=True))

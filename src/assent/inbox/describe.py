@@ -27,6 +27,7 @@ WORDS = {
     415: "The body is not JSON.",
     422: "The request does not fit; `errors` names the parts, if they are parts of the address.",
     428: "`If-Match` is missing.",
+    429: "The user has too many event streams.",
     500: "The inbox failed.",
     502: "The store failed.",
 }
@@ -68,7 +69,7 @@ def plain(media_type: str, *more: int) -> dict[int | str, dict[str, Any]]:
 
 def stream() -> dict[int | str, dict[str, Any]]:
     """Return the responses of the event stream."""
-    return plain("text/event-stream")
+    return plain("text/event-stream", 429)
 
 
 def body(*names: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,6 +17,7 @@ from ..store.store import Store
 from .auth import Authenticates, identified
 from .conversation import talk_of
 from .csrf import MOST_FIELDS
+from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
 from .identity import Identity
 from .presence import Presence
@@ -25,8 +25,6 @@ from .render import render
 from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
 from .view import Row, deadline_tag, difference, people, row_of, sentence_of, settled_words, why_not
-
-log = logging.getLogger("assent")
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -49,7 +47,7 @@ class PageRoute(APIRoute):
             except NeedsSignIn:
                 return sign_in_first(request)
             except AssentError as error:
-                return problem(request, error)
+                return failure_page(request, error)
 
         return safely
 
@@ -60,28 +58,6 @@ def sign_in_first(request: Request) -> Response:
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     back = f"?{urlencode({'next': target})}" if request.method == "GET" else ""
     return RedirectResponse(f"{base}/sign-in{back}", 303)
-
-
-HEADINGS = {
-    400: "This cannot be done",
-    403: "This is not yours to decide",
-    404: "There is nothing here",
-    409: "Something changed meanwhile",
-    422: "This does not fit",
-    429: "Too many attempts",
-    502: "The store cannot be reached",
-}
-
-
-def problem(request: Request, error: AssentError) -> Response:
-    """Return the page of an error."""
-    who = getattr(request.state, "who", None)
-    heading = HEADINGS.get(error.status, "Something went wrong")
-    message = str(error)
-    if error.status >= 500:  # an error of the server says nothing of its inside
-        log.error("A page failed: %s", error, exc_info=error)
-        message = "Nothing is known to have changed. Look again, and then try again."
-    return render(request, "problem.html", status=error.status, who=who, heading=heading, message=message)
 
 
 class Desk(Struct):
