@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from msgspec import Struct
 from starlette.exceptions import HTTPException
@@ -17,6 +18,7 @@ from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
 from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision
+from ..store.audit import exported
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
 from ..store.store import Store
@@ -40,7 +42,7 @@ from .model import (
 )
 from .problem import Difference, problem_of, respond
 from .shown import shown_hash, shown_of
-from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of, seen_by
+from .sight import grants_seen_by, journal_seen_by, listed_for, may_have_journal, questions_of, seen_by
 from .streams import CountedStream, Streams
 
 
@@ -60,6 +62,7 @@ def exact(request: Request) -> None:
 
 router = APIRouter(dependencies=[Depends(exact)])
 
+JSON_LINES = "application/jsonl"
 NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
 Search = Annotated[str | None, Query(max_length=LONGEST_SEARCH, pattern=NO_NUL)]
@@ -372,6 +375,29 @@ async def revoke_grant(inbox: Here, who: Somebody, id: Id) -> Response:
     if page.items[0].revoked is None:
         await inbox.store.revoke(id, by=who.name, run=page.items[0].run)
     return Response(status_code=204)
+
+
+# -- audit -------------------------------------------------------------------------------------------
+
+
+@router.get("/api/audit", responses=d.plain(JSON_LINES, 400))
+async def export_audit(inbox: Here, who: Somebody) -> Response:
+    """Export the journals of all runs as JSON Lines, exactly, with their hashes; `assent audit verify` checks them.
+
+    Runs with arguments that are masked for whoever asks are left out, and named in the last line.
+    """
+    who.need("audit")
+    await inbox.store.open()
+    lines = exported(inbox.store, may_have=lambda run: may_have_journal(who, inbox.store, run))
+    first = await anext(lines)  # an error after this could only cut the response off
+
+    async def every() -> AsyncIterator[bytes]:
+        yield first
+        async for line in lines:
+            yield line
+
+    named = {"Content-Disposition": 'attachment; filename="journals.jsonl"'}
+    return StreamingResponse(every(), 200, named, JSON_LINES)
 
 
 # -- events, health, metrics -------------------------------------------------------------------------

@@ -73,3 +73,11 @@ async def grants_seen_by(who: Identity, store: Store, grants: list[GrantRecord])
     runs = {grant.run for grant in grants if grant.pins}
     barred = {run: [each for each in await questions_of(store, run) if not may_see(who, each)] for run in runs}
     return [masked_grant(grant, barred.get(grant.run, ())) for grant in grants]
+
+
+async def may_have_journal(who: Identity, store: Store, run: str) -> bool:
+    """Return True if nothing in the journal of a run is masked for somebody; an administrator sees everything."""
+    if who.may("manage"):
+        return True
+    record, lines = (await store.read(run, 2**31 - 1)).record, await store.lines(run)
+    return journal_seen_by(who, lines, await questions_of(store, run), record.started_by) == lines
