@@ -604,15 +604,71 @@ async def test_a_run_has_a_timeline() -> None:
         for words in (
             "Shop assistant began",
             "User wrote",
-            "look_up was allowed by rule",
             "look_up ran",
+            "allowed by rule",
             "refund waits",
         ):
             assert words in text
         await store.decide(question.id, Reject("too much"), by="ben", digest=question.digest)
         text = (await reader.open(f"/runs/{question.run}?part=timeline")).text
         assert "refund was rejected by ben" in text and "too much" in text
-        assert "defined" in (await reader.open(f"/runs/{question.run}?all=1")).text
+        everything = (await reader.open(f"/runs/{question.run}?all=1")).text
+        assert "defined" in everything and "look_up was allowed by rule" in everything
+
+
+async def test_a_call_that_nobody_was_asked_about_is_one_moment_of_a_timeline() -> None:
+    store, app = await office()
+    question = await ask_refund(store)
+    async with Reader(app) as reader:
+        text = (await reader.open(f"/runs/{question.run}")).text
+        assert re.search(r"look_up ran in \d+ m?s allowed by rule", text) and "look_up started" not in text
+        assert "look_up started" in (await reader.open(f"/runs/{question.run}?all=1")).text
+
+
+async def test_every_page_says_how_many_questions_wait() -> None:
+    store, app = await office()
+    async with Reader(app) as reader:
+        assert "Questions Runs" in (await reader.open("/runs")).text
+        question = await ask_refund(store)
+        await ask_order(store)
+        for path in ("/questions", "/questions?q=zzz", f"/questions/{question.id}/edit", "/runs", "/grants", "/audit"):
+            assert "Questions 2 Runs" in (await reader.open(path)).text, path
+        assert (await reader.open("/questions?part=count")).text == "2"
+
+
+async def test_filters_that_fit_nothing_do_not_say_that_all_is_decided() -> None:
+    store, app = await office()
+    await ask_refund(store)
+    async with Reader(app) as reader:
+        text = (await reader.open("/questions?q=zzz")).text
+        assert "Nothing fits." in text and "All is decided" not in text
+
+
+async def test_a_title_has_no_secret_since_browsers_keep_titles() -> None:
+    store, app = await office()
+    question = await ask(store, "Ops", call("use_key", {"key": "hunter2", "where": "db"}))
+    async with Reader(app) as reader:
+        source = (await reader.open(f"/questions/{question.id}")).source
+        assert "hunter2" in source and "hunter2" not in source[: source.index("</title>")]
+
+
+async def test_a_settled_question_does_not_say_what_will_happen() -> None:
+    store, app = await office()
+    question = await ask_order(store)
+    async with Reader(app) as reader:
+        assert "What will happen" in (await reader.open(f"/questions/{question.id}")).text
+        await store.decide(question.id, Reject("no"), by="ben", digest=question.digest)
+        text = (await reader.open(f"/questions/{question.id}")).text
+        assert "What was asked" in text and "If you approve" not in text
+
+
+async def test_a_form_begins_with_what_must_be_given_and_says_what_is_so_otherwise() -> None:
+    store, app = await office()
+    question = await ask(store, "Post", call("ship", {"order": 1038}))
+    async with Reader(app) as reader:
+        text = (await reader.open(f"/questions/{question.id}")).text
+        assert text.index("place") < text.index("express") < text.index("note")
+        assert "false if left out" in text
 
 
 async def test_runs_and_decisions_come_newest_first_in_every_store(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from .csrf import MOST_FIELDS
 from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
 from .identity import Identity
+from .mask import masked
 from .presence import Presence
 from .render import render
 from .sight import facts_seen_by, questions_of, seen_by
@@ -86,6 +87,16 @@ class Desk(Struct):
         form = await request.form(max_fields=MOST_FIELDS, max_files=0)
         return who, {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
+    async def waiting(self) -> str:
+        """Return the number of open questions, for the head of a page: at most a page of them is counted."""
+        page = await self.store.questions(limit=PAGE)
+        return counted_page(len(page.items), page.next)
+
+
+def counted_page(count: int, next: str | None) -> str:
+    """Return the number of items on a page: "50+" if there are more; empty for none."""
+    return f"{count}{'+' if next else ''}" if count else ""
+
 
 class Shown(Struct):
     """The list beside a question, as it was asked for."""
@@ -97,6 +108,8 @@ class Shown(Struct):
     query: dict[str, str]
     tools: list[str]
     agents: list[str]
+    count: str
+    """The number of open questions, whatever the filters."""
     damaged: int = 0
 
     def link(self, **other: str | None) -> str:
@@ -117,7 +130,8 @@ async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
     waiting = [row for row in rows if not row.soon]
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
-    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, len(page.damaged))
+    count = await desk.waiting() if query else counted_page(len(rows), page.next)
+    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, count, len(page.damaged))
 
 
 async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -> tuple[Question, dict[str, Any]]:
@@ -131,6 +145,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     context = {
         "question": question,
         "sentence": sentence_of(question),
+        "title": sentence_of(masked(question)),  # a browser keeps titles in its history
         "deadline": deadline_tag(question, now, long=True) if question.verdict is None else None,
         "now": now,
         "why_not": not_you,

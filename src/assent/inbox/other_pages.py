@@ -44,6 +44,7 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
             more=more,
             query=given,
             now=desk.now(),
+            waiting=await desk.waiting(),
             section="runs",
             statuses=STATUSES,
             tones=TONES,
@@ -67,6 +68,7 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
             moments=moments,
             everything=everything,
             now=desk.now(),
+            waiting="" if part else await desk.waiting(),
             section="runs",
             tones=TONES,
             hidden=len(entries) - len(moments),
@@ -91,6 +93,7 @@ def _add_grants(made: APIRouter, desk: Desk) -> None:
             more=more,
             revoked=revoked,
             now=desk.now(),
+            waiting=await desk.waiting(),
             section="grants",
         )
 
@@ -112,7 +115,15 @@ def _add_audit(made: APIRouter, desk: Desk) -> None:
         newest = [listed_for(who, each) for each in page.items]
         rows = [(each, sentence_of(each), PAST.get(each.verdict or "", "")) for each in newest]
         return render(
-            request, "audit.html", who=who, rows=rows, more=more, now=desk.now(), section="audit", query=given
+            request,
+            "audit.html",
+            who=who,
+            rows=rows,
+            more=more,
+            now=desk.now(),
+            waiting=await desk.waiting(),
+            section="audit",
+            query=given,
         )
 
     @made.get("/audit.jsonl")

@@ -62,6 +62,8 @@ def _add_questions(made: APIRouter, desk: Desk) -> None:
     @made.get("/questions")
     async def questions(request: Request) -> Response:
         who = await desk.who(request)
+        if request.query_params.get("part") == "count":
+            return render(request, "count.html", waiting=await desk.waiting())
         found = await listed(desk, who, request)
         template = "list.html" if request.query_params.get("part") == "list" else "questions.html"
         current = request.query_params.get("at", "")
