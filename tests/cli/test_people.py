@@ -396,6 +396,8 @@ def test_the_journals_of_a_server_are_exported_and_verified(address: str, cli: C
     assert (code, out) == (0, "2 runs are as written.\n") and hidden in err and "not checked" in err
     code, out, err = cli("audit", "export", *there, olga)
     assert code == 0 and "cay" not in out and hidden in err
+    told = {"runs": 2, "damaged": 0, "problems": [], "others": [], "withheld": [hidden]}
+    assert found(cli, "audit", "verify", *there, olga) == told
     code, _, err = cli("audit", "verify", *there, add_token(cli, "vera", "viewer"))
     assert (code, err) == (1, "assent: vera is a viewer, and may not audit here.\n")
     assert cli("audit", "verify", "--file", "a.jsonl", *there, rita)[0] == 2
@@ -413,6 +415,9 @@ def test_a_server_whose_journal_was_changed_is_found_out(address: str, cli: Cli,
     code, out, _ = cli("audit", "verify", "--server", address, "--token", rita)
     assert code == 1 and "is not what was written" in out
     assert cli("audit", "export", "--server", address, "--token", rita)[0] == 1
+    for place in (STORE, ("--server", address, "--token", rita)):
+        code, out, _ = cli("audit", "verify", *place, "--json")
+        assert code == 1 and json.loads(out)["problems" if place is STORE else "others"]
 
 
 def test_a_servers_refusal_is_its_own_sentence(address: str, cli: Cli) -> None:

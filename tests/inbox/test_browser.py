@@ -367,6 +367,7 @@ def test_a_lost_connection_is_said(desk: Desk) -> None:
     page.context.route("**/api/events", lambda route: route.abort())
     page.reload()
     expect(page.locator("#offline")).to_be_visible()
+    expect(page.get_by_text("This page is live")).to_be_hidden()
     picture(page, "offline")
     expect(page.locator("#live")).to_be_hidden()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from msgspec.json import encode
 
-from ..store.audit import Heads, check_export, exported, last_line
+from ..store.audit import Checked, Heads, check_export, exported, last_line
 from ..store.open import open_store
 from .database import compared, concluded, writing
 from .source import server
@@ -26,38 +26,30 @@ async def verify(options: Namespace) -> int:
         options.misused("give a file or a server, not both")
     heads = _heads(options)
     if options.file is not None:
-        code = _check_file(Path(options.file), heads)
+        found = _check_file(Path(options.file), heads)
     elif options.server is not None:
-        code = await _check_server(options, heads)
+        found = await _check_server(options, heads)
     else:
-        code = await compared(options.url, heads)
-    if options.seal is not None and code == 0:
+        found = await compared(options.url, heads)
+    code = concluded(found, json=options.json)
+    if options.seal is not None and code == 0 and not options.json:
         put(f"They go on from the seal of {when(options.sealed_at)} (UTC).")
     return code
 
 
-async def _check_server(options: Namespace, heads: Heads) -> int:
+async def _check_server(options: Namespace, heads: Heads) -> Checked:
     """Check the journals of a server here, from its export: its own word for them counts for nothing."""
     with TemporaryFile() as file:
         async with server(options) as there:
             async for line in there.exported():
                 file.write(line)
         file.seek(0)
-        return _check(file, heads)
+        return check_export(file, heads)
 
 
-def _check_file(path: Path, heads: Heads) -> int:
+def _check_file(path: Path, heads: Heads) -> Checked:
     with path.open("rb") as file:
-        return _check(file, heads)
-
-
-def _check(file: Iterable[bytes], heads: Heads) -> int:
-    found = check_export(file, heads)
-    for sentence in found.problems:
-        put(sentence)
-    if found.withheld:
-        say(f"assent: not checked, since this token may not see all of them: {', '.join(found.withheld)}")
-    return concluded(found.runs - len(found.problems), len(found.problems), found.others)
+        return check_export(file, heads)
 
 
 def _heads(options: Namespace) -> Heads:

@@ -307,6 +307,7 @@ def _audit(to: Any) -> None:
     verify.add_argument("--seal", metavar="FILE", help="a seal that the journals must go on from")
     verify.add_argument("--key", metavar="FILE", help="the public key of the seal")
     verify.add_argument("--purged", action="store_true", help="runs that are gone since the seal are no fault")
+    _json(verify)
     export = _remote(_stored(to, "export", audit.export, "write all journals as JSON Lines, for others to check"))
     export.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
     seal = _stored(to, "seal", audit.seal, "sign how far each run has come, to be kept elsewhere")

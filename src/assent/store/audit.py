@@ -195,8 +195,11 @@ class Checked(Struct):
     """The result of checking an export."""
 
     runs: int = 0
+    """The number of runs that were checked."""
+    damaged: int = 0
+    """The number of runs that are damaged."""
     problems: list[str] = []
-    """A sentence for each run that is damaged, with its first broken link."""
+    """Sentences about the damaged runs; of an export, the first broken link of each."""
     others: list[str] = []
     """A sentence for whatever else is wrong with the file."""
     withheld: list[str] = []
@@ -221,6 +224,7 @@ def check_export(lines: Iterable[bytes], heads: Heads | None = None) -> Checked:
             if problem is None and heads is not None:
                 entries = [Entry(each.seq, each.at, {}, each.hash) for each in pending]
                 problem = next(iter(heads.compared(read.run, entries)), None)
+            found.damaged += problem is not None
             found.problems += [] if problem is None else [problem]
             pending = []
         else:
