@@ -170,6 +170,8 @@ class Replied(Fact, frozen=True):
     usage: tuple[Count, ...] = ()
     id: str | None = None
     note: str | None = None
+    missed: tuple[str, ...] = ()
+    """In a live run, the calls that had their outcome before the reply, and whose outcome it was made without."""
 
 
 class Proposed(Fact, frozen=True):
@@ -254,6 +256,12 @@ class Resumed(Fact, frozen=True):
     """Somebody resumed a cancelled run."""
 
     by: str
+
+
+class Switched(Fact, frozen=True):
+    """The run went on in a live session, or, after one, as text."""
+
+    live: bool
 
 
 class Saved(Fact, frozen=True):
@@ -453,6 +461,7 @@ RunFact = (
     | Limited
     | Cancelled
     | Resumed
+    | Switched
     | Saved
     | Closed
 )

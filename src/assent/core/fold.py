@@ -44,8 +44,8 @@ def fold(root: Run, fact: Any, commit: bool = True) -> None:
         step(root, run, state, fact, commit)
         if commit:
             state.phase = phase
-            if phase is DONE:
-                run.open.pop(call, None)
+            if phase is DONE and run.open.pop(call, None) is not None and run.live:
+                run.answering, run.concluding = True, False  # the model did not wait for the outcome
     if commit:
         root.seq += 1
 
@@ -360,10 +360,14 @@ def _replied(root: Run, run: Run, state: None, fact: f.Replied, commit: bool) ->
         if news > 0:
             run.entries += run.unheard[:news]
             del run.unheard[:news]
-        run.turns += 1
         run.concluded = None
-        run.answering = bool(calls)
-        run.concluding = not calls or (run.definition is not None and run.definition.finishing)
+        if run.live:  # a live model replies when it likes: its replies are not counted
+            run.answering = bool(calls) or bool(fact.missed)
+            run.concluding = not run.answering
+        else:
+            run.turns += 1
+            run.answering = bool(calls)
+            run.concluding = not calls or (run.definition is not None and run.definition.finishing)
         _add(run, fact, calls)
 
 
@@ -478,6 +482,16 @@ def _resumed(root: Run, run: Run, state: None, fact: f.Resumed, commit: bool) ->
         run.cancelled = None
 
 
+def _switched(root: Run, run: Run, state: None, fact: f.Switched, commit: bool) -> None:
+    _of_root(root, fact)
+    if run.live == fact.live:
+        raise _illegal(root, fact, f"the run is {'live' if run.live else 'not live'} already")
+    if fact.live and any(state.call.kind == "output" for state in run.open.values()):
+        raise _illegal(root, fact, "a final output waits to be approved, and a live run has none")
+    if commit:
+        run.live = fact.live
+
+
 def _saved(root: Run, run: Run, state: None, fact: f.Saved, commit: bool) -> None:
     if not run.saved <= fact.upto <= len(run.entries):
         raise _illegal(root, fact, f"entries {run.saved} to {len(run.entries)} can be saved, not up to {fact.upto}")
@@ -506,6 +520,7 @@ _BY_FACT: dict[type[f.Fact], Step] = {
     f.Limited: _limited,
     f.Cancelled: _cancelled,
     f.Resumed: _resumed,
+    f.Switched: _switched,
     f.Saved: _saved,
     f.Closed: _closed,
     f.Asked: _asked,

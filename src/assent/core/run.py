@@ -311,10 +311,10 @@ def held(run: Run) -> bool:
 
 
 def may_hand_off(run: Run, state: CallState) -> bool:
-    """Return True if no handoff was taken in the turn, and the only other open calls are handoffs that are ready."""
+    """Return True if no handoff was taken in the turn, and its only other open calls are handoffs that are ready."""
     if state.turn.handed:
         return False
-    rest = (s for s in run.open.values() if s is not state)
+    rest = (s for s in run.open.values() if s is not state and s.turn is state.turn)
     return all(s.call.kind == "handoff" and s.phase is READY for s in rest)
 
 
@@ -399,7 +399,8 @@ def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool
     elif state.turn.handed:
         out.append(f.Judge(id, path))
     elif not stopped:
-        first = next(s for s in run.open.values() if s.call.kind == "handoff" and s.phase is READY)
+        ready = (s for s in run.open.values() if s.call.kind == "handoff" and s.phase is READY)
+        first = next(s for s in ready if s.turn is state.turn)
         if state is first and may_hand_off(run, state):
             out.append(f.Execute(id, path))
 

@@ -40,6 +40,8 @@ class Driver:
 
     writer: StoreWriter | None = None
     """The writer to the run's store; None without a store."""
+    stays = False
+    """True while the drive goes on when nothing is owed, because more may come; see `assent.realtime`."""
     gentle = False
     """True if the drive can be stopped while bodies go on; each long effect then has its own task."""
     stop: Literal["immediate", "after_turn"] | None = None
@@ -133,7 +135,7 @@ class Driver:
                 if broken and self._give_up():
                     continue
             if not todo:
-                if not busy:
+                if not busy and not self.stays:
                     return
                 await self._wait()
             elif len(todo) == 1 and not busy and not self.gentle:
@@ -201,12 +203,16 @@ class Driver:
         return guardrail is None or not guardrail.run_in_parallel  # a missing guardrail may be a blocking one
 
     async def _wait(self) -> None:
+        done, _ = await asyncio.wait(self._events(), return_when=asyncio.FIRST_COMPLETED)
+        self.tasks.take_ended(done)
+
+    def _events(self) -> list[asyncio.Future[None]]:
+        """Return what a drive waits for: the tasks under way, and what others write."""
         events: list[asyncio.Future[None]] = list(self.tasks.busy.values())
         if self.writer is not None:
             self.writer.kick()
             events.append(self.writer.hear())
-        done, _ = await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
-        self.tasks.take_ended(done)
+        return events
 
     # -- failing and stopping ----------------------------------------------------------------------
 

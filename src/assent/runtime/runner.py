@@ -13,7 +13,7 @@ from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described, holds
 from ..core.number import counted, is_count
-from ..core.run import Run, exhausted, status
+from ..core.run import Run, awaits_model, exhausted, status
 from ..core.transcript import Item
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
@@ -181,7 +181,7 @@ RESTARTS = 20
 def _order(previous: str | None, auto: bool, conversation: str | None, session: Any, store: Any) -> Order:
     if previous is None and conversation is None and session is None and auto is False and store is None:
         return NOWHERE
-    _check_store(store)
+    check_store(store)
     for name, value in (("previous_response_id", previous), ("conversation_id", conversation)):
         if value is not None and not (type(value) is str and value and holds(value)):
             raise UsageError(f"{name} is the provider's id, a text, got {described(value)}.")
@@ -196,7 +196,8 @@ def _order(previous: str | None, auto: bool, conversation: str | None, session: 
     return Order(session, kept if managed else None, store)
 
 
-def _check_store(store: Any) -> None:
+def check_store(store: Any) -> None:
+    """Raise `UsageError` unless this is a store, or None."""
     if store is not None:
         from ..store.store import Store
 
@@ -224,7 +225,7 @@ def prepare(
     if not isinstance(config, RunConfig):
         raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
     if not isinstance(input, str | list):
-        state = _state(agent, input, context, config)
+        state = state_to_resume(agent, input, context, config)
         return resume(agent, state, context, max_turns, config, hooks, order), None
     if isinstance(input, str) and input.startswith('{"schema":') and '"journal":[' in input:
         raise UsageError("This text is a saved run; load it with RunState.from_string(agent, text), and run that.")
@@ -234,7 +235,7 @@ def prepare(
     driver = Driver(scope)
     run_id = order.run or new_id("run")
     if order.store is not None:
-        _keep(driver, order.store, run_id)
+        keep(driver, order.store, run_id)
     began = replace(
         first_fact(scope.graph, config, max_turns),
         run=run_id,
@@ -247,7 +248,7 @@ def prepare(
         at=journal.now(),
     )
     if config.tracing is not None:
-        scope.hooks.observer = observer = _observer(scope, config.tracing, began)
+        scope.hooks.observer = observer = observer_of(scope, config.tracing, began)
         began = replace(began, trace=observer.trace)
     if order.session is None:
         journal.append([began, f.Said(said)])
@@ -279,7 +280,7 @@ async def _begin(driver: Driver, began: f.Began, session: Session, input: Any) -
         await driver.writer.begin()
 
 
-def _observer(scope: Scope, tracing: Tracing, began: f.Began, *, resumed: bool = False) -> Observer:
+def observer_of(scope: Scope, tracing: Tracing, began: f.Began, *, resumed: bool = False) -> Observer:
     """Return the maker of a drive's spans; a resumed run continues its trace."""
     from .span_observer import SpanObserver
 
@@ -291,7 +292,7 @@ def _beginning(driver: Driver) -> Any:
     return driver.writer.begin if driver.writer is not None else None
 
 
-def _keep(driver: Driver, store: Store, run: str, kept: StoredPart = NOT_STORED, lease: Lease | None = None) -> None:
+def keep(driver: Driver, store: Store, run: str, kept: StoredPart = NOT_STORED, lease: Lease | None = None) -> None:
     """Give the driver a writer to the store: for a new run, or for a run that the store has as `kept` says."""
     worker = lease.worker if lease is not None else kept.worker or new_id("w")
     parts = _of_stores()
@@ -317,7 +318,7 @@ def _of_stores() -> StoreParts:
     return StoreParts(StoreWriter, RunLease, Stored)
 
 
-def _state(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
+def state_to_resume(agent: Agent[Any], input: Any, context: Any, config: RunConfig) -> RunState[Any]:
     """Return the state to resume: the given state, or one made from a run of a store."""
     if isinstance(input, RunState):
         return input
@@ -338,8 +339,12 @@ def resume(
     hooks: RunHooks[Any] | None,
     order: Order,
     lease: Lease | None = None,
+    make: type[Driver] = Driver,
 ) -> Driver:
-    """Return a driver for a state, which is spent from then on; `lease` is that of a run that was claimed already."""
+    """Return a driver for a state, which is spent from then on.
+
+    `lease` is that of a run that was claimed already. With another `make`, the driver is of that class.
+    """
     if state._spent:
         raise StateSpent()
     journal = state._journal
@@ -355,32 +360,37 @@ def resume(
         raise UsageError("This run lives in a store; give it: Runner.run(..., store=...).")
     if order.store is not None and not began.stored:
         raise UsageError("This run was begun without a store and goes on without one; give the store to a new run.")
-    _can_go_on(state, max_turns, order)
+    live = make is not Driver
+    _can_go_on(state, max_turns, order, live)
     if config.tracing is None and state._tracing is not None:
         config = replace(config, tracing=state._tracing)
     journal.clock = config.clock if order.store is None else order.store.clock
     graph = state._graph if state._graph.root is agent else AgentGraph(agent)
     scope = make_scope(journal, graph, config, context, state._outputs, hooks, order.session)
-    driver = Driver(scope)
+    driver = make(scope)
     if order.store is not None:
-        _keep(driver, order.store, run.id, state._kept, lease)
+        keep(driver, order.store, run.id, state._kept, lease)
     if config.tracing is not None:
-        scope.hooks.observer = _observer(scope, config.tracing, began, resumed=True)
+        scope.hooks.observer = observer_of(scope, config.tracing, began, resumed=True)
     state._spent = True
     scope.hooks.unseen = list(made_outside(journal.facts[state._heard :]))
     scope.hooks.noted += state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))
+    if run.live != live:
+        journal.add(f.Switched(live, at=journal.now()))
     if max_turns is not None and max_turns != run.max_turns:
         journal.add(f.Limited(max_turns, at=journal.now()))
     await_guardrails(scope)
     return driver
 
 
-def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order) -> None:
+def _can_go_on(state: RunState[Any], max_turns: int | None, order: Order, live: bool) -> None:
     """Raise `RunFinished` or `MaxTurnsExceeded` if the run has nothing left to do."""
     run = state._journal.run
     now = status(run)
+    if run.closed is None and (live or (run.live and not run.open and awaits_model(run))):
+        return  # a live run can always go on; what its model was not told yet, a model is asked about now
     late = order.session is not None and unsaved(run)  # the session lacks the run's last items
     unwritten = order.store is not None and len(state._journal.facts) > state._kept.facts  # the store lacks facts
     if now in ("done", "closed", "idle") and not (unwritten or (now == "done" and late)):

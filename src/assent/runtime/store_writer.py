@@ -193,7 +193,13 @@ class StoreWriter:
         """Renew the lease and merge the facts of others; raise `LeaseLost` if another worker has the run."""
         if not await self._renewed():
             raise self._gone()
-        # A write under way merges by itself. One that began during the read may be the source of the facts found.
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Merge the facts that others have written, unless a write is under way, which merges by itself.
+
+        A write that began during the read may be the source of the facts found.
+        """
         if self._is_idle() and (await self.store.read(self.lease.run, self.seq)).facts and self._is_idle():
             await asyncio.shield(self._begin(self._merge))
 
@@ -546,7 +552,8 @@ class StoreWriter:
         stored = await self.store.read(self.lease.run)
         if self.unsure is None:
             self._see_that_nobody_drove(stored.facts[self.seq :])
-        outcomes = [fact for fact in self.unwritten if _happened(fact)]
+        live = self.journal.run.live
+        outcomes = [fact for fact in self.unwritten if _happened(fact) or (live and _spoken(fact))]
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
         self.seq, self.unwritten, self.unsure, self.projection = len(stored.facts), [], None, Projection()
@@ -571,6 +578,14 @@ class StoreWriter:
                 await self.store.witness(run.id, late)
             except Exception as error:
                 log.warning("Results of run %s that came too late could not be kept: %s", run.id, error)
+
+
+SPOKEN = (f.Said, f.Replied, f.Defined, f.Switched)
+"""The facts of a live conversation, which cannot be made again."""
+
+
+def _spoken(fact: AnyFact) -> bool:
+    return not fact.path and isinstance(fact, SPOKEN)
 
 
 def _happened(fact: AnyFact) -> bool:

@@ -18,6 +18,7 @@ from ...core.run import CallState
 from ...definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrailResult,
+    OutputGuardrail,
     OutputGuardrailResult,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailData,
@@ -153,6 +154,30 @@ def record(scope: Scope, path: Path, fact: f.Guarded, found: Any) -> None:
         scope.tasks.tripped.add(path)
 
 
+def is_live(fact: f.Guarded) -> bool:
+    """Return True if the guardrail stopped a reply of a live session, which goes on, and not the run."""
+    return fact.where == "output" and fact.message is not None
+
+
+async def guard_reply(
+    scope: Scope, seat: Seat, guardrail: OutputGuardrail, name: str, text: str, message: str
+) -> OutputGuardrailResult | None:
+    """Let an output guardrail look at a live reply; if it trips, record so and return its result.
+
+    `message` is what the model is told then.
+    """
+    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, seat.agent, text)
+    if not found.tripwire_triggered:
+        return None
+    run, info = scope.journal.run, found.output_info
+    place = run.agent if run.began is not None and run.began.agent != run.agent else None
+    output = output_json(info)[0] if info is not None else f.NOTHING
+    scope.outputs[(), f"guard {len(run.guarded)}"] = info
+    scope.outputs[(), f"guarded {len(run.guarded)}"] = text
+    scope.journal.add(f.Guarded("output", name, True, output, message=message, agent=place, at=scope.journal.now()))
+    return OutputGuardrailResult(guardrail, seat.agent, text, found)
+
+
 TRIPWIRES = {
     "input": InputGuardrailTripwireTriggered,
     "output": OutputGuardrailTripwireTriggered,
@@ -168,7 +193,9 @@ def tripwire(scope: Scope, path: Path) -> TripwireTriggered | None:
     """
     run = scope.run_at(path)
     for number, fact in enumerate(run.guarded):
-        if fact.tripped and not any(scope.run_at(path[:depth]).closed for depth in range(len(path) + 1)):
+        if not fact.tripped or is_live(fact):
+            continue
+        if not any(scope.run_at(path[:depth]).closed for depth in range(len(path) + 1)):
             words = f"The guardrail {fact.name!r} stopped the run for good."
             return TRIPWIRES[fact.where](words, result_of(scope, path, run, number, fact))
     return None

@@ -35,8 +35,9 @@ def hand_over(scope: Scope, path: Path, state: CallState, tool: Handoff, history
 
 def check_filter(scope: Scope, path: Path, tool: Handoff) -> None:
     """Raise `UsageError` if a filter is set and the provider keeps the conversation, which no filter can change."""
-    began = scope.run_at(path).began
-    if _filter(scope, tool) is not None and began is not None and began.conversation:
+    run = scope.run_at(path)
+    began = run.began
+    if _filter(scope, tool) is not None and began is not None and (began.conversation or run.live):
         raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
 
 

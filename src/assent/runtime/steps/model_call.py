@@ -56,15 +56,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         hook = Hook(scope.journal, path, effect.saw, tuple(agent.reviewers))
         effect = f.AskModel(None, path, hook.saw)
         model = model.within(scope.ctx, hook)
-    if agent.mcp_servers:
-        await scope.servers.list_tools(agent)
-    box = toolbox_of(agent)
-    _define(scope, run, agent, box.tools, path)
-    offer = await _enabled(scope, box, agent) if box.choosy else box
-    told = agent.instructions
-    if callable(told):
-        made = told(scope.ctx, agent)
-        told = await made if inspect.isawaitable(made) else made
+    told, offer = await prepared(scope, run, agent, path)
     request = _request(scope, run, agent, told, offer, effect.saw)
     if hooked:
         await scope.hooks.tell(
@@ -75,9 +67,24 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     reply = await (work if hook is None else _unless_asked(scope, hook, work))
     if reply is None:
         return  # a person must answer before the model is asked
-    scope.journal.add(_replied(scope, run, reply, effect, offer))
+    saw = None if effect.saw == run.said and scope.journal.writer is None else effect.saw
+    scope.journal.add(replied(scope, run, reply, saw, offer, path))
     if hooked:
         await scope.hooks.tell(scope.ctx, "llm_end", agent, reply)
+
+
+async def prepared(scope: Scope, run: Run, agent: Agent[Any], path: Path) -> tuple[str | None, Toolbox]:
+    """Record the agent's definition, and return its instructions and the tools that its model is offered now."""
+    if agent.mcp_servers:
+        await scope.servers.list_tools(agent)
+    box = toolbox_of(agent)
+    _define(scope, run, agent, box.tools, path)
+    offer = await _enabled(scope, box, agent) if box.choosy else box
+    told = agent.instructions
+    if callable(told):
+        made = told(scope.ctx, agent)
+        told = await made if inspect.isawaitable(made) else made
+    return told, offer
 
 
 def see_that_nothing_is_asked(run: Run) -> None:
@@ -162,7 +169,7 @@ def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], p
     if last is fact or (last is not None and same_definition(last, fact)):
         return
     known = fact.digest in scope.journal.run.marks
-    if known or path or run.turns:  # facts are told apart by identity: add the cached one only once
+    if known or path or run.turns or run.live:  # facts are told apart by identity: add the cached one only once
         fact = replace(fact, tools={} if known else fact.tools, path=path)
     scope.journal.add(fact)
 
@@ -222,19 +229,22 @@ def _check(reply: Any) -> None:
         raise ModelFailed(f"The id of the model's response is text, got {described(reply.response_id)}.")
 
 
-def _replied(scope: Scope, run: Run, reply: ModelResponse, effect: f.AskModel, offer: Toolbox) -> f.Replied:
+def replied(
+    scope: Scope, run: Run, reply: ModelResponse, saw: int | None, offer: Toolbox, path: Path = ()
+) -> f.Replied:
+    """Return the fact of a reply, with the calls that the gate judges; `ModelFailed` if it cannot be recorded."""
     _check(reply)
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
         items,
-        None if effect.saw == run.said and scope.journal.writer is None else effect.saw,
+        saw,
         calls,
         reply.usage.numbers(),
         clean_text(reply.response_id)[0] if reply.response_id else None,
         note,
         at=scope.journal.now(),
-        path=effect.path,
+        path=path,
     )
 
 

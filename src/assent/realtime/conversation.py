@@ -1,0 +1,379 @@
+"""The two directions between a live run and its model: replies become facts, and facts are told to the model.
+
+What the model must be told is derived from the run, each time that the run has changed: inputs, outcomes of calls, and
+questions that wait. So nothing is told twice, however a fact came into the journal. Sending is the session's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core import facts as f
+from ..core.rules import ASKED, DELEGATED, DONE, verdict_of
+from ..core.run import CallState, Run, Turn, awaits_model, questions
+from ..core.transcript import Item, as_function, items_in, output_item, output_text, said_items, without_notes
+from ..definitions.agent import Toolbox
+from ..definitions.item import ToolApprovalItem
+from ..errors import ModelFailed
+from ..models.model import ModelResponse
+from ..runtime.scope import Scope
+from ..runtime.steps.model_call import replied
+from ..runtime.value import input_json
+from . import event as e
+from . import model as m
+
+UNHEARD = "[The user interrupted this reply after {seconds:.1f} seconds of its audio. The rest was not heard.]"
+NO_WORDS = "[The user said something, and there is no transcript of it.]"
+LATE_WORDS = "[Said before, and transcribed late:] {words}"
+SENT = ("message", "function_call", "function_call_output")
+"""The types of items that a realtime model can be given."""
+
+
+class Speech(Struct):
+    """A spoken message of the user. It is recorded once its words are known, or known to be missing."""
+
+    item_id: str
+    words: str | None = None
+    known: bool = False
+
+
+class Reply(Struct):
+    """A reply that is to be recorded after the speech before it."""
+
+    event: m.RealtimeModelTurnEndedEvent
+    offer: Toolbox
+    saw: int
+    lacking: tuple[str, ...]
+    """The calls whose outcomes the model did not have when the reply began."""
+
+
+class Conversation:
+    """What the model of a live session has heard, and what of it is recorded."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        info: e.RealtimeEventInfo,
+        emit: Callable[[e.RealtimeSessionEvent], None],
+        send: Callable[[m.RealtimeModelSendEvent | None, Callable[[], None]], None],
+        wait: float,
+    ) -> None:
+        self.scope, self.journal, self.info = scope, scope.journal, info
+        self.emit = emit
+        self.send = send
+        """Sends an event and then calls the function; for None, tells the model of the active agent first."""
+        self.wait = wait
+        self.offer: Toolbox | None = None
+        """The tools that the model was offered last."""
+        self.ready = False
+        """True if the model has the whole conversation, so that news can be sent."""
+        self.place = ""
+        """The place of the agent that the model speaks for."""
+        self._queued = self._said = 0
+        """The number of inputs that are on their way to the model, and of those that it has."""
+        self._not_sent: set[int] = set()
+        """The numbers of inputs that the model has heard, or need not hear."""
+        self._untold: dict[str, None] = {}
+        """The calls whose outcome is not on its way to the model."""
+        self._lacking: dict[str, None] = {}
+        """The calls whose outcome the model does not have."""
+        self._asked: dict[str, tuple[str, str]] = {}
+        """The provider's call id and the question's id of each question that is open, by question id."""
+        self._pending: deque[Speech | Reply] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn: tuple[int, tuple[str, ...]] = (0, ())
+        self._cut: str | None = None
+        """The note on the reply that was interrupted, until the user's next words."""
+        self._looking = False
+        self.on_over: Callable[[], object] = _nothing
+        """Called when the run was cancelled or closed."""
+        self.journal.listen(self._heard)
+
+    # -- from the model to the journal -------------------------------------------------------------
+
+    def say(self, items: Any, *, heard: bool = False) -> None:
+        """Record input of the user; with `heard`, the model has it already."""
+        facts = [f.Said(items, at=self.journal.now())]
+        number = self.journal.run.said
+        if self._cut is not None:
+            note = input_json([{"role": "developer", "content": self._cut}])
+            facts.insert(0, f.Said(note, by="runtime", at=self.journal.now()))
+            self._not_sent.add(number)
+            number += 1
+        if heard:
+            self._not_sent.add(number)
+        self.journal.append(facts)
+        self._cut = None
+
+    def interrupted(self, event: m.RealtimeModelAudioInterruptedEvent) -> None:
+        """Note that the user did not hear all of a reply."""
+        self._cut = UNHEARD.format(seconds=event.heard_ms / 1000)
+
+    def spoken(self, item_id: str) -> None:
+        """Take note of a spoken message, whose words come later."""
+        if not any(isinstance(each, Speech) and each.item_id == item_id for each in self._pending):
+            self._pending.append(Speech(item_id))
+
+    def transcribed(self, item_id: str, words: str | None) -> None:
+        """Take the words of a spoken message; None if there are none."""
+        speech = next((s for s in self._pending if isinstance(s, Speech) and s.item_id == item_id), None)
+        if speech is not None:
+            speech.words, speech.known = words, True
+            self._record()
+        elif words:
+            self.say(input_json(LATE_WORDS.format(words=words)), heard=True)
+
+    def began_reply(self) -> None:
+        """Note what the model has heard: the reply that begins is made with it."""
+        self._turn = self._said, tuple(self._lacking)
+
+    def ended_reply(self, event: m.RealtimeModelTurnEndedEvent) -> None:
+        """Record a reply, after the speech that it answers."""
+        if self.offer is not None:
+            self._pending.append(Reply(event, self.offer, *self._turn))
+            self._record()
+
+    def give_up_words(self) -> None:
+        """Record what is pending without the words that have not come."""
+        for each in self._pending:
+            if isinstance(each, Speech):
+                each.known = True
+        self._record()
+
+    def _record(self) -> None:
+        """Record replies and speech in their order, as far as the words are known; do not wait long for the rest."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        spoke = False
+        while self._pending:
+            first = self._pending[0]
+            if isinstance(first, Speech):
+                if not first.known:
+                    break
+                spoke = True
+                self.say(input_json(first.words or NO_WORDS), heard=True)
+            else:
+                self._record_reply(first, spoke)
+            self._pending.popleft()
+        if any(isinstance(each, Reply) for each in self._pending):
+            self._timer = asyncio.get_running_loop().call_later(self.wait, self.give_up_words)
+
+    def _record_reply(self, reply: Reply, spoke: bool) -> None:
+        event, run = reply.event, self.journal.run
+        if not event.output and not any(event.usage.numbers()):
+            return
+        saw = run.said if spoke else max(reply.saw, run.said - len(run.unheard))
+        try:
+            fact = replied(
+                self.scope, run, ModelResponse(event.output, event.usage, event.response_id), saw, reply.offer
+            )
+        except ModelFailed as error:
+            self.emit(e.RealtimeError(error, self.info))
+            return
+        missed = tuple(id for id in reply.lacking if run.calls[id].phase is DONE)
+        self.journal.add(replace(fact, missed=missed))
+        for call in fact.calls:
+            self._untold[call.id] = self._lacking[call.id] = None
+
+    # -- from the journal to the model -------------------------------------------------------------
+
+    def _heard(self, fact: f.AnyFact) -> None:
+        if type(fact) is f.Started and not fact.path:
+            state = self.journal.run.calls[fact.call]
+            self.emit(e.RealtimeToolStart(*self._shown(state), self.info, _provider_id(state)))
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Look at the run once the facts of this moment are all in."""
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self.look)
+
+    def look(self) -> None:
+        """Tell the user and the model what has changed in the run."""
+        self._looking = False
+        run = self.journal.run
+        if self.ready and run.agent != self.place:
+            self._hand_over(run)
+        self._tell_outcomes(run)
+        if self.ready:
+            self._tell_inputs(run)
+        self._tell_questions(run)
+        if run.cancelled is not None or run.closed is not None:
+            self.on_over()
+
+    def _hand_over(self, run: Run) -> None:
+        seats = self.scope.graph.seat
+        before, after = seats(self.place).agent, seats(run.agent).agent
+        self.place = run.agent
+        self.emit(e.RealtimeHandoffEvent(before, after, self.info))
+        self.send(None, _nothing)
+
+    def _tell_outcomes(self, run: Run) -> None:
+        for id in list(self._untold):
+            state = run.calls.get(id)
+            if state is not None and state.phase is not DONE:
+                continue
+            del self._untold[id]
+            text = output_text(state) if state is not None else None
+            if state is None or text is None:
+                self._lacking.pop(id, None)
+                continue
+            output = self.scope.view(()).output_of(state)
+            value = getattr(output, "output", text)
+            self.emit(e.RealtimeToolEnd(*self._shown(state), value, self.info, _provider_id(state)))
+            if self.ready:
+                items = [_output(state, text)]
+                told = m.RealtimeModelSendItems(items, start_response=not _goes_on(state.turn))
+                self.send(told, lambda id=id: self._lacking.pop(id, None))  # type: ignore[misc]
+
+    def _tell_inputs(self, run: Run) -> None:
+        first = run.said - len(run.unheard)
+        for number in range(self._queued, run.said):
+            if number in self._not_sent or number < first:
+                self._not_sent.discard(number)
+                continue
+            items = [dict(item) for item in said_items(run.unheard[number - first])]
+            self.send(m.RealtimeModelSendItems(_named(items, number), start_response=True), _nothing)
+        if run.said != self._queued:
+            self._queued = upto = run.said
+            self.send(m.RealtimeModelSendItems(()), lambda: self._has_heard(upto))
+
+    def _has_heard(self, upto: int) -> None:
+        self._said = upto
+
+    def _tell_questions(self, run: Run) -> None:
+        found = list(questions(run)) if run.open else []
+        now = {state.question.id: (path, state) for path, state in found if state.question is not None}
+        for id in [id for id in self._asked if id not in now]:
+            call_id, _ = self._asked.pop(id)
+            fact = run.decided.get(id)
+            verdict = verdict_of(fact)
+            if fact is not None and verdict is not None:
+                by = getattr(fact, "by", "")
+                self.emit(e.RealtimeToolApprovalDecided(call_id, id, verdict, by, self.info))
+        for id, (path, state) in now.items():
+            if id in self._asked or state.question is None:
+                continue
+            item = self.scope.view(()).question(path, state, state.question)
+            self._asked[id] = item.call_id or "", id
+            self.emit(self._required(state, item))
+            if self.ready:
+                note = [{"role": "system", "content": _waits(state, item)}]
+                self.send(m.RealtimeModelSendItems(note, start_response=True), _nothing)
+
+    def _required(self, state: CallState, item: ToolApprovalItem) -> e.RealtimeToolApprovalRequired:
+        agent, tool, _ = self._shown(state)
+        return e.RealtimeToolApprovalRequired(agent, tool, item.call_id or "", item.arguments, self.info, item)
+
+    def _shown(self, state: CallState) -> tuple[Any, Any, str]:
+        """Return the agent, the tool and the arguments of a call, as events have them."""
+        seat = self.scope.graph.of(state)
+        args = bytes(state.args).decode() if state.args else state.proposal.arguments
+        return seat.agent, seat.tools.get(state.tool), args or ""
+
+    # -- a new connection ------------------------------------------------------------------------------
+
+    def restored(self, offer: Toolbox) -> m.RealtimeModelSendItems | None:
+        """Return the conversation so far, for a model that has nothing of it; None if there is none.
+
+        From now on the model is told what is new.
+        """
+        run = self.journal.run
+        self.offer, self.place, self.ready = offer, run.agent, True
+        self._queued = self._said = run.said
+        self._not_sent.clear()
+        self._turn, self._cut = (run.said, ()), None
+        self._untold = {id: None for id, state in run.open.items() if type(state.turn.reply) is f.Replied}
+        self._lacking = dict(self._untold)
+        items = list(self.scope.journal.past)
+        said = 0
+        for entry in run.entries:
+            if type(entry) is f.HandedOff and entry.history:
+                items = items_in(entry.history)
+            elif type(entry) is Turn:
+                items += _turn_items(entry)
+            elif type(entry) is f.Said:
+                items += _named(said_items(entry), said)
+                said += 1
+        for each in run.unheard:
+            items += _named(said_items(each), said)
+            said += 1
+        items = [each for each in map(as_function, items) if each.get("type", "message") in SENT]
+        waiting = self.scope.view(()).interruptions()
+        for item, (_, state) in zip(waiting, questions(run), strict=True):
+            items.append({"role": "system", "content": _waits(state, item)})
+        return m.RealtimeModelSendItems(items, start_response=awaits_model(run) and not run.open) if items else None
+
+    def lost(self) -> None:
+        """Note that the model is gone, and what it was saying: only complete replies are history."""
+        self.ready = False
+        self.give_up_words()
+
+    def close(self) -> None:
+        """Record what is pending, and stop waiting for words."""
+        self.give_up_words()
+        self.ready = False
+
+
+def _nothing() -> None:
+    return None
+
+
+def _provider_id(state: CallState) -> str:
+    return state.proposal.call_id or state.call.id
+
+
+def _output(state: CallState, text: str) -> Item:
+    """Return a call's outcome as an item whose output is text, which is all that a realtime model takes."""
+    item = as_function(output_item(state, text))
+    parts = item["output"]
+    if not isinstance(parts, str):
+        texts = [part["text"] if isinstance(part.get("text"), str) else f"[{part.get('type')}]" for part in parts]
+        item = {**item, "output": "\n".join(texts)}
+    return item
+
+
+def _turn_items(turn: Turn) -> list[Item]:
+    """Return the items of a turn, with the calls that still wait."""
+    if type(turn.reply) is not f.Replied:
+        return []
+    items = without_notes(items_in(turn.reply.items))
+    texts = [(state, output_text(state)) for state in turn.calls]
+    return items + [_output(state, text) for state, text in texts if text is not None]
+
+
+def _named(items: list[Item], number: int) -> list[Item]:
+    """Return the items of an input with ids of their own, the same in every connection."""
+    return [{"id": f"said_{number}_{n}", **item} for n, item in enumerate(items)]
+
+
+def _goes_on(turn: Turn) -> bool:
+    """Return True if another call of the turn will soon have its outcome, for which nobody is asked."""
+    return any(state.phase not in (ASKED, DONE) and not _asks_inside(state) for state in turn.calls)
+
+
+def _asks_inside(state: CallState) -> bool:
+    return state.phase is DELEGATED and state.child is not None and next(questions(state.child), None) is not None
+
+
+def _waits(state: CallState, item: ToolApprovalItem) -> str:
+    """Return what the model is told of a question to a person."""
+    call = f"The call of {item.name!r} with the id {item.call_id!r}"
+    if state.question is not None and state.question.kind == "input":
+        what = f"{call} waits for a person's answer to a question of its own."
+    elif state.question is not None and state.question.kind == "doubt":
+        what = f"{call} was cut off, and a person is asked how it ended."
+    else:
+        what = f"{call} waits for a person's approval. It has not run."
+    return (
+        f"{what} Tell the user so in a few words, go on with the conversation, and do not call it again: "
+        "its outcome will follow."
+    )
