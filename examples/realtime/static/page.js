@@ -140,9 +140,7 @@ const connect = () => {
     } else if ($("#bar").hidden || $("#again").hidden) state("lost", "The connection is lost.");
   };
 };
-const leave = () => { const old = socket; socket = null; old.close(); };
 $("#again").addEventListener("click", () => { failed = 0; state("reconnecting", "Connecting again."); connect(); });
-$("#new").addEventListener("click", () => { leave(); fresh(); talk.clear(); card.clear(); failed = 0; state("connecting"); connect(); box.focus(); });
-addEventListener("online", () => { if ($("#live").dataset.state === "reconnecting") { leave(); connect(); } });
+$("#new").addEventListener("click", () => { const old = socket; socket = null; old.close(); fresh(); talk.clear(); card.clear(); failed = 0; state("connecting"); connect(); box.focus(); });
 state("connecting");
 connect();
