@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import MsgspecError, Struct, ValidationError
 from msgspec.json import Decoder, encode
@@ -47,6 +47,7 @@ from .wire_session import session_of
 
 __all__ = ["OpenAIRealtimeProtocol", "Reaction", "session_of"]
 
+T = TypeVar("T")
 Message = dict[str, Any]
 Audio = tuple[str, int]
 """An item with audio, and the index of its part."""
@@ -494,9 +495,10 @@ class OpenAIRealtimeProtocol:
         if isinstance(event, RealtimeModelSendAudio):
             return Reaction((), self._audio_messages(event))
         if isinstance(event, RealtimeModelSendItems):
-            messages = [{"type": "conversation.item.create", "item": item} for item in wire_items(event.items)]
+            items = _encodable(wire_items(event.items))
+            creates: list[Message] = [{"type": "conversation.item.create", "item": item} for item in items]
             return Reaction(
-                (), [*messages, *(self._wanted({"type": "response.create"}) if event.start_response else ())]
+                (), [*creates, *(self._wanted({"type": "response.create"}) if event.start_response else ())]
             )
         if isinstance(event, RealtimeModelSendInterrupt):
             cancel = self._cancel()
@@ -527,6 +529,7 @@ class OpenAIRealtimeProtocol:
     def _raw(self, message: Any) -> Sequence[Message]:
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
             raise UsageError(f"A message to a realtime model is a dict with a 'type', got {described(message)}.")
+        _encodable(message)
         return self._wanted(message) if message["type"] == "response.create" else [message]
 
     def _wanted(self, create: Message) -> Sequence[Message]:
@@ -588,6 +591,15 @@ _OTHERS: dict[str, Callable[[OpenAIRealtimeProtocol, Message], Reaction]] = {
 
 def _unreadable(what: str) -> Reaction:
     return Reaction((RealtimeModelErrorEvent(f"The realtime server sent {what}."),))
+
+
+def _encodable(value: T) -> T:
+    """Return a value that JSON can hold, or raise `UsageError`, before anything is changed or sent for it."""
+    try:
+        encode(value)
+    except (MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"A message to a realtime model cannot be sent as JSON: {error}.") from error
+    return value
 
 
 def _field(data: Any, name: str) -> dict[str, Any]:
