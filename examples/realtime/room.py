@@ -59,7 +59,8 @@ class Room:
                 return None
             started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._work = asyncio.create_task(self._live(started))
-            await asyncio.wait([started, self._work], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [started, self._work]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             return None if started.done() else self._work.result()
 
     async def _live(self, started: asyncio.Future[None]) -> str:

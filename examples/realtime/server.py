@@ -1,7 +1,7 @@
 """A support desk to type and speak to, with approvals in the browser. Run it with `python examples/realtime/server.py`.
 
-Open the address that it prints. Without a key the model is a small local one that follows a script and answers in tones;
-with OPENAI_API_KEY it is OpenAI's. It needs `pip install "assent[inbox,realtime]"`.
+Open the address that it prints. With OPENAI_API_KEY the model is OpenAI's; without a key it is a local one, which follows
+a script and speaks in tones. It needs `pip install "assent[inbox,realtime]"`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from starlette.responses import Response
 from support_desk import support_desk
 
 from assent import RunState
-from assent.realtime import RealtimeRunner, RealtimeSession
+from assent.realtime import RealtimeRunner, RealtimeSession, RealtimeSessionModelSettings
+from assent.realtime.config import RealtimeAudioInputConfig
 from assent.store import SQLiteStore, Store
 from assent.testing import RealtimeServer
 
@@ -104,19 +105,17 @@ def may_enter(socket: WebSocket, token: str) -> bool:
 
 def sessions(url: str | None, model: str | None, store: Store | None) -> Begin:
     """Return the function that begins a session: with the local model at `url`, or with OpenAI's."""
-    settings: dict[str, Any] = {"output_modalities": ["audio"]}
+    heard: RealtimeAudioInputConfig = {"turn_detection": None}
     if url is None:
-        transcription = {"model": "gpt-4o-mini-transcribe"}
-        settings["audio"] = {"input": {"transcription": transcription, "turn_detection": {"type": "semantic_vad"}}}
-    else:
-        settings["audio"] = {"input": {"turn_detection": None}}
+        heard = {"turn_detection": {"type": "semantic_vad"}, "transcription": {"model": "gpt-4o-mini-transcribe"}}
+    settings: RealtimeSessionModelSettings = {"output_modalities": ["audio"], "audio": {"input": heard}}
     if model is not None:
         settings["model_name"] = model
-    runner = RealtimeRunner(support_desk, config={"model_settings": settings}, store=store)  # type: ignore[typeddict-item]
+    runner = RealtimeRunner(support_desk, config={"model_settings": settings}, store=store)
 
     async def begin(past: RunState[Any] | None) -> RealtimeSession:
         run = past if past is None or store is None else await store.load(past.run_id)
-        return await runner.run(state=run, model_config={} if url is None else {"url": url, "api_key": "none"})
+        return await runner.run(state=run, model_config={} if url is None else {"url": url})
 
     return begin
 
@@ -125,12 +124,8 @@ class Server(uvicorn.Server):
     """A server that prints its address."""
 
     def __init__(self, app: FastAPI, port: int, opens: bool) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app, "127.0.0.1", port, ws="websockets-sansio", ws_max_size=LARGEST, log_level="warning",
-                timeout_graceful_shutdown=2,
-            )  # fmt: skip
-        )
+        limits: dict[str, Any] = {"ws_max_size": LARGEST, "timeout_graceful_shutdown": 2}
+        super().__init__(uvicorn.Config(app, "127.0.0.1", port, ws="websockets-sansio", log_level="warning", **limits))
         self._opens = opens
 
     async def startup(self, sockets: Any = None) -> None:

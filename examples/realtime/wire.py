@@ -22,7 +22,7 @@ Message = dict[str, Any]
 # -- from the browser ----------------------------------------------------------------------------
 
 
-class Incoming(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True):
+class Incoming(Struct, tag_field="type", forbid_unknown_fields=True):
     """A message of the browser."""
 
 
@@ -90,7 +90,7 @@ _decoder = msgspec.json.Decoder(AnyIncoming)
 def read(text: str | bytes) -> AnyIncoming:
     """Return the message of a browser; raise `BadMessage` if it is none."""
     try:
-        made = _decoder.decode(text)
+        made: AnyIncoming = _decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadMessage(f"The message cannot be read: {error}") from None
     if isinstance(made, Text) and not made.text.strip():
