@@ -11,6 +11,8 @@ from assent.testing import ScriptedCall, call
 HELP = "I can look up an order, refund one, or hand you over to billing. Try: where is order 1042?"
 WAITS = "A colleague has to confirm that. Is there anything else meanwhile?"
 UNHEARD = "I heard you, but this local model understands only what you type."
+SECOND = 24_000 * 2
+"""The bytes of a second of audio."""
 
 
 def think(items: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Any:
@@ -21,7 +23,7 @@ def think(items: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
     if last.get("role") == "system":
         return WAITS
     said = words_of(last)
-    if not said:
+    if said.startswith("("):
         return UNHEARD
     return answer(said, {str(tool["name"]) for tool in tools})
 
@@ -54,3 +56,8 @@ def words_of(item: Mapping[str, Any]) -> str:
     """Return the words of a message, typed or transcribed."""
     parts = item.get("content") or []
     return " ".join(str(part.get("text") or part.get("transcript") or "") for part in parts).strip()
+
+
+def transcribe(audio: bytes) -> str:
+    """Return what stands for the words of a spoken message."""
+    return f"({len(audio) / SECOND:.1f} seconds of speech)"

@@ -23,7 +23,7 @@ import uvicorn
 from fastapi import FastAPI, WebSocket
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
-from local_model import think
+from local_model import think, transcribe
 from room import Begin, Rooms
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
@@ -105,9 +105,9 @@ def may_enter(socket: WebSocket, token: str) -> bool:
 
 def sessions(url: str | None, model: str | None, store: Store | None) -> Begin:
     """Return the function that begins a session: with the local model at `url`, or with OpenAI's."""
-    heard: RealtimeAudioInputConfig = {"turn_detection": None}
+    heard: RealtimeAudioInputConfig = {"transcription": {"model": "gpt-4o-mini-transcribe"}, "turn_detection": None}
     if url is None:
-        heard = {"turn_detection": {"type": "semantic_vad"}, "transcription": {"model": "gpt-4o-mini-transcribe"}}
+        heard["turn_detection"] = {"type": "semantic_vad"}
     settings: RealtimeSessionModelSettings = {"output_modalities": ["audio"], "audio": {"input": heard}}
     if model is not None:
         settings["model_name"] = model
@@ -161,7 +161,7 @@ async def main(chosen: argparse.Namespace) -> None:
         url = None
         if not os.environ.get("OPENAI_API_KEY"):
             print("There is no OPENAI_API_KEY, so a local model follows a script and answers in tones.")
-            url = (await stack.enter_async_context(RealtimeServer(think))).url
+            url = (await stack.enter_async_context(RealtimeServer(responder=think, transcripts=transcribe))).url
         app = make_app(sessions(url, chosen.model, store), "manual" if url else "detected")
         server = Server(app, chosen.port, not chosen.no_browser)
         await server.serve()
