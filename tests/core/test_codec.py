@@ -49,6 +49,7 @@ STORED = JOURNALS / f"v{SCHEMA}-stored.json"
 ANEW = JOURNALS / f"v{SCHEMA}-anew.json"
 """And with code that asks, and is asked anew."""
 FENCED = JOURNALS / f"v{SCHEMA}-fenced.json"
+LIVE = JOURNALS / f"v{SCHEMA}-live.json"
 """And with attempts that name their lease."""
 
 
@@ -247,7 +248,38 @@ def golden_fenced() -> SavedRun:
     return SavedRun(SCHEMA, "1.4", journal)
 
 
-GOLDEN = {TODAY: golden, LATER: golden_later, STORED: golden_stored, ANEW: golden_anew, FENCED: golden_fenced}
+def golden_live() -> SavedRun:
+    """A live run whose model went on while a call waited, and that was continued as text."""
+    journal: list[Any] = [
+        f.Began("desk", 10, "run_5", "0.1.0", live=True, at=1_700_000_000_000),
+        f.Defined("desk", "digest of tools", {"refund": "12345678"}),
+        said("my money back", at=1),
+        replied(1, "c1", "c2"),
+        asked("c1", "q1", at=2),
+        approved("c2"),
+        f.Started("c2"),
+        finished("c2"),
+        msgspec.structs.replace(replied(1, text="I have asked."), missed=("c2",)),
+        f.Guarded("output", "tone", True, message="Reply otherwise.", at=3),
+        approved("c1", "q1", at=9),
+        f.Switched(False, at=10),
+        f.Started("c1"),
+        finished("c1"),
+        replied(1, text="It is done."),
+        f.Concluded(at=11),
+        f.Switched(True, at=12),
+    ]
+    return SavedRun(SCHEMA, "0.1.0", journal)
+
+
+GOLDEN = {
+    TODAY: golden,
+    LATER: golden_later,
+    STORED: golden_stored,
+    ANEW: golden_anew,
+    FENCED: golden_fenced,
+    LIVE: golden_live,
+}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)

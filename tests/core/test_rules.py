@@ -162,6 +162,7 @@ def fitting(kind: type[f.Fact], stage: Stage) -> Any:
         f.Limited: lambda: f.Limited(5),
         f.Cancelled: lambda: f.Cancelled("ana"),
         f.Resumed: lambda: f.Resumed("ana"),
+        f.Switched: lambda: f.Switched(True),
         f.Saved: lambda: f.Saved(1),
         f.Closed: lambda: f.Closed("over"),
     }
@@ -233,6 +234,8 @@ def welcome(stage: Stage, path: Path, kind: type[f.Fact]) -> bool:
         return True
     if kind in (f.Granted, f.Cancelled):
         return not path
+    if kind is f.Switched:  # a final output that waits has no place in a live run
+        return not path and not (stage.kind == "output" and stage.phase != "DONE")
     if kind is f.Replied:  # the turn must have all its outcomes, and not be over
         return stage.phase == "DONE" and stage.way != "concluded"
     if kind is f.Awaited:  # there must be something that the model has not heard

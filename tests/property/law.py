@@ -85,7 +85,7 @@ def _replied(ledger: Ledger, place: Place, fact: f.Replied) -> bool:
     saw = place.said if fact.saw is None else fact.saw
     if not (place.heard <= saw <= place.said and _fresh(place, fact.calls)):
         return False
-    if place.began.live:
+    if place.live:
         return True
     asked = saw > place.heard or (place.answering and not place.concluding)
     return asked and not place.open() and place.turns < place.max_turns
@@ -93,13 +93,13 @@ def _replied(ledger: Ledger, place: Place, fact: f.Replied) -> bool:
 
 def _proposed(ledger: Ledger, place: Place, fact: f.Proposed) -> bool:
     kind = fact.proposal.kind
-    ends = place.concluding and not place.open() and place.said == place.heard and not place.began.live
+    ends = place.concluding and not place.open() and place.said == place.heard and not place.live
     fits = _fresh(place, (fact.proposal,)) and (fact.saw is None or place.heard <= fact.saw <= place.said)
     return fits and (kind == "hook" or (kind == "output" and ends))
 
 
 def _concluded(ledger: Ledger, place: Place, fact: f.Concluded) -> bool:
-    if not place.concluding or place.began.live or place.awaited:
+    if not place.concluding or place.live or place.awaited:
         return False
     if fact.source is not None and fact.source not in place.lines:
         return False
@@ -114,6 +114,11 @@ def _guarded(ledger: Ledger, place: Place, fact: f.Guarded) -> bool:
         return fact.call is None and (fact.where != "input" or fact.name in place.awaited)
     line = place.lines.get(fact.call or "")
     return fact.call is not None and line is not None and (unjudged(line) or ready(line) or in_body(line))
+
+
+def _may_switch(place: Place, fact: f.Switched) -> bool:
+    outputs = [line for line in place.open() if line.call.kind == "output"]
+    return not fact.path and place.live != fact.live and not (fact.live and outputs)
 
 
 def _always(ledger: Ledger, place: Place, fact: Any) -> bool:
@@ -135,6 +140,7 @@ OF_THE_RUN: dict[type[f.Fact], Callable[[Ledger, Place, Any], bool]] = {
     f.Limited: lambda ledger, place, fact: fact.max_turns >= 1,
     f.Cancelled: lambda ledger, place, fact: not fact.path and not ledger.cancelled,
     f.Resumed: lambda ledger, place, fact: not fact.path and ledger.cancelled,
+    f.Switched: lambda ledger, place, fact: _may_switch(place, fact),
     f.Saved: lambda ledger, place, fact: place.saved <= fact.upto <= place.entries,
 }
 
@@ -215,7 +221,7 @@ def _started(ledger: Ledger, place: Place, line: Line, fact: f.Started) -> bool:
 
 def alone(place: Place, line: Line) -> bool:
     """Whether a handoff has nothing to wait for but handoffs that wait for it."""
-    others = [one for one in place.open() if one is not line]
+    others = [one for one in place.open() if one is not line and (one.turn == line.turn or not place.live)]
     return line.turn not in place.handed and all(one.call.kind == "handoff" and ready(one) for one in others)
 
 
@@ -273,7 +279,7 @@ def due(ledger: Ledger, path: Path = ()) -> Iterator[f.AnyEffect]:
     yield from (f.Guard(None, path, name) for name in place.awaited)
     for line in place.open():
         yield from _due_of(ledger, path, place, line)
-    if not place.open() and not place.began.live:
+    if not place.open() and not place.live:
         if not awaits_model(place):
             yield from [f.Conclude(None, path)] if place.concluding and not place.awaited else []
         elif place.turns < place.max_turns:
@@ -304,7 +310,8 @@ def _due_of_ready(ledger: Ledger, path: Path, place: Place, line: Line) -> Itera
     elif kind == "handoff" and line.turn in place.handed:
         yield f.Judge(id, path)
     elif _released(ledger, path):
-        first = next(one for one in place.open() if one.call.kind == kind and ready(one))
+        near = [one for one in place.open() if one.turn == line.turn or not place.live]
+        first = next(one for one in near if one.call.kind == kind and ready(one))
         if kind != "handoff" or (first is line and alone(place, line)):
             yield f.Execute(id, path)
 
@@ -322,6 +329,6 @@ def standing(ledger: Ledger) -> str:
         return "working"
     if root.open():
         return "waiting" if any(True for _ in ledger.questions()) else "idle"
-    if not root.began.live and awaits_model(root):
+    if not root.live and awaits_model(root):
         return "exhausted"
     return "done" if root.concluded is not None else "idle"

@@ -67,7 +67,11 @@ class Place:
     settled: int = 0
     unwatched: int = 0
     usage: list[f.Usage] = field(default_factory=list)
-    replies: set[tuple[int, int]] = field(default_factory=set)
+    live: bool = False
+    switches: int = 0
+    added: int = 0
+    """How often calls were added: each time is a turn of its own."""
+    replies: set[tuple[int, int, int]] = field(default_factory=set)
     handed: set[int] = field(default_factory=set)
     closed: bool = False
     definition: f.Defined | None = None
@@ -163,7 +167,7 @@ class Ledger:
             self._may_start(fact.path[:-1], line)
             line.branch, line.running = fact.path, True
         guards = list(dict.fromkeys(fact.guards))
-        self.places[fact.path] = Place(fact, fact.max_turns, guards, list(guards))
+        self.places[fact.path] = Place(fact, fact.max_turns, guards, list(guards), live=fact.live)
 
     def _may_start(self, path: Path, line: Line) -> None:
         """Nothing starts unapproved, or before its time."""
@@ -195,18 +199,23 @@ class Ledger:
     def _replied(self, fact: f.Replied, place: Place, line: None) -> None:
         saw = place.said if fact.saw is None else fact.saw
         assert place.heard <= saw <= place.said
-        if not place.began.live:
+        if not place.live:
             assert not place.open(), "a turn waits for every outcome"
-            state = (saw, place.settled)
+            state = (saw, place.settled, place.switches)
             assert state not in place.replies, "each state of the talk has one reply"
             place.replies.add(state)
             assert place.turns < place.max_turns
         place.entries += saw - place.heard
         place.heard = saw
         place.usage.append(f.Usage(*fact.usage))
-        place.turns += 1
-        place.answering, place.concluded = bool(fact.calls), None
-        place.concluding = not fact.calls or bool(place.definition and place.definition.finishing)
+        place.concluded = None
+        if place.live:
+            place.answering = bool(fact.calls or fact.missed)
+            place.concluding = not place.answering
+        else:
+            place.turns += 1
+            place.answering = bool(fact.calls)
+            place.concluding = not fact.calls or bool(place.definition and place.definition.finishing)
         self._add(place, fact.calls)
         items = decode(fact.items)
         for call in fact.calls:
@@ -214,9 +223,10 @@ class Ledger:
 
     def _add(self, place: Place, calls: tuple[f.Call, ...], args: Raw = f.NOTHING) -> None:
         place.entries += 1
+        place.added += 1
         for call in calls:
             assert call.id and call.id not in place.lines, "a call's id is its own"
-            place.lines[call.id] = Line(call, place.turns, args, tool=call.tool)
+            place.lines[call.id] = Line(call, place.added, args, tool=call.tool)
 
     def _proposed(self, fact: f.Proposed, place: Place, line: None) -> None:
         assert fact.proposal.kind in ("output", "hook")
@@ -227,7 +237,7 @@ class Ledger:
 
     def _concluded(self, fact: f.Concluded, place: Place, line: Line | None) -> None:
         assert line is not None or place.said == place.heard, "a run ends when every word was heard"
-        assert not place.began.live
+        assert not place.live
         assert not place.awaited, "guardrails go before the conclusion"
         assert place.open() == ([] if line is None else [line])
         if line is not None:
@@ -279,6 +289,11 @@ class Ledger:
     def _resumed(self, fact: f.Resumed, place: Place, line: None) -> None:
         assert not fact.path and self.cancelled
         self.cancelled = False
+
+    def _switched(self, fact: f.Switched, place: Place, line: None) -> None:
+        assert not fact.path and place.live != fact.live
+        place.live = fact.live
+        place.switches += 1
 
     def _closed(self, fact: f.Closed, place: Place, line: None) -> None:
         place.closed = True
@@ -389,7 +404,7 @@ class Ledger:
     @staticmethod
     def _alone(place: Place, line: Line) -> None:
         assert line.turn not in place.handed, "of a turn's handoffs one is taken"
-        others = [one for one in place.open() if one is not line]
+        others = [one for one in place.open() if one is not line and (one.turn == line.turn or not place.live)]
         assert all(one.call.kind == "handoff" and one.may_run and not one.running for one in others)
 
     def _stepped(self, fact: f.Stepped, place: Place, line: Line) -> None:
@@ -427,3 +442,5 @@ class Ledger:
         line.outcome, line.done, line.running = outcome, True, False
         if line.call.kind != "hook":
             place.settled += 1
+        if place.live:  # the model did not wait for it, and has to hear of it
+            place.answering, place.concluding = True, False

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from msgspec import Raw
+from msgspec.structs import replace
 
 from assent.core import facts as f
 from assent.core.run import CallState, owed, questions, status
@@ -88,7 +89,7 @@ class Machine(Journalled):
         elif status(self.run) == "waiting":
             self.decide(chance)
         elif self.run.live:
-            self.speak(chance)
+            chance.choice([self.speak, self.speak, self.switch])(chance)
         elif status(self.run) == "exhausted":
             self.put(f.Limited(self.run.turns + chance.randint(1, 4)))
         else:
@@ -282,7 +283,7 @@ class Machine(Journalled):
             self.steer,
             self.propose_hook,
         ]
-        deeds += [self.set_up, self.set_up, self.cancel, self.cancel, self.close, self.speak, self.speak]
+        deeds += [self.set_up, self.set_up, self.cancel, self.cancel, self.close, self.speak, self.speak, self.switch]
         deeds += [self.propose_output, self.look_again, *[self.testify] * 4]
         for _ in range(chance.randint(1, 3)):
             if self.living():
@@ -354,7 +355,7 @@ class Machine(Journalled):
 
     def ends(self, path: Path) -> bool:
         place = self.ledger.places[path]
-        return place.concluding and not place.open() and place.said == place.heard and not place.began.live
+        return place.concluding and not place.open() and place.said == place.heard and not place.live
 
     def set_up(self, chance: Random) -> None:
         """What may be said of any run at any time."""
@@ -394,7 +395,15 @@ class Machine(Journalled):
         if live:
             path = chance.choice(live)
             run = self.run.at(path)
-            self.put(self.reply(chance, path, chance.choice([run.said, run.said - len(run.unheard)])))
+            reply = self.reply(chance, path, chance.choice([run.said, run.said - len(run.unheard)]))
+            done = [id for id, state in run.calls.items() if state.outcome is not None][-2:]
+            self.put(replace(reply, missed=tuple(chance.sample(done, chance.randint(0, len(done))))))
+
+    def switch(self, chance: Random) -> None:
+        """A conversation goes on live, or as text."""
+        outputs = any(state.call.kind == "output" for state in self.run.open.values())
+        if self.run.closed is None and not (outputs and not self.run.live):
+            self.put(f.Switched(not self.run.live))
 
     def testify(self, chance: Random) -> None:
         """A late result, of any attempt there was, anywhere: evidence is always welcome."""
@@ -502,6 +511,7 @@ class Machine(Journalled):
             f.Limited: lambda: f.Limited(number, **where),
             f.Cancelled: lambda: f.Cancelled("eve", **where),
             f.Resumed: lambda: f.Resumed("eve", **where),
+            f.Switched: lambda: f.Switched(maybe(chance, 2), **where),
             f.Saved: lambda: f.Saved(upto, **where),
             f.Closed: lambda: f.Closed("eve", **where) if where["path"] or maybe(chance, 8) else f.Continued(**where),
             f.Told: lambda: f.Told(call, "", **where),

@@ -220,7 +220,7 @@ class Journalled(RuleBasedStateMachine):
         for effect in owed(self.run):
             if type(effect) is f.AskModel:
                 place = self.ledger.places[effect.path]
-                assert not place.began.live and not place.open() and effect.saw == place.said
+                assert not place.live and not place.open() and effect.saw == place.said
 
     def calls_are_as_the_ledger_has_them(self) -> None:
         for path, place in self.ledger.places.items():

@@ -311,10 +311,13 @@ def held(run: Run) -> bool:
 
 
 def may_hand_off(run: Run, state: CallState) -> bool:
-    """Return True if no handoff was taken in the turn, and its only other open calls are handoffs that are ready."""
+    """Return True if no handoff was taken in the turn, and the only other open calls are handoffs that are ready.
+
+    In a live run, calls of other turns may wait for long, and do not count.
+    """
     if state.turn.handed:
         return False
-    rest = (s for s in run.open.values() if s is not state and s.turn is state.turn)
+    rest = (s for s in run.open.values() if s is not state and (s.turn is state.turn or not run.live))
     return all(s.call.kind == "handoff" and s.phase is READY for s in rest)
 
 
@@ -400,7 +403,7 @@ def _owed_ready(run: Run, path: tuple[str, ...], state: CallState, stopped: bool
         out.append(f.Judge(id, path))
     elif not stopped:
         ready = (s for s in run.open.values() if s.call.kind == "handoff" and s.phase is READY)
-        first = next(s for s in ready if s.turn is state.turn)
+        first = next(s for s in ready if s.turn is state.turn or not run.live)
         if state is first and may_hand_off(run, state):
             out.append(f.Execute(id, path))
 

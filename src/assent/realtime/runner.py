@@ -157,9 +157,8 @@ def _limits(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _run_config(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """Return the settings of a run, with those of the live session in place."""
-    given = {
-        key: settings[key] for key in ("output_guardrails", "tool_error_formatter", "started_by") if key in settings
-    }
+    names = ("output_guardrails", "tool_error_formatter", "started_by")
+    given: dict[str, Any] = {name: settings[name] for name in names if name in settings}
     early = (settings.get("tool_execution") or {}).get("pre_approval_tool_input_guardrails")
     if early is not None:
         given["pre_approval_tool_input_guardrails"] = early

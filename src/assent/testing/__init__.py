@@ -4,11 +4,14 @@ from .clock import FakeClock
 from .model import ScriptedCall, ScriptedModel, call
 from .model_check import check_model
 from .person import ScriptedPerson
+from .realtime_rules import reply_by_rules
+from .realtime_server import RealtimeServer
 from .session import check_session
 from .store import check_store
 
 __all__ = [
     "FakeClock",
+    "RealtimeServer",
     "ScriptedCall",
     "ScriptedModel",
     "ScriptedPerson",
@@ -16,4 +19,5 @@ __all__ = [
     "check_model",
     "check_session",
     "check_store",
+    "reply_by_rules",
 ]
