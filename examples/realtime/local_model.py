@@ -17,7 +17,7 @@ SECOND = 24_000 * 2
 
 def think(items: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Any:
     """Return the reply to the conversation so far: words, a call, or both."""
-    last = items[-1] if items else {}
+    last = next((item for item in reversed(items) if not by_the_model(item)), {})
     if last.get("type") == "function_call_output":
         return after_a_call(str(last.get("output", "")))
     if last.get("role") == "system":
@@ -26,6 +26,11 @@ def think(items: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
     if said.startswith("("):
         return UNHEARD
     return answer(said, {str(tool["name"]) for tool in tools})
+
+
+def by_the_model(item: Mapping[str, Any]) -> bool:
+    """Return True for what the model itself said or called."""
+    return item.get("role") == "assistant" or item.get("type") == "function_call"
 
 
 def after_a_call(output: str) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,10 @@ class Serving(server.Server):
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # signals are for the main thread, where no server of a test is
 
 
 @contextlib.asynccontextmanager
