@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assent import Agent, RunConfig, Runner, Secret, function_tool
+from assent import Agent, Approve, RunConfig, Runner, Secret, function_tool
 from assent.cli import main, source
 from assent.inbox.accounts import accounts_of
 from assent.store import open_store
@@ -425,6 +425,40 @@ async def test_an_answer_of_something_else_is_an_error(body: bytes) -> None:
     place = source.ServerSource("http://host", Client(), OSError)
     with pytest.raises(source.Upstream, match="The server at http://host answers as no inbox does"):
         await place.questions(limit=1)
+
+
+@pytest.mark.parametrize("failure", ["no answer", "<html>", "504"])
+async def test_a_decision_whose_answer_is_lost_is_not_said_to_have_failed(failure: str) -> None:
+    class Reply:
+        is_success, content = failure != "504", b"<html>"
+        status_code, reason_phrase = 504, "Gateway Timeout"
+
+    class Client:
+        async def request(self, *words: Any, **more: Any) -> Any:
+            if failure == "no answer":
+                raise TimeoutError("it took too long")
+            return Reply()
+
+    place = source.ServerSource("http://host", Client(), OSError, (ConnectionRefusedError,))
+    for work in (
+        place.decide("q", Approve(), digest="d", by=None, shown=None, grant=None),
+        *([] if failure == "<html>" else [place.revoke("g", by=None)]),  # whose answer is not read
+    ):
+        with pytest.raises(source.Upstream, match="It is not known whether this was recorded"):
+            await work
+    with pytest.raises(source.Upstream) as caught:
+        await place.questions(limit=1)
+    assert "not known" not in str(caught.value)
+
+
+async def test_a_decision_that_was_never_sent_is_not_said_to_be_unknown() -> None:
+    class Client:
+        async def request(self, *words: Any, **more: Any) -> Any:
+            raise ConnectionRefusedError("nobody listens")
+
+    place = source.ServerSource("http://host", Client(), OSError, (ConnectionRefusedError,))
+    with pytest.raises(source.Upstream, match=r"cannot be reached: nobody listens$"):
+        await place.decide("q", Approve(), digest="d", by=None, shown=None, grant=None)
 
 
 def test_a_port_that_is_taken_ends_the_server(address: str, here: Path) -> None:

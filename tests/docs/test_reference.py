@@ -19,6 +19,7 @@ import assent
 import assent.engines
 import assent.errors
 import assent.mcp
+import assent.realtime
 import assent.store
 import assent.testing
 import assent.threads
@@ -31,6 +32,7 @@ SOURCE = Path(assent.__file__).parent.parent
 NAMES = [f"assent.{name}" for name in assent.__all__]
 NAMES += [f"assent.engines.{name}" for name in assent.engines.__all__]
 NAMES += [f"assent.mcp.{name}" for name in assent.mcp.__all__]
+NAMES += [f"assent.realtime.{name}" for name in assent.realtime.__all__]
 NAMES += [f"assent.store.{name}" for name in assent.store.__all__]
 NAMES += [f"assent.testing.{name}" for name in assent.testing.__all__]
 NAMES += [f"assent.threads.{name}" for name in assent.threads.__all__]

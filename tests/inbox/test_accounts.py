@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assent import Forbidden, NotFound, UsageError
+from assent import Forbidden, NotFound, UnreadableState, UsageError
 from assent.inbox import accounts as module
 from assent.inbox.accounts import Accounts, accounts_of
 from assent.inbox.identity import ROLES, Identity
@@ -252,6 +252,19 @@ async def test_a_damaged_hash_is_nobodys_password(tmp_path: Path) -> None:
             lambda transaction: transaction.do(module.sql.SET_PASSWORD, of_name="ann", password="plain", stamp="s")
         )
         assert await accounts.check_password("ann", "plain") is None
+
+
+@pytest.mark.parametrize("groups", ["x", "[1]", "{}"])
+async def test_groups_in_the_table_that_are_none_let_nobody_in(tmp_path: Path, groups: str) -> None:
+    async with SQLiteStore(tmp_path / "runs.db") as store:
+        accounts = accounts_of(store)
+        await accounts.add_user("ann", "viewer", PASSWORD)
+        cookie = await accounts.sign_in("ann")
+        await store._write(
+            lambda transaction: transaction.do(module.sql.SET_ROLE, of_name="ann", role="viewer", groups=groups)
+        )
+        with pytest.raises(UnreadableState, match="The groups of a user or a token are damaged"):
+            await accounts.identity_of_cookie(cookie)
 
 
 async def test_a_role_in_the_table_that_is_none_is_nobodys(tmp_path: Path) -> None:

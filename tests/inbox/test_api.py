@@ -14,12 +14,13 @@ from starlette.requests import Request
 import assent.inbox
 from assent import Edit
 from assent.core import facts as f
-from assent.errors import UsageError
+from assent.errors import StoreFailed, UsageError
 from assent.inbox.guard import HEADERS, MOST_BYTES
 from assent.inbox.identity import ROLES, Identity
 from assent.inbox.shown import shown_hash
 from assent.store import MemoryStore
 from assent.store.store import Store
+from assent.testing import FakeClock
 from assent.testing.store_checks.draft import SEND, Draft, asking, ended, written
 from tests.inbox.support import Tokens, bearer, client, client_of, live_store, postgres
 
@@ -439,6 +440,54 @@ async def test_a_grant_is_given_and_revoked() -> None:
     assert (await store.question(question.id)).verdict == "approve"
 
 
+async def test_a_grant_is_told_without_a_read_after_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    question, append = await one(store), store.append
+
+    async def away(*args: Any, **more: Any) -> Any:
+        raise StoreFailed("The store cannot be reached. Nothing was written.")
+
+    async def last(change: Any) -> None:
+        await append(change)
+        for name in ("read", "lines", "question", "page", "definition"):
+            monkeypatch.setattr(store, name, away)
+
+    monkeypatch.setattr(store, "append", last)
+    async with client(store, "olga", "operator") as web:
+        order = {"question": question.id, "terms": {"max_uses": 2, "pins": {"to": "ann"}}}
+        given = await web.post("/api/grants", json=order, headers=if_match(question.digest))
+    assert given.status_code == 201, given.text
+    monkeypatch.undo()
+    [grant] = (await store.grants(run=question.run)).items
+    assert (given.json()["id"], grant.by, grant.max_uses) == (grant.id, "olga", 2)
+
+
+async def test_a_decision_under_a_grant_that_there_is_already_is_told_with_that_grant(live_store: Store) -> None:
+    async with live_store as store, client(store, "olga", "operator") as web:
+        draft = Draft(FakeClock())
+        for call in draft.propose(SEND, SEND):
+            draft.ask(call)
+        await draft.write(store)
+        grants = []
+        for question in (await store.questions()).items:
+            given = await web.post("/api/grants", json={"question": question.id}, headers=if_match(question.digest))
+            assert given.status_code == 201, given.text
+            grants.append(given.json()["id"])
+            assert (await store.question(question.id)).verdict == "approve"
+        assert len(grants) == 2 and len(set(grants)) == 1
+
+
+async def test_no_grant_comes_of_a_question_that_was_decided_before() -> None:
+    store = MemoryStore()
+    question = await one(store)
+    async with client(store, "olga", "operator") as web:
+        await decide(web, question)
+        order = {"question": question.id, "terms": {"max_uses": 2}}
+        given = await web.post("/api/grants", json=order, headers=if_match(question.digest))
+    assert given.status_code == 409 and "was decided before; no grant was given" in given.json()["detail"]
+    assert (await store.grants()).items == []
+
+
 # -- runs --------------------------------------------------------------------------------------------
 
 
@@ -505,6 +554,43 @@ async def test_an_error_nobody_thought_of_is_a_problem_without_its_inside(monkey
         answer = await web.get("/api/runs")
     assert answer.status_code == answer.json()["status"] == 500
     assert "inside" not in answer.text
+
+
+@pytest.mark.parametrize("unknown", [True, False])
+async def test_what_is_known_of_a_decision_is_told_when_the_store_fails(unknown: bool) -> None:
+    store = MemoryStore()
+    question = await one(store)
+
+    async def fail(change: Any) -> None:
+        error = StoreFailed("The inside of the store.")
+        error.unknown = unknown
+        raise error
+
+    store.append = fail  # type: ignore[method-assign]
+    async with client(store) as web:
+        answer = await decide(web, question)
+    assert answer.status_code == 502 and "inside" not in answer.text
+    words = "it is not known whether anything changed" if unknown else "Nothing was changed"
+    assert words in answer.json()["detail"]
+
+
+async def test_who_was_too_late_is_told_so_though_the_details_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    question = await one(store)
+    await store.decide(question.id, {"type": "reject"}, by="bob", digest=question.digest)
+    real, looks = store.question, [0]
+
+    async def once(id: str) -> Any:
+        looks[0] += 1
+        if looks[0] > 2:
+            raise StoreFailed("The store cannot be reached. Nothing was written.")
+        return await real(id)
+
+    monkeypatch.setattr(store, "question", once)
+    async with client(store) as web:
+        answer = await decide(web, question)
+    assert answer.status_code == 409
+    assert (answer.json()["by"], answer.json()["verdict"]) == ("bob", "reject")
 
 
 async def test_metrics_count_questions_decisions_and_requests() -> None:

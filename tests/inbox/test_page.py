@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 import assent.inbox
-from assent import Agent, Approve, Reject, Runner, function_tool
+from assent import Agent, Approve, Reject, Runner, ToolContext, function_tool
 from assent.inbox.forms import Form, changed
 from assent.inbox.page import STATIC
 from assent.inbox.shown import shown_hash
@@ -260,6 +260,32 @@ async def test_a_value_that_does_not_fit_is_named_and_nothing_is_recorded() -> N
         assert (await settled(store, question)).verdict is None
 
 
+async def test_the_review_of_an_edit_shows_what_will_run() -> None:
+    store, app = await office()
+    question = await ask_refund(store)
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{question.id}/edit")
+        await reader.press("Review the change", **{"v:/amount": "0.1000000000000000055", "s:/memo": "absent"})
+        assert '+ "amount": 0.1,' in reader.page.text
+        assert '+ "memo": ""' in reader.page.text, "the default runs, so it is shown"
+        await reader.press("Approve with changes")
+        assert json.loads(bytes((await runs_on(store, question)).args)) == {"order": 1042, "amount": 0.1, "memo": ""}
+
+
+async def test_an_argument_that_occurs_twice_is_shown_twice() -> None:
+    store, app = await office()
+    question = await ask(store, "Shop assistant", call("refund", '{"order": 7, "amount": 1, "amount": 900}'))
+    assert "approve" not in question.allowed
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{question.id}")
+        assert '{"order": 7, "amount": 1, "amount": 900}' in reader.page.text
+        await reader.open(f"/questions/{question.id}/edit")
+        assert "the key 'amount' occurs twice" in reader.page.text
+        await reader.press("Review the change", json='{"order": 7, "amount": 2, "amount": 3}')
+        assert "the key 'amount' occurs twice" in reader.page.text
+        assert not any("Approve with changes" in label for form in reader.page.forms for label in form.buttons)
+
+
 async def test_lists_grow_and_shrink_without_a_script() -> None:
     store, app = await office()
     question = await ask_order(store)
@@ -355,6 +381,26 @@ async def test_an_answer_that_does_not_fit_comes_back_with_the_reason() -> None:
         await reader.press("Send the answer", **{"v:/place": '"Atlantis"'})
         assert reader.answer.status_code == 422 and "does not fit what was asked" in reader.page.text
         assert (await settled(store, question)).verdict is None
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e999", "1" * 5000])
+async def test_a_number_that_nothing_can_hold_comes_back_with_the_reason(number: str) -> None:
+    store, app = await office()
+
+    @function_tool
+    async def rate(ctx: ToolContext[Any]) -> str:
+        """Ask for the rate."""
+        return str(await ctx.ask("Which rate?", schema=float))
+
+    clerk: Agent[Any] = Agent("Clerk", tools=[rate], model=ScriptedModel([call("rate"), "Done."]))
+    [item] = (await Runner.run(clerk, "go", store=store)).interruptions
+    async with Reader(app) as reader:
+        await reader.open(f"/questions/{item.id}")
+        await reader.press("Send the answer", **{"v:": number})
+        assert "This answer is not JSON" in reader.page.text or "does not fit" in reader.page.text
+        assert (await store.question(item.id)).verdict is None
+        await reader.press("Send the answer", **{"v:": "1.5"})
+        assert (await store.question(item.id)).verdict == "respond"
 
 
 @pytest.mark.parametrize("how", ["It happened", "Run it again", "Give it up"])

@@ -358,6 +358,33 @@ async def test_a_damaged_message_holds_up_no_other(place: Place, receiver: Recei
     assert [each.json["data"]["question"] for each in receiver.got] == ["q_r2"]
 
 
+async def test_a_damaged_webhook_holds_up_no_other(place: Place, receiver: Receiver) -> None:
+    place.clock = FakeClock(time.time())
+    async with place.store() as store:
+        damaged = await Webhooks(store).add(receiver.url, ["question.asked"])
+        await Webhooks(store).add(receiver.url, ["question.asked"])
+        await waiting(store, "r1")
+        place.execute("UPDATE assent_webhooks SET events = 'x' WHERE id = :id", id=damaged.id)
+        await Dispatcher(store).send_due()
+        assert list(await Webhooks(store).waiting()) == [damaged.id]
+    assert [each.json["data"]["question"] for each in receiver.got] == ["q_r1"]
+
+
+async def test_a_message_that_was_changed_tells_no_other_end_than_the_question_has(
+    place: Place, receiver: Receiver
+) -> None:
+    place.clock = FakeClock(time.time())
+    lie = '{"question":"q_r1","run":"r1","verdict":"approve","by":"ann"}'
+    async with place.store() as store:
+        await Webhooks(store).add(receiver.url, ["question.settled"])
+        await waiting(store, "r1")
+        await store.decide("q_r1", {"type": "reject"}, by="bob", digest="digest of q_r1")
+        place.execute("UPDATE assent_outbox SET body = :body", body=lie)
+        await Dispatcher(store).send_due()
+    [told] = [each.json["data"] for each in receiver.got]
+    assert (told["verdict"], told["by"]) == ("reject", "bob")
+
+
 async def test_a_dispatcher_goes_on_after_what_it_cannot_send(monkeypatch: pytest.MonkeyPatch) -> None:
     again = asyncio.Event()
     sender = Dispatcher(MemoryStore(), poll=0.0)

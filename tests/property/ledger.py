@@ -294,6 +294,8 @@ class Ledger:
         assert not fact.path and place.live != fact.live
         place.live = fact.live
         place.switches += 1
+        if not fact.live and place.open():
+            place.answering, place.concluding = True, False
 
     def _closed(self, fact: f.Closed, place: Place, line: None) -> None:
         place.closed = True

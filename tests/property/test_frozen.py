@@ -12,13 +12,15 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp.types import Tool as Listed
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
-from assent import Agent, Tool, function_tool, handoff
+from assent import Agent, ApplyPatchTool, ShellTool, Tool, WorkspaceEditor, function_tool, handoff
 from assent.approval.tool_snapshot import ToolSnapshot
 from assent.core.digest import canonical
 from assent.errors import InvalidArguments, UnreadableState
+from assent.mcp import MCPServerStdio
 from assent.runtime.agent_graph import Seat
 
 
@@ -151,7 +153,24 @@ def others() -> list[Tool]:
         handoff(agent),
         handoff(agent, input_type=Person, on_handoff=lambda ctx, given: None, needs_approval=True),
         *[final for final in finals if final is not None],
+        ShellTool(lambda request: "", needs_approval=lambda ctx, action, id: True),
+        ApplyPatchTool(WorkspaceEditor(".")),
+        *map(served, SERVED),
     ]
+
+
+SERVED: list[dict[str, Any]] = [
+    {"type": "object", "properties": {"name": {"type": "string"}, "most": {"type": "integer", "default": None}}},
+    {"type": "object", "properties": {"name": {"$ref": "#/definitions/N"}}, "definitions": {"N": {"type": "string"}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"name": {"minLength": 1, "default": ""}}},
+    {"properties": {"name": {"type": "string"}, "rate": {"type": "integer", "default": 2}}, "required": ["name"]},
+    {"properties": {"name": {"$ref": "#/nowhere"}}},
+]
+"""Schemas as servers write them: of other drafts, and with defaults that do not fit."""
+
+
+def served(schema: dict[str, Any]) -> Tool:
+    return MCPServerStdio({"command": "x"})._made(Listed(name="act", input_schema=schema))
 
 
 @pytest.mark.parametrize("tool", others(), ids=lambda tool: f"{tool.kind}-{tool.name}")
@@ -164,7 +183,14 @@ def others() -> list[Tool]:
         {"name": "n", "others": [{"street": "s"}]},
         {"name": 1},
         {"name": "n", "more": 1},
+        {"name": "n", "rate": 1.0},
+        {"name": "n", "rate": "1"},
         {"output": "text"},
+        {"commands": ["ls"], "timeout_ms": 5},
+        {"commands": ["ls"], "timeout_ms": "5"},
+        {"commands": []},
+        {"patch": "*** Begin Patch\n*** Delete File: a\n*** End Patch"},
+        {"patch": 1},
     ],
 )
 def test_every_kind_of_tool_can_be_written_down(tool: Tool, args: dict[str, Any]) -> None:

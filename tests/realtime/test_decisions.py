@@ -63,9 +63,7 @@ def test_a_rejection_and_an_answer_run_nothing_and_are_told() -> None:
     async def main() -> None:
         model = FakeModel()
         async with await session_of(model, [refund]) as session:
-            await asked(
-                model, session, called("refund", '{"amount": 1}', "a"), called("refund", '{"amount": 2}', "b")
-            )
+            await asked(model, session, called("refund", '{"amount": 1}', "a"), called("refund", '{"amount": 2}', "b"))
             await session.reject_tool_call("a", rejection_message="Too much.")
             await session.respond_tool_call("b", "Paid by hand.")
             await until(lambda: len(model.outputs) == 2)

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from assent.errors import (
     UnreadableState,
 )
 from assent.store import MemoryStore, SavedContext, Store
+from assent.store.outbox import Webhook
 from assent.store.row_codec import START, Head, tallied
 from assent.store.sql.schema import VERSION_TABLE, questions
 from assent.store.sql.seal import asked_seal, ended_seal
@@ -390,6 +392,49 @@ async def test_verify_names_what_belongs_to_no_run(place: Place) -> None:
         ]
         await store.rebuild()
         assert await store.strays() == []
+
+
+async def test_verify_names_webhooks_messages_and_agents_that_are_damaged(place: Place) -> None:
+    async with place.store() as store:
+        for name in ("h1", "h2"):
+            await store.outbox.add(Webhook(id=name, url="https://h", secret="s", events=("question.asked",), made=1))
+        await store.announce({"A": '{"fact":"began","agent":"A","max_turns":1}', "B": "{}"})
+        await waiting(store)
+        assert await store.strays() == [
+            "The announcement of agent 'B' is damaged; a worker that drives the agent makes it anew."
+        ]
+        place.execute("UPDATE assent_agents SET name = 'C' WHERE name = 'A'")
+        place.execute("DELETE FROM assent_webhooks WHERE id = 'h1'")
+        place.execute("UPDATE assent_webhooks SET events = 'x' WHERE id = 'h2'")
+        place.execute("UPDATE assent_outbox SET body = 'x' WHERE webhook = 'h2'")
+        assert sorted(re.sub("'msg_.*'", "M", sentence) for sentence in await store.strays()) == [
+            "Message M in the outbox is damaged, and is not sent.",
+            "Message M in the outbox is for a webhook that is not there.",
+            "The announcement of agent 'B' is damaged; a worker that drives the agent makes it anew.",
+            "The announcement of agent 'C' is damaged; a worker that drives the agent makes it anew.",
+            "Webhook 'h2' is damaged, and gets no messages.",
+        ]
+        assert await store.verify("r1") == []
+
+
+@pytest.mark.parametrize("announced", ["{}", "x", '{"fact":"began","agent":"Root","max_turns":1}'])
+async def test_no_run_is_started_of_an_agent_whose_announcement_is_damaged(place: Place, announced: str) -> None:
+    async with place.store() as store:
+        await store.announce({"A": announced})
+        with pytest.raises(UnreadableState, match="The announcement of agent 'A' is damaged"):
+            await store.start("A", "Go.", by="ann")
+        assert (await store.runs()).items == []
+
+
+async def test_a_started_run_has_of_its_announcement_only_what_every_run_of_the_agent_has(place: Place) -> None:
+    more = {"run": "r9", "by": "eve", "thread": "t", "follows": "r8", "session": "s", "live": True, "path": ["c1"]}
+    async with place.store() as store:
+        whole = {"fact": "began", "agent": "A", "max_turns": 3, "guards": ["g"], "release": "batch", **more}
+        await store.announce({"A": encode(whole).decode()})
+        record = await store.start("A", "Go.", by="ann")
+        began = (await store.read(record.id)).facts[0]
+        assert began == f.Began("A", 3, record.id, "", "batch", ("g",), stored=True, by="ann", at=began.at)
+        assert await store.verify(record.id) == []
 
 
 # -- a tail that was cut -----------------------------------------------------------------------------

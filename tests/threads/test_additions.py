@@ -15,6 +15,8 @@ from assent.runtime import sync
 from assent.runtime.sync import iterate
 from assent.store import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
+from assent.threads import AIMessage
+from assent.threads.model import _rebuilt
 
 
 @function_tool(needs_approval=True)
@@ -195,3 +197,15 @@ def test_an_iterator_that_nobody_reads_starts_nothing() -> None:
     things = iterate(numbers([]))
     assert threading.active_count() == before
     things.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("timeout", [True, 1.0])
+def test_a_change_that_python_takes_for_none_is_a_change_of_a_native_call(timeout: Any) -> None:
+    def said(timeout: Any) -> AIMessage:
+        args = {"commands": ["ls"], "timeout_ms": timeout}
+        return AIMessage("", tool_calls=[{"name": "shell", "args": args, "id": "c1", "type": "tool_call"}])
+
+    item = {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls"], "timeout_ms": 1}}
+    assert _rebuilt([item], said(1), said(1)) == [item]
+    [made] = _rebuilt([item], said(1), said(timeout))
+    assert made["arguments"] == f'{{"commands":["ls"],"timeout_ms":{str(timeout).lower()}}}'

@@ -60,6 +60,20 @@ def native(call_id: str = "call_1", **operation: Any) -> Item:
 # -- asked, shown, applied -------------------------------------------------------------------------
 
 
+async def test_a_patch_that_fitted_no_file_is_not_applied_to_one_that_came_later(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Delete File: notes.txt\n*** End Patch"
+    tool = ApplyPatchTool(WorkspaceEditor(tmp_path))
+    agent = Agent("A", tools=[tool], model=ScriptedModel([call("apply_patch", {"patch": patch}), "Done."]))
+    state = (await Runner.run(agent, "go")).to_state()
+    [item] = state.get_interruptions()
+    assert item.preview is not None and "notes.txt does not exist" in str(item.preview.failed)
+    state.approve(item)
+    (tmp_path / "notes.txt").write_text("precious")
+    [again] = (await Runner.run(agent, state)).interruptions
+    assert (tmp_path / "notes.txt").read_text() == "precious"
+    assert again.preview is not None and again.preview.blocks
+
+
 async def test_a_patch_waits_for_a_person_who_sees_its_diff(root: Path) -> None:
     agent = patching(root, UPDATE)
     result = await Runner.run(agent, "go")

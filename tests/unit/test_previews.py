@@ -223,6 +223,34 @@ async def test_a_preview_that_fails_at_the_door_is_asked_about() -> None:
     assert again.preview is not None and again.preview.failed is not None
 
 
+async def test_who_approved_without_a_preview_is_asked_again_when_there_is_one() -> None:
+    shop = Shop()
+    shop.version = object()  # type: ignore[assignment]  # the preview fails
+    state, item = await shop.asked()
+    assert item.preview is not None and item.preview.failed is not None
+    state.approve(item)
+    shop.version = 1
+    result = await Runner.run(shop.agent, await reloaded(shop.agent, state))
+    [again] = result.interruptions
+    assert shop.paid == [] and again.replaces == item.id
+    assert "There was no preview then, and there is one now." in again.reason
+    assert again.preview is not None and again.preview.preconditions == {"version": 1}
+    state = result.to_state()
+    state.approve(again)
+    assert (await Runner.run(shop.agent, state)).final_output == "Done."
+    assert shop.paid == [(1042, 899.0)]
+
+
+async def test_an_edit_after_a_failed_preview_runs_as_it_was_written() -> None:
+    shop = Shop()
+    shop.version = object()  # type: ignore[assignment]
+    state, item = await shop.asked()
+    state.edit(item, {"order": 7, "amount": 5.0})
+    shop.version = 1
+    assert (await Runner.run(shop.agent, state)).final_output == "Done."
+    assert shop.paid == [(7, 5.0)]
+
+
 async def test_a_blocking_preview_runs_in_a_thread() -> None:
     threads: list[int] = []
 

@@ -16,6 +16,7 @@ from ..core.facts import CallKind
 from ..definitions.tool import takes
 from ..errors import InvalidArguments, UnreadableState
 from ..schema.defaults import with_defaults
+from ..schema.foreign import ForeignSchema
 from ..schema.form import at
 from .answer import misfit, over_limit
 
@@ -35,6 +36,8 @@ class ToolSnapshot(Struct, frozen=True):
     """The name of the agent that a call goes to, if the tool is a handoff or an agent used as a tool."""
     shape: dict[str, Any] | None = None
     """The schema with all its defaults, if the strict schema for models leaves them out."""
+    foreign: bool = False
+    """True if a server wrote the schema. It may be of any draft, and arguments are checked as JSON Schema says."""
 
     @classmethod
     def read(cls, text: bytes) -> ToolSnapshot:
@@ -53,6 +56,8 @@ class ToolSnapshot(Struct, frozen=True):
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the defaults filled in. Nothing is coerced."""
+        if self.foreign:
+            return ForeignSchema(self.schema).filled(args)
         try:
             return with_defaults(self.shape or self.schema, args)
         except (AttributeError, KeyError, TypeError) as error:
@@ -60,6 +65,10 @@ class ToolSnapshot(Struct, frozen=True):
 
     def bind(self, args: dict[str, Any]) -> None:
         """Raise `InvalidArguments` unless the arguments fit."""
+        if self.foreign:
+            if wrong := ForeignSchema(self.schema).problem(args):
+                raise InvalidArguments(wrong)
+            return
         for name in args:
             if not self.takes(name):
                 raise InvalidArguments(at(name, "there is no such argument"))

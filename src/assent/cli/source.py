@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 PATIENCE = 30.0
 """The seconds to wait for a server."""
+UNKNOWN = " It is not known whether this was recorded: look at it again. The same decision again does no harm."
 MOST = 1000
 """The entries of a journal that are asked for at once."""
 
@@ -70,7 +71,8 @@ async def source(options: Namespace) -> AsyncIterator[Source]:
     httpx = _httpx()
     headers = {"Authorization": f"Bearer {options.token}", "Accept": "application/json"}
     async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
-        yield ServerSource(checked_server(options.server), client, httpx.HTTPError)
+        unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+        yield ServerSource(checked_server(options.server), client, httpx.HTTPError, unsent)
 
 
 def checked_server(url: str) -> str:
@@ -159,8 +161,12 @@ class StoreSource:
 class ServerSource:
     """A server, reached by its HTTP API. The token says who asks."""
 
-    def __init__(self, address: str, client: Any, failure: type[Exception]) -> None:
+    def __init__(
+        self, address: str, client: Any, failure: type[Exception], unsent: tuple[type[Exception], ...] = ()
+    ) -> None:
         self._address, self._client, self._failure = address, client, failure
+        self._unsent = unsent
+        """The failures after which a request certainly did not reach the server."""
 
     async def questions(self, **filters: Any) -> Page[Question]:
         """Return a page of questions."""
@@ -177,7 +183,8 @@ class ServerSource:
         body = decision if grant is None else {"decision": decision, "grant": grant}
         headers = {"If-Match": f'"{digest}"', "Content-Type": "application/json"}
         path = f"/api/questions/{quote(id, safe='')}/decision"
-        return self._read(await self._send("POST", path, content=msgspec.json.encode(body), headers=headers), Question)
+        sent = await self._send("POST", path, content=msgspec.json.encode(body), headers=headers)
+        return self._read(sent, Question, UNKNOWN)
 
     async def runs(self, **filters: Any) -> Page[RunRecord]:
         """Return a page of runs."""
@@ -214,20 +221,23 @@ class ServerSource:
 
     async def _send(self, method: str, path: str, **more: Any) -> Any:
         """Send a request and return the response; raise an error with the server's words if it was refused."""
+        unknown = "" if method == "GET" else UNKNOWN
         try:
             response = await self._client.request(method, self._address + path, **more)
         except self._failure as error:
-            why = str(error) or type(error).__name__
+            why = (str(error) or type(error).__name__).removesuffix(".")
+            if unknown and not isinstance(error, self._unsent):
+                raise Upstream(f"The server at {self._address} did not answer ({why}).{unknown}") from None
             raise Upstream(f"The server at {self._address} cannot be reached: {why}") from None
         if not response.is_success:
-            raise _refusal(response)
+            raise _refusal(response, unknown)
         return response
 
-    def _read(self, response: Any, kind: type[T]) -> T:
+    def _read(self, response: Any, kind: type[T], unknown: str = "") -> T:
         try:
             return msgspec.json.decode(response.content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Upstream(f"The server at {self._address} answers as no inbox does: {error}.") from None
+            raise Upstream(f"The server at {self._address} answers as no inbox does: {error}.{unknown}") from None
 
 
 class _Journal(msgspec.Struct):
@@ -241,11 +251,12 @@ class _Problem(msgspec.Struct):
     detail: str
 
 
-def _refusal(response: Any) -> AssentError:
+def _refusal(response: Any, unknown: str) -> AssentError:
     try:
         return AssentError(msgspec.json.decode(response.content, type=_Problem).detail)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Upstream(f"The server answers {response.status_code} {response.reason_phrase}.")
+        unknown = unknown if response.status_code >= 500 else ""  # a proxy's answer, not the inbox's
+        return Upstream(f"The server answers {response.status_code} {response.reason_phrase}.{unknown}")
 
 
 def _word(value: Any) -> str:

@@ -490,6 +490,8 @@ def _switched(root: Run, run: Run, state: None, fact: f.Switched, commit: bool) 
         raise _illegal(root, fact, "a final output waits to be approved, and a live run has none")
     if commit:
         run.live = fact.live
+        if not fact.live and run.open:  # a text model hears of the outcomes, whatever the live one said meanwhile
+            run.answering, run.concluding = True, False
 
 
 def _saved(root: Run, run: Run, state: None, fact: f.Saved, commit: bool) -> None:

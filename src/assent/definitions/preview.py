@@ -165,7 +165,10 @@ def read_preview(json: Raw) -> Preview | None:
 
 
 def moved(before: Preview, now: Preview | None) -> list[str]:
-    """Return a sentence for each precondition that does not hold any more."""
+    """Return a sentence for each precondition that does not hold any more, or that nobody was shown."""
+    if before.failed is not None:
+        known = now is not None and now.failed is None and bool(now.preconditions)
+        return ["There was no preview then, and there is one now."] if known else []
     if not before.preconditions:
         return []
     if now is None or now.failed is not None:

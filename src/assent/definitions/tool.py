@@ -143,13 +143,19 @@ class Tool:
         """The schema with all its defaults, if the schema for models lacks them; else None."""
         return None
 
+    @property
+    def foreign(self) -> bool:
+        """True if a server wrote the schema, which may be of any draft."""
+        return False
+
     def frozen(self) -> bytes:
         """Return the definition as JSON, to keep with a question; `ToolSnapshot.read` reads it."""
         return self._frozen
 
     @functools.cached_property
     def _frozen(self) -> bytes:
-        return canonical({**self._parts(), "kind": self.kind, "agent": self.leads_to, "shape": self.shape})
+        parts = {**self._parts(), "kind": self.kind, "agent": self.leads_to, "shape": self.shape}
+        return canonical({**parts, "foreign": True} if self.foreign else parts)
 
     def takes(self, name: str) -> bool:
         """Return True if a call can have an argument of this name."""

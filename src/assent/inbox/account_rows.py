@@ -17,6 +17,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 from sqlalchemy.schema import CreateTable
 
+from ..errors import UnreadableState
 from ..store.sql.schema import signins, tokens, users
 from ..store.sql.statement import SQLITE, Statement, Transaction
 from ..store.sql.store import SQLStore
@@ -127,7 +128,10 @@ def groups_text(groups: tuple[str, ...]) -> str | None:
 
 def groups_of(text: str | None) -> tuple[str, ...]:
     """Return the groups in a column."""
-    return () if text is None else msgspec.json.decode(text, type=tuple[str, ...])
+    try:
+        return () if text is None else msgspec.json.decode(text, type=tuple[str, ...])
+    except (msgspec.DecodeError, TypeError) as error:
+        raise UnreadableState(f"The groups of a user or a token are damaged: {error}.") from None
 
 
 class Rows(Protocol):

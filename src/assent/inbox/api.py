@@ -14,11 +14,11 @@ from msgspec import Struct
 from starlette.exceptions import HTTPException
 
 from ..approval.decide import may_decide
-from ..approval.decision import Decision, decision_from
+from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
-from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision
+from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision, StoreFailed
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
 from ..store.store import Store
@@ -177,13 +177,22 @@ async def decide(
     inbox: Inbox, who: Identity, question: Question, decision: Decision, digest: str, grant: GrantTerms | None
 ) -> Question:
     """Record a decision, and count it."""
+    by = _decider(who, question, digest)
+    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant)
+    _count(inbox, question, decided)
+    return decided
+
+
+def _decider(who: Identity, question: Question, digest: str) -> Decider:
+    """Return who decides and what they were shown; raise `DigestMismatch` if that is something else."""
     if digest != question.digest:
         raise DigestMismatch(f"If-Match is not the digest of question {question.id}; look at it again.")
-    by = who.decider(shown_hash(question))
-    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant)
+    return who.decider(shown_hash(question))
+
+
+def _count(inbox: Inbox, question: Question, decided: Question) -> None:
     if question.verdict is None and decided.decided is not None:
         inbox.metrics.decided(str(decided.verdict), max(0, decided.decided - question.at) / 1000)
-    return decided
 
 
 def digest_in(if_match: str | None) -> str:
@@ -211,9 +220,12 @@ NOT_COMPARED = ("id", "digest", "at", "until", "due", "replaces")
 
 async def refused(request: Request, inbox: Inbox, who: Identity, before: Question, error: Conflict) -> Response:
     """Return the problem of a decision that came too late, or was about something else."""
-    now = await inbox.store.question(before.id)
     problem = problem_of(error, request)
-    following = await successor(inbox.store, now)
+    try:
+        now = await inbox.store.question(before.id)
+        following = await successor(inbox.store, now)
+    except StoreFailed:
+        return respond(problem)  # what became of the decision is known; only the details are not
     if following is not None and not isinstance(error, DigestMismatch):
         problem.status, problem.digest, problem.replaced_by = 412, following.digest, following.id
         problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
@@ -357,28 +369,19 @@ async def give_grant(request: Request, inbox: Here, who: Somebody, if_match: IfM
     who.need("grant")
     digest = digest_in(if_match)
     order: GiveGrant = read_as(await request.body(), GiveGrant)
-    terms = terms_from(order.terms, order.decision)
+    terms = terms_from(order.terms, order.decision) or GrantTerms()
     question = await inbox.store.question(order.question)
     try:
-        decided = await decide(inbox, who, question, order.decision, digest, terms)
+        by = _decider(who, question, digest)
+        decided, grant = await inbox.store.decide_and_grant(
+            question.id, order.decision, by=by, digest=digest, grant=terms
+        )
     except Conflict as error:
         return await refused(request, inbox, who, question, error)
-    grant = await _given(inbox.store, decided, terms)
+    _count(inbox, question, decided)
     if grant is None:
         return respond(problem_of(Conflict(f"Question {question.id} was decided before; no grant was given."), request))
     return sent(grant, 201, Location=f"{request.scope.get('root_path', '')}/api/grants/{grant.id}")
-
-
-async def _given(store: Store, decided: Question, terms: GrantTerms | None) -> GrantRecord | None:
-    """Return the newest grant with these terms that fits a decision; None if there is none."""
-    page = await store.grants(run=decided.run, tool=decided.tool, limit=MOST)
-    fitting = [
-        each
-        for each in page.items
-        if terms is not None and (each.max_uses, each.pins or None) == (terms.max_uses, terms.pins or None)
-        and (each.until is None) == (terms.expires_in is None) and each.at >= (decided.decided or 0)
-    ]  # fmt: skip
-    return fitting[-1] if fitting else None
 
 
 @router.delete("/api/grants/{id}", status_code=204, responses=d.answers(None, 404, 409, status=204))

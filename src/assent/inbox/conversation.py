@@ -250,6 +250,7 @@ _WORDS: dict[str, Callable[[Fact, str], Words]] = {
     "revoked": lambda fact, tool: ("bad", "", f"{fact.get('by')} revoked a grant", ""),
     "cancelled": lambda fact, tool: ("bad", "", f"{fact.get('by')} cancelled the run", str(fact.get("why") or "")),
     "resumed": lambda fact, tool: ("ok", "", f"{fact.get('by')} resumed the run", ""),
+    "switched": lambda fact, tool: ("ok", "", "The run went on live" if fact.get("live") else "It went on as text", ""),
     "closed": lambda fact, tool: ("bad", "", "The run ended without an output", str(fact.get("why") or "")),
     "guarded": lambda fact, tool: (
         "bad" if fact.get("tripped") else "ok",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -11,7 +12,7 @@ from msgspec import Struct
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.terms import GrantTerms
 from ..approval.tool_snapshot import ToolSnapshot
-from ..core.digest import BadJSON, parse, parse_object
+from ..core.digest import BadJSON, canonical, parse, parse_object
 from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, NotFound, UnreadableState
 from ..store.record import Question
 from . import api
@@ -19,7 +20,7 @@ from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url,
 from .forms import ABSENT, Field, Form, changed
 from .identity import Identity
 from .render import render
-from .values import read_json, write_json
+from .values import Number, read_json, write_json
 from .view import Change, difference, terms_words, why_not
 
 ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
@@ -83,13 +84,28 @@ async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) 
         text = (sent or {}).get("json", question.arguments)
         return Draft(None, text, [], f"This is not JSON: {error}.")
     as_json = form is None or not isinstance(value, dict) or act == "json" or ("json" in (sent or {}) and act != "form")
-    text = write_json(value, 2)
-    made = Draft(None if as_json or form is None else form.fields(value, problems), text, [])
-    made.changes = difference(question.arguments, text)
-    made.count = _count(question.arguments, value)
-    made.problem = "Some values do not fit yet." if problems else await _misfit(desk, question, text)
+    made = Draft(None if as_json or form is None else form.fields(value, problems), "", [])
+    made.problem, runs = await _checked(desk, question, write_json(value))
+    if problems:
+        made.problem = "Some values do not fit yet."
+    whole = value if made.problem or runs is None else as_it_runs(value, read_json(canonical(runs).decode()))
+    made.text = write_json(whole, 2)
+    made.changes = difference(question.arguments, made.text)
+    made.count = _count(question.arguments, whole)
     made.ready = bool(made.changes) and not made.problem
     return made
+
+
+def as_it_runs(given: Any, runs: Any) -> Any:
+    """Return the arguments that run. A number stays as it was written, unless that would be another number."""
+    if isinstance(given, dict) and isinstance(runs, dict):
+        known = {name: as_it_runs(each, runs[name]) for name, each in given.items() if name in runs}
+        return {**known, **{name: each for name, each in runs.items() if name not in known}}
+    if isinstance(given, list) and isinstance(runs, list) and len(given) == len(runs):
+        return [as_it_runs(each, other) for each, other in zip(given, runs, strict=True)]
+    if isinstance(given, Number) and isinstance(runs, Number) and Decimal(given) == Decimal(runs):
+        return given
+    return runs
 
 
 def _count(before: str, value: Any) -> int:
@@ -103,17 +119,19 @@ def _count(before: str, value: Any) -> int:
     return sum(old.get(name, ABSENT) != value.get(name, ABSENT) for name in {**old, **value})
 
 
-async def _misfit(desk: Desk, question: Question, text: str) -> str:
-    """Return why arguments do not fit the tool; empty if they fit."""
+async def _checked(desk: Desk, question: Question, text: str) -> tuple[str, dict[str, Any] | None]:
+    """Return why arguments do not fit the tool, or "", and the arguments that would run, if they are known."""
     try:
         args = parse_object(text)
         kept = await desk.store.definition(question.definition) if question.definition is not None else None
-        if kept is not None:
-            tool = ToolSnapshot.read(kept)
-            tool.bind(tool.canonical(args))
+        if kept is None:
+            return "", args
+        tool = ToolSnapshot.read(kept)
+        runs = tool.canonical(args)
+        tool.bind(runs)
     except (BadJSON, InvalidArguments, UnreadableState) as error:
-        return f"The arguments do not fit {question.tool}: {error}."
-    return ""
+        return f"The arguments do not fit {question.tool}: {error}.", None
+    return "", runs
 
 
 def add_deciding(made: APIRouter, desk: Desk) -> None:
@@ -238,7 +256,10 @@ async def _respond(desk: Desk, request: Request, who: Identity, id: str, sent: d
     value, problems = form.read(sent)
     if sent.get("do", "send") != "send" or problems:
         return await _step(desk, request, who, id, "respond", sent, status=422 if problems else 200)
-    output = _outcome(sent["whole"]) if sent.get("whole") else parse(write_json(None if value is ABSENT else value))
+    try:
+        output = _outcome(sent.get("whole") or write_json(None if value is ABSENT else value))
+    except InvalidDecision as error:
+        return await _step(desk, request, who, id, "respond", sent, problem=str(error), status=422)
     return await _recorded(desk, request, who, id, Respond(output), sent)
 
 

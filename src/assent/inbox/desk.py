@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 from msgspec import Struct
 
-from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending
+from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
 from ..store.record import Question
 from ..store.store import Store
 from .api import questions_of
@@ -22,6 +22,7 @@ from .csrf import MOST_FIELDS
 from .forms import ABSENT, Field, Form, empty
 from .identity import Identity
 from .presence import Presence
+from .problem import known_of
 from .render import render
 from .values import size_of
 from .view import Row, deadline_tag, difference, for_eyes_of, people, row_of, sentence_of, settled_words, why_not
@@ -80,7 +81,7 @@ def problem(request: Request, error: AssentError) -> Response:
     message = str(error)
     if error.status >= 500:  # an error of the server says nothing of its inside
         log.error("A page failed: %s", error, exc_info=error)
-        message = "Nothing is known to have changed. Look again, and then try again."
+        message = known_of(error)
     return render(request, "problem.html", status=error.status, who=who, heading=heading, message=message)
 
 
@@ -220,8 +221,11 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
     """Return the page for a decision that came too late or was about something else; re-raise any other error."""
     if not isinstance(error, AlreadyDecided | DigestMismatch | NotPending):
         raise error
-    whole = await desk.store.question(id)
-    fresh = await successor(desk, whole)
+    try:
+        whole = await desk.store.question(id)
+        fresh = await successor(desk, whole)
+    except StoreFailed:
+        raise error from None  # what became of the decision is known; only the details are not
     seen, now = for_eyes_of(whole, who), for_eyes_of(fresh or whole, who)
     if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
         return render(

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 
 from ..core.digest import text as clean_text
-from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotSignedIn, TooManyAttempts
+from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotSignedIn, StoreFailed, TooManyAttempts
 from ..store.record import Question
 
 log = logging.getLogger("assent")
 
 MEDIA_TYPE = "application/problem+json"
-FAILED = "Something went wrong here; nothing is known to have changed. Look again, and then try again."
+FAILED = "Something went wrong here, and it is not known whether anything changed. Look again before you try again."
+UNWRITTEN = "Nothing was changed. Try again later."
 LONGEST = 2000
 """The most characters of a detail."""
 
@@ -75,6 +76,11 @@ def status_of(error: AssentError) -> int:
     return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), error.status)
 
 
+def known_of(error: Exception) -> str:
+    """Return what is known of a request that an error of the server ended."""
+    return UNWRITTEN if isinstance(error, StoreFailed) and not error.unknown else FAILED
+
+
 def problem_of(error: Exception, request: Request) -> Problem:
     """Return the problem of an error. An error of the server says nothing of its inside."""
     instance = request.url.path
@@ -92,7 +98,8 @@ def problem_of(error: Exception, request: Request) -> Problem:
     status, title = status_of(error), (type(error).__doc__ or "").split("\n", 1)[0]
     if status >= 500:
         log.error("A request failed: %s", error, exc_info=error)
-    made = _made(_type(type(error)), title, status, str(error) if status < 500 else f"{title} {FAILED}", instance)
+    detail = str(error) if status < 500 else f"{title} {known_of(error)}"
+    made = _made(_type(type(error)), title, status, detail, instance)
     if isinstance(error, AlreadyDecided):
         made = replace(made, by=error.by, verdict=error.verdict, at=error.at)
     return made

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..core.digest import described
 from .visible import hidden_in, is_hidden, visible
 
 MOST_VALUES = 400
@@ -26,10 +27,20 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raise `ValueError` if a key occurs twice, since only the last would be shown."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {described(twice)} occurs twice")
+    return made
+
+
 def read_json(text: str) -> Any:
     """Return the value of a JSON text with its numbers as they are written, or raise `ValueError`."""
     try:
-        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse)
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_pairs)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -132,8 +132,9 @@ def body_of(message: Message, question: Question | None, base_url: str | None) -
     data: dict[str, Any] = {"question": subject.question, "run": subject.run}
     if base_url is not None:
         data["link"] = f"{base_url.rstrip('/')}/questions/{quote(subject.question, safe='')}"
-    if subject.verdict is not None:
-        data |= {"verdict": subject.verdict, "by": subject.by}
+    ended = subject if question is None else question  # a question's row is sealed, and a message is not
+    if subject.verdict is not None and ended.verdict is not None:
+        data |= {"verdict": ended.verdict, "by": ended.by}
     if question is not None:
         data |= _told(masked(question))
     return msgspec.json.encode({"type": message.event, "timestamp": iso(message.at), "data": data})

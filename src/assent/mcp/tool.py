@@ -7,12 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.digest import digest, shortened, worded
+from ..core.digest import digest
 from ..definitions.context import ToolContext
 from ..definitions.tool import Tool
 from ..errors import InvalidArguments
-from ..schema.defaults import with_defaults
-from ..schema.form import PROBLEM, short
+from ..schema.foreign import ForeignSchema
 from .connected import ConnectedServer
 from .result import output_of
 
@@ -37,6 +36,11 @@ class MCPTool(Tool):
         return self.origin
 
     @property
+    def foreign(self) -> bool:
+        """True: the server wrote the schema."""
+        return True
+
+    @property
     def remote(self) -> str:
         """The tool's name at the server, without a prefix."""
         return str(self.listed.name)
@@ -46,15 +50,11 @@ class MCPTool(Tool):
 
         Defaults that do not fit the server's own schema are left to the server.
         """
-        try:
-            filled = with_defaults(self.params_json_schema, args)
-        except (AttributeError, KeyError, TypeError, ValueError):  # the schema refers to what is not there
-            return args
-        return filled if filled == args or not self._problem(filled) or self._problem(args) else args
+        return self._foreign.filled(args)
 
     def bind(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments, or raise `InvalidArguments` if they do not fit the server's schema."""
-        problem = self._problem(args)
+        problem = self._foreign.problem(args)
         if problem:
             raise InvalidArguments(problem)
         return args
@@ -67,28 +67,8 @@ class MCPTool(Tool):
         return output_of(result, self.origin.use_structured_content)
 
     @functools.cached_property
-    def _validator(self) -> Any:
-        from jsonschema import Draft202012Validator
-        from jsonschema.validators import validator_for
-        from referencing import Registry
-
-        # With an empty registry, a schema can refer to itself but never makes us fetch anything.
-        return validator_for(self.listed.input_schema, Draft202012Validator)(
-            self.params_json_schema, registry=Registry()
-        )
-
-    def _problem(self, args: dict[str, Any]) -> str:
-        """Return what is wrong with the arguments; empty if they fit."""
-        from jsonschema.exceptions import best_match
-
-        try:
-            error = best_match(self._validator.iter_errors(args))
-        except Exception as failure:  # a broken reference, an invalid pattern
-            return f"the schema of {self.name} cannot be used ({short(worded(failure), PROBLEM)})"
-        if error is None:
-            return ""
-        where = ".".join(map(str, error.absolute_path)) or "arguments"
-        return f"{where}: {shortened(error.message, PROBLEM)}"
+    def _foreign(self) -> ForeignSchema:
+        return ForeignSchema(self.params_json_schema)
 
 
 def made_from(server: ConnectedServer, listed: Listed, options: dict[str, Any]) -> MCPTool:

@@ -108,8 +108,11 @@ class Conversation:
             number += 1
         if heard:
             self._not_sent.add(number)
+        before = self.journal.run.said
         self.journal.append(facts)
         self._cut = None
+        if heard and self._said == before:
+            self._said = self.journal.run.said
 
     def interrupted(self, event: m.RealtimeModelAudioInterruptedEvent) -> None:
         """Note that the user did not hear all of a reply."""
@@ -247,7 +250,7 @@ class Conversation:
             self.send(m.RealtimeModelSendItems(()), lambda: self._has_heard(upto))
 
     def _has_heard(self, upto: int) -> None:
-        self._said = upto
+        self._said = max(self._said, upto)
 
     def _tell_questions(self, run: Run) -> None:
         found = list(questions(run)) if run.open else []

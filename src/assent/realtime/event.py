@@ -189,3 +189,4 @@ RealtimeSessionEvent = (
     | RealtimeError
     | RealtimeRawModelEvent
 )
+"""An event of a live session."""

@@ -84,3 +84,4 @@ class RealtimeToolCallItem(Struct):
 
 
 RealtimeItem = SystemMessageItem | UserMessageItem | AssistantMessageItem | RealtimeToolCallItem
+"""An item of a session's history."""

@@ -168,6 +168,7 @@ RealtimeModelEvent = (
     | RealtimeModelErrorEvent
     | RealtimeModelOtherEvent
 )
+"""An event that a model brings."""
 
 # -- events for a model --------------------------------------------------------------------------
 
@@ -212,6 +213,7 @@ RealtimeModelSendEvent = (
     | RealtimeModelSendSessionUpdate
     | RealtimeModelSendRawMessage
 )
+"""An event that a model is sent."""
 
 
 class RealtimeModelListener(ABC):

@@ -240,6 +240,8 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                     await connection.send(text, text=True)
             except ConnectionClosed as closed:
                 raise ModelFailed(f"The model {self.name!r} was not reached. {_ending(closed)}") from closed
+            if connection.close_code is not None:  # it ended while the last message was being written
+                raise ModelFailed(f"The model {self.name!r} was not reached. The connection was lost.")
 
 
 # -- options -------------------------------------------------------------------------------------

@@ -419,14 +419,15 @@ class RealtimeSession(m.RealtimeModelListener):
         self._lost = None
         await self._model.connect(self._options)
         update, offer = await self._configured()
+        await self._model.send_event(update)
+        self._outbox.clear()
+        restored = self._talk.restored(offer)  # what comes from now on is posted, and sent after this
+        if restored is not None:
+            await self._model.send_event(restored)
         if self._lost is not None:
             raise self._loss()
-        self._outbox.clear()
-        restored = self._talk.restored(offer)
         self._connected.set()
-        self._post(update, _nothing)
-        if restored is not None:
-            self._post(restored, _nothing)
+        self._mail.set()
         self._talk.look_soon()
 
     async def _reconnect(self, error: ModelFailed) -> None:
@@ -438,6 +439,7 @@ class RealtimeSession(m.RealtimeModelListener):
                 await self._connect()
                 return
             except ModelFailed as failed:
+                self._talk.lost()
                 error = failed
                 if not failed.retryable:
                     break

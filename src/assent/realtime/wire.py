@@ -506,6 +506,7 @@ class OpenAIRealtimeProtocol:
             return Reaction(cut.events, [*cancel, *cut.messages])
         if isinstance(event, RealtimeModelSendSessionUpdate):
             session = session_of(event.settings, event.instructions, event.tools)
+            self._detects_turns = session["audio"]["input"].get("turn_detection") is not None
             return Reaction((), [{"type": "session.update", "session": session}])
         if isinstance(event, RealtimeModelSendRawMessage):
             return Reaction((), self._raw(event.message))

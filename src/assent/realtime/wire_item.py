@@ -133,8 +133,8 @@ def seen_item(item: Item) -> RealtimeItem | None:
     if role == "system":
         return SystemMessageItem(id, [InputText(_text(part, "text")) for part in parts])
     if role == "assistant":
-        content = [seen for part in parts if (seen := _seen_output(part)) is not None]
-        return AssistantMessageItem(id, content, STATUSES.get(item.get("status")))
+        said = [each for part in parts if (each := _seen_output(part)) is not None]
+        return AssistantMessageItem(id, said, STATUSES.get(item.get("status")))
     return None
 
 

@@ -66,6 +66,11 @@ class ToolLayer(Tool):
         """The schema with all its defaults."""
         return self.inner.shape
 
+    @property
+    def foreign(self) -> bool:
+        """True if a server wrote the schema of the inner tool."""
+        return self.inner.foreign
+
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in; nothing is coerced."""
         return self.inner.canonical(args)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import msgspec
 from msgspec import Raw
-from msgspec.structs import replace
 
 from ..approval.question import new_id
 from ..core.digest import canonical, described, holds
@@ -25,9 +24,33 @@ def first_change(agent: str, known: Mapping[str, AgentRecord], input: str, by: s
         raise AgentNotFound(f"No worker has announced an agent {described(agent)}; {there}.")
     if type(input) is not str or not input.strip() or not holds(input):
         raise InvalidInput(f"Input is text that is not empty, got {described(input)}.")
-    try:
-        template = _began(known[agent].began)
-    except msgspec.DecodeError as error:
-        raise UnreadableState(f"The announcement of agent {agent!r} is damaged: {error}.") from None
-    began = replace(template, run=new_id("run"), by=by, stored=True, at=now)
+    template = _template(known[agent])
+    if template is None:
+        raise UnreadableState(f"The announcement of agent {agent!r} is damaged; a worker makes it anew.")
+    began = Began(
+        agent,
+        template.max_turns,
+        new_id("run"),
+        template.version,
+        template.release,
+        template.guards,
+        stored=True,
+        by=by,
+        max_argument_bytes=template.max_argument_bytes,
+        at=now,
+    )
     return anew(began.run, [began, Said(Raw(canonical(input)), by)], now)
+
+
+def is_readable(agent: AgentRecord) -> bool:
+    """Return True if runs can be started from what a worker has announced of an agent."""
+    return _template(agent) is not None
+
+
+def _template(agent: AgentRecord) -> Began | None:
+    """Return the first fact of an agent's runs, as a worker has announced it; None if it is damaged."""
+    try:
+        found = _began(agent.began)
+    except (msgspec.DecodeError, TypeError):
+        return None
+    return found if found.agent == agent.name else None

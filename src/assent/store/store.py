@@ -17,9 +17,10 @@ from msgspec import Raw
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from ..approval.decide import decide
+from ..approval.decide import FOR_ALWAYS, decide
 from ..approval.decision import Decider, Decision, Edit, checked_name, decider_from, decision_from
-from ..approval.terms import GrantTerms
+from ..approval.grant import grant_of
+from ..approval.terms import GrantTerms, terms_from
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
 from ..core.codec import replay
@@ -389,6 +390,29 @@ class Store(ABC):
             digest: The question's digest, as it was shown to the decider.
             grant: True, or terms, to apply an approval or a rejection to later calls of the run too.
         """
+        return (await self._decide(question_id, decision, by, digest, grant))[0]
+
+    async def decide_and_grant(
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        *,
+        by: str | Decider,
+        digest: str,
+        grant: GrantTerms | dict[str, Any] | bool,
+    ) -> tuple[Question, GrantRecord | None]:
+        """Record a decision and its grant as `decide` does, and return both; the arguments are those of `decide`.
+
+        The grant is None if the same decision was recorded before, without such a grant.
+        """
+        settled, stored = await self._decide(question_id, decision, by, digest, grant)
+        terms = terms_from(grant, decision_from(decision))
+        return settled, None if terms is None else _given(replay(stored.facts), settled, terms)
+
+    async def _decide(
+        self, question_id: str, decision: Decision | dict[str, Any], by: str | Decider, digest: str, grant: Any
+    ) -> tuple[Question, Stored]:
+        """Record a decision; return the question and the run after the decision."""
         if type(digest) is not str:
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
         given = decision_from(decision)
@@ -405,7 +429,7 @@ class Store(ABC):
 
         stored = await self.decide_all(shown.run, choose, by=by, grant=grant)
         # The decision is written. A read that failed now would hide that from the caller.
-        return _settled(shown, asked[-1], stored)
+        return _settled(shown, asked[-1], stored), stored
 
     async def decide_all(
         self,
@@ -617,6 +641,22 @@ def _settled(shown: Question, asked: Question | None, stored: Stored) -> Questio
     fact = next(each for each in reversed(stored.facts) if isinstance(each, Decided) and each.asked == shown.id)
     at = stored.record.began + fact.at
     return replace(shown, evidence=asked.evidence, verdict=verdict_of(fact), by=fact.by, decided=at, shown=fact.shown)
+
+
+def _given(run: Run, settled: Question, terms: GrantTerms) -> GrantRecord | None:
+    """Return the grant with these terms that came with a decision, or covered its later calls before; else None."""
+    path, call = run.asked[settled.id]
+    state = run.at(path).calls[call]
+    fitting = [
+        grant
+        for fact in run.grants.values()
+        if (fact.agent, fact.tool) == (state.turn.agent, state.tool)
+        and (grant := grant_of(run, fact, GrantRecord, run=run.id)).until == terms.until(grant.at)
+        and (grant.max_uses, grant.pins) == (terms.max_uses, terms.pins or None)
+        and (grant.verdict == "reject") == (settled.verdict == "reject")
+        and (terms == FOR_ALWAYS or grant.at >= (settled.decided or 0))
+    ]
+    return fitting[-1] if fitting else None
 
 
 async def _pages(find: Callable[..., Awaitable[Page[T]]], **filters: Any) -> AsyncIterator[Page[T]]:

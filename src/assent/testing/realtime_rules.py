@@ -39,7 +39,7 @@ def reply_by_rules(items: Sequence[Item], tools: Sequence[Mapping[str, Any]]) ->
     best = max(scores, default=(0, 0))
     if best[0] == 0:
         names = ", ".join(str(tool["name"]).replace("_", " ") for tool in tools)
-        return f"You said: {said or 'nothing'}. " + (f"I can help with: {names}." if names else "I have no tools.")
+        return f'You said: "{said}". ' + (f"I can help with: {names}." if names else "I have no tools.")
     tool = tools[-best[1]]
     return call(str(tool["name"]), arguments_for(said, tool))
 

@@ -15,7 +15,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import described, parse_object
+from ..core.digest import described, parse_object, same
 from ..core.transcript import NOTE, Item, as_function, without, without_notes
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool
@@ -437,7 +437,7 @@ def _rebuilt(raw: list[Item], was: AIMessage, now: AIMessage) -> list[Item]:
             id = plain.get("call_id") or f"{now.id}.{number}"
             if id in calls:
                 made = call_item(calls.pop(id))
-                same_call = parse_object(plain["arguments"]) == parse_object(made["arguments"])
+                same_call = same(parse_object(plain["arguments"]), parse_object(made["arguments"]))
                 item = item if plain is not item and same_call else {**plain, **made}
             elif id not in kept:
                 gone.add(number)

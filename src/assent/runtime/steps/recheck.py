@@ -58,10 +58,14 @@ async def _has_other_reviewers(scope: Scope, path: Path, state: CallState) -> bo
 
 
 async def asked_of_world(scope: Scope, path: Path, state: CallState) -> bool:
-    """Ask again if a precondition of the approved preview does not hold; return True if the call must not run now."""
+    """Ask again if a precondition of the approved preview does not hold; return True if the call must not run now.
+
+    A person who approved without a preview, because it failed, is asked again if there is one now with preconditions.
+    """
     shown, asked = _shown(state)
     before = read_preview(shown) if not state.begun else None
-    if before is None or not before.preconditions:
+    was_blind = before is not None and before.failed is not None and asked is not None and not state.edited
+    if before is None or not (before.preconditions or was_blind):
         return False
     return await _world_has_moved(scope, path, state, asked, before)
 

@@ -38,6 +38,7 @@ TELL = Statement(
 )
 ADD = Statement(insert(webhooks))
 ALL = Statement(select(webhooks).order_by(webhooks.c.made, webhooks.c.id))
+MESSAGES = Statement(select(*outbox.c).order_by(outbox.c.id))
 WAITING = Statement(select(outbox.c.webhook, func.count()).group_by(outbox.c.webhook))
 REMOVE = Statement(delete(webhooks).where(webhooks.c.id == bindparam("hook")))
 FORGET = Statement(delete(outbox).where(outbox.c.webhook == bindparam("hook")))
@@ -113,8 +114,7 @@ class SQLOutbox(Outbox):
     async def webhooks(self) -> list[Webhook]:
         """Return all webhooks, the oldest first."""
         rows = await self._store._read(lambda transaction: transaction.rows(ALL))
-        named = [dict(zip(webhooks.c.keys(), row, strict=True)) for row in rows]
-        return [Webhook(**row | {"events": _events(row["events"])}) for row in named]
+        return [hook for row in rows if (hook := _webhook(row)) is not None]
 
     async def waiting(self) -> dict[str, int]:
         """Return the number of messages that wait, by webhook."""
@@ -166,6 +166,30 @@ class SQLOutbox(Outbox):
         await store._write(
             lambda each: each.do(AGAIN, message=message.id, known=message.tries, due=store._until(after), error=error)
         )
+
+
+def _webhook(row: tuple[Any, ...]) -> Webhook | None:
+    """Return the webhook of a row; None if the row is damaged, so that it holds up no other."""
+    columns = dict(zip(webhooks.c.keys(), row, strict=True))
+    try:
+        return Webhook(**columns | {"events": _events(columns["events"])})
+    except (msgspec.DecodeError, TypeError):
+        log.warning("Webhook %r is damaged, and gets no messages", columns["id"])
+        return None
+
+
+def damaged(transaction: Transaction) -> list[str]:
+    """Return one sentence for each webhook and each message that cannot be read, or that has lost its webhook."""
+    hooks = transaction.rows(ALL)
+    known = {row[0] for row in hooks}
+    found = [f"Webhook {row[0]!r} is damaged, and gets no messages." for row in hooks if _webhook(row) is None]
+    for row in transaction.rows(MESSAGES):
+        message = _message(row)
+        if message is None:
+            found.append(f"Message {row[0]!r} in the outbox is damaged, and is not sent.")
+        elif message.webhook not in known:
+            found.append(f"Message {row[0]!r} in the outbox is for a webhook that is not there.")
+    return found
 
 
 def _message(row: tuple[Any, ...]) -> Message | None:

@@ -1,4 +1,7 @@
-"""Checks of rows that belong to no run, and of stored tools. The check of a run does not find these."""
+"""Checks of what the check of a run does not find: rows whose run is gone, and rows that belong to no run.
+
+Those are stored tools, announced agents, webhooks and their messages. Users, tokens and sign-ins are not checked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from sqlalchemy import select
 
 from ...errors import UnreadableState
 from ..comparing import kept_tool
+from ..starting import is_readable
+from .news import announced
+from .outbox import damaged
 from .reading import as_bytes
 from .schema import blobs, contexts, definitions, grants, journal, questions, runs
 from .statement import Statement, Transaction
@@ -30,7 +36,7 @@ TOOLS = Statement(select(definitions.c.fingerprint, definitions.c.body).order_by
 
 
 def strays(transaction: Transaction) -> list[str]:
-    """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""
+    """Return one sentence for each row whose run is gone, and for each damaged row that belongs to no run."""
     lost = [
         f"There is {what} of run number {number}, and no record of that run."
         if what.startswith("a ")
@@ -38,7 +44,7 @@ def strays(transaction: Transaction) -> list[str]:
         for what, statement in _LOST.items()
         for (number,) in transaction.rows(statement)
     ]
-    return lost + _changed_tools(transaction)
+    return lost + _changed_tools(transaction) + _damaged_agents(transaction) + damaged(transaction)
 
 
 def _changed_tools(transaction: Transaction) -> list[str]:
@@ -49,3 +55,11 @@ def _changed_tools(transaction: Transaction) -> list[str]:
         except UnreadableState as error:
             said.append(f"The definition that is kept as {fingerprint!r} is not what was written: {error}")
     return said
+
+
+def _damaged_agents(transaction: Transaction) -> list[str]:
+    return [
+        f"The announcement of agent {agent.name!r} is damaged; a worker that drives the agent makes it anew."
+        for agent in announced(transaction)
+        if not is_readable(agent)
+    ]

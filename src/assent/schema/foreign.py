@@ -1,0 +1,52 @@
+"""Arguments for a schema that a server wrote: its defaults are filled in, and the rest is checked as JSON Schema says.
+
+A server's tool and its snapshot in a store both read arguments here, so an edit fits the one if it fits the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..core.digest import shortened, worded
+from .defaults import with_defaults
+from .form import PROBLEM, short
+
+Json = dict[str, Any]
+
+
+class ForeignSchema:
+    """A JSON schema of any draft, from outside of the program."""
+
+    def __init__(self, schema: Json) -> None:
+        self._schema = schema
+
+    def filled(self, args: Json) -> Json:
+        """Return the arguments with the defaults filled in; without any, if the defaults do not fit the schema."""
+        try:
+            filled = with_defaults(self._schema, args)
+        except (AttributeError, KeyError, TypeError, ValueError):  # the schema refers to what is not there
+            return args
+        return filled if filled == args or not self.problem(filled) or self.problem(args) else args
+
+    def problem(self, args: Json) -> str:
+        """Return what is wrong with the arguments; empty if they fit."""
+        from jsonschema.exceptions import best_match
+
+        try:
+            error = best_match(self._validator.iter_errors(args))
+        except Exception as failure:  # a broken reference, an invalid pattern
+            return f"the schema of the tool cannot be used ({short(worded(failure), PROBLEM)})"
+        if error is None:
+            return ""
+        where = ".".join(map(str, error.absolute_path)) or "arguments"
+        return f"{where}: {shortened(error.message, PROBLEM)}"
+
+    @functools.cached_property
+    def _validator(self) -> Any:
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import validator_for
+        from referencing import Registry
+
+        # With an empty registry, a schema can refer to itself but never makes us fetch anything.
+        return validator_for(self._schema, Draft202012Validator)(self._schema, registry=Registry())
