@@ -631,3 +631,9 @@ async def test_a_mounted_inbox_works_under_its_prefix() -> None:
         assert (await web.get("/questions")).headers["location"].startswith("/assent/sign-in?next=%2Fassent%2F")
         assert (await web.get("/api/questions")).status_code == 401
         assert (await web.get("/health")).is_success
+
+
+async def test_a_parameter_that_is_given_twice_is_refused() -> None:
+    async with client(MemoryStore()) as ann:
+        answer = await ann.get("/api/questions?tool=a&tool=b")
+        assert answer.status_code == 422 and "'tool' more than once" in answer.json()["detail"]
