@@ -544,3 +544,18 @@ async def test_a_mounted_inbox_works_under_its_prefix() -> None:
         assert (await web.get("/questions")).headers["location"].startswith("/assent/sign-in?next=%2Fassent%2F")
         assert (await web.get("/api/questions")).status_code == 401
         assert (await web.get("/health")).is_success
+
+
+# -- cost --------------------------------------------------------------------------------------------
+
+
+async def test_a_decision_is_made_without_a_thread_of_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*given: Any, **options: Any) -> Any:
+        raise AssertionError("a thread was used")
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", refuse)
+    store = MemoryStore()
+    question = await one(store)
+    async with client(store) as web:
+        assert (await decide(web, question)).status_code == 200
+        assert (await web.get("/api/questions")).status_code == 200

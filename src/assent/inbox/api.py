@@ -44,8 +44,10 @@ from .model import (
 from .problem import Difference, problem_of, respond
 from .shown import shown_hash, shown_of
 
+# The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.
 
-def exact(request: Request) -> None:
+
+async def exact(request: Request) -> None:
     """Raise an error for a parameter that the route does not have, or has twice, and for a body that is no JSON."""
     route: APIRoute = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
@@ -82,21 +84,21 @@ class Inbox(Struct):
     """The agents whose runs may be started; None for all."""
 
 
-def inbox_of(request: Request) -> Inbox:
+async def inbox_of(request: Request) -> Inbox:
     """Return what the routes share."""
     inbox: Inbox = request.app.state.inbox
     return inbox
 
 
-def somebody(request: Request) -> Identity:
+async def somebody(request: Request) -> Identity:
     """Return who sent the request; the guard has seen to it that there is somebody."""
     who: Identity = request.state.identity
     return who
 
 
-def reader(request: Request) -> Identity:
+async def reader(request: Request) -> Identity:
     """Return who sent the request and may read."""
-    who = somebody(request)
+    who = await somebody(request)
     who.need("read")
     return who
 
