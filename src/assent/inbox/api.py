@@ -182,7 +182,7 @@ async def decide(
     if digest != question.digest:
         raise DigestMismatch(f"If-Match is not the digest of question {question.id}; look at it again.")
     by = who.decider(shown_hash(question))
-    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant)
+    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant, known=question)
     if question.verdict is None and decided.decided is not None:
         inbox.metrics.decided(str(decided.verdict), max(0, decided.decided - question.at) / 1000)
     return decided

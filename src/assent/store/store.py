@@ -376,6 +376,7 @@ class Store(ABC):
         by: str | Decider,
         digest: str,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
+        known: Question | None = None,
     ) -> Question:
         """Record a decision on an open question, and return the question after the decision.
 
@@ -388,12 +389,13 @@ class Store(ABC):
             by: The name of the decider, or a `Decider` with groups.
             digest: The question's digest, as it was shown to the decider.
             grant: True, or terms, to apply an approval or a rejection to later calls of the run too.
+            known: The question as it was just read, to save a read. It is compared with the journal all the same.
         """
         if type(digest) is not str:
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
         given = decision_from(decision)
         decider_from(by)
-        shown = await self.question(question_id)
+        shown = known if known is not None and known.id == question_id else await self.question(question_id)
         asked: list[Question | None] = []
 
         def choose(run: Run) -> list[tuple[str, Decision, str]]:
