@@ -633,7 +633,16 @@ async def test_a_mounted_inbox_works_under_its_prefix() -> None:
         assert (await web.get("/health")).is_success
 
 
-async def test_a_parameter_that_is_given_twice_is_refused() -> None:
-    async with client(MemoryStore()) as ann:
-        answer = await ann.get("/api/questions?tool=a&tool=b")
-        assert answer.status_code == 422 and "'tool' more than once" in answer.json()["detail"]
+# -- cost --------------------------------------------------------------------------------------------
+
+
+async def test_a_decision_is_made_without_a_thread_of_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*given: Any, **options: Any) -> Any:
+        raise AssertionError("a thread was used")
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", refuse)
+    store = MemoryStore()
+    question = await one(store)
+    async with client(store) as web:
+        assert (await decide(web, question)).status_code == 200
+        assert (await web.get("/api/questions")).status_code == 200

@@ -45,8 +45,10 @@ from .shown import shown_hash, shown_of
 from .sight import grants_seen_by, journal_seen_by, listed_for, may_have_journal, questions_of, seen_by
 from .streams import CountedStream, Streams
 
+# The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.
 
-def exact(request: Request) -> None:
+
+async def exact(request: Request) -> None:
     """Raise an error for a parameter that the route does not have, or has twice, and for a body that is no JSON."""
     route: APIRoute = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
@@ -85,21 +87,21 @@ class Inbox(Struct):
     """The agents whose runs may be started; None for all."""
 
 
-def inbox_of(request: Request) -> Inbox:
+async def inbox_of(request: Request) -> Inbox:
     """Return what the routes share."""
     inbox: Inbox = request.app.state.inbox
     return inbox
 
 
-def somebody(request: Request) -> Identity:
+async def somebody(request: Request) -> Identity:
     """Return who sent the request; the guard has seen to it that there is somebody."""
     who: Identity = request.state.identity
     return who
 
 
-def reader(request: Request) -> Identity:
+async def reader(request: Request) -> Identity:
     """Return who sent the request and may read."""
-    who = somebody(request)
+    who = await somebody(request)
     who.need("read")
     return who
 
@@ -177,7 +179,7 @@ async def decide(
 ) -> Question:
     """Record a decision, and count it."""
     by = _decider(who, question, digest)
-    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant)
+    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant, known=question)
     _count(inbox, question, decided)
     return decided
 

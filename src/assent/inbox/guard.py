@@ -92,7 +92,6 @@ class Guard:
                 raise NotSignedIn
             request.state.identity = who
             if path.startswith(FOR_PROGRAMS):  # a page's token is in its form, and the page checks it
-                _check_once(request)
                 await check_csrf(Request(scope, limited), who)
         await self._app(scope, limited, send)
 
@@ -114,14 +113,6 @@ def _check_length(request: Request) -> None:
     given = request.headers.get("content-length", "0")
     if not given.isdecimal() or int(given[:20]) > MOST_BYTES:
         raise too_large()
-
-
-def _check_once(request: Request) -> None:
-    """Refuse an address that gives a parameter twice, since only one of the values would count."""
-    names = [name for name, _ in request.query_params.multi_items()]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise HTTPException(422, f"The address gives {twice[:80]!r} more than once; give it once.")
 
 
 def too_large() -> HTTPException:
