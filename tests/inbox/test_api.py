@@ -46,7 +46,7 @@ async def decide(web: httpx.AsyncClient, question: Any, body: Any = None, **more
 # -- who ---------------------------------------------------------------------------------------------
 
 PATHS = ["/api/questions", "/api/questions/q", "/api/runs", "/api/runs/r", "/api/runs/r/journal", "/api/grants",
-         "/api/agents", "/api/events", "/metrics", "/openapi.json", "/api/nothing"]  # fmt: skip
+         "/api/agents", "/api/audit", "/api/events", "/metrics", "/openapi.json", "/api/nothing"]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -102,6 +102,7 @@ async def test_a_role_does_what_it_may_and_nothing_else(role: str) -> None:
         assert (await web.delete("/api/grants/g_1")).status_code == (404 if who.may("grant") else 403)
         start = await web.post("/api/runs", json={"agent": "Nobody", "input": "Hello"})
         assert start.status_code == (404 if who.may("start") else 403)
+        assert (await web.get("/api/audit")).status_code == (400 if who.may("audit") else 403)  # a store without hashes
         assert (await decide(web, question)).is_success is who.may("decide")
 
 

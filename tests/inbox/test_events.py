@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 import assent.inbox
-from assent.inbox import feed
+from assent.inbox import feed, streams
 from assent.inbox.feed import Feed, Feeds, Viewer
 from assent.inbox.metrics import Metrics
 from assent.store import MemoryStore, SQLiteStore
@@ -116,6 +117,33 @@ async def test_fifty_viewers_all_see_a_question() -> None:
         assert "assent_feed_viewers 50\n" in (await web.get("/metrics")).text
         [question] = await written(store)
         await asyncio.gather(*(until(events, "question.asked", question.id) for events in viewers))
+
+
+async def test_a_user_has_a_limited_number_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST", 3)
+    gone, end = asyncio.Event(), streams.Streams.end
+
+    def ended(self: streams.Streams, name: str) -> None:
+        end(self, name)
+        if name == "ann" and not self.open(name):
+            gone.set()
+
+    monkeypatch.setattr(streams.Streams, "end", ended)
+    app = assent.inbox.app(MemoryStore(), Tokens())
+    async with served(app) as address, httpx.AsyncClient(base_url=address, headers=bearer()) as web:
+        async with AsyncExitStack() as stack:
+            for _ in range(3):
+                await stack.enter_async_context(viewing(web))
+            answer = await web.get("/api/events")
+            assert answer.status_code == 429
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["detail"] == "ann has 3 event streams open, which is the most. Close one first."
+            async with viewing(httpx.AsyncClient(base_url=address, headers=bearer("bob"))):
+                pass  # others are not counted with her
+        async with asyncio.timeout(60):
+            await gone.wait()  # the server notices it
+        async with viewing(web):
+            pass
 
 
 async def test_a_viewer_of_one_run_sees_its_progress_and_no_other(live_store: Store) -> None:

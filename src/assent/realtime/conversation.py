@@ -7,7 +7,6 @@ questions that wait. So nothing is told twice, however a fact came into the jour
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -85,7 +84,7 @@ class Conversation:
         """The calls whose outcome the model does not have."""
         self._asked: dict[str, tuple[str, str]] = {}
         """The provider's call id and the question's id of each question that is open, by question id."""
-        self._pending: deque[Speech | Reply] = deque()
+        self._pending: list[Speech | Reply] = []
         self._timer: asyncio.TimerHandle | None = None
         self._turn: tuple[int, tuple[str, ...]] = (0, ())
         self._cut: str | None = None
@@ -164,7 +163,7 @@ class Conversation:
                 self.say(input_json(first.words or NO_WORDS), heard=True)
             else:
                 self._record_reply(first, spoke)
-            self._pending.popleft()
+            del self._pending[0]
         if any(isinstance(each, Reply) for each in self._pending):
             self._timer = asyncio.get_running_loop().call_later(self.wait, self.give_up_words)
 

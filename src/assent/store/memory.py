@@ -420,7 +420,7 @@ def _due_at(kept: _Kept) -> tuple[int, str]:
 def _fact(fact: AnyFact) -> AnyFact:
     """Return a fact that shares no mutable value with the given one: some facts have a dict in them."""
     if type(fact) is Defined:
-        return replace(fact, tools=dict(fact.tools))
+        return replace(fact, tools=dict(fact.tools), redact=None if fact.redact is None else dict(fact.redact))
     if type(fact) is Began and (fact.trace or fact.conversation):
         return deepcopy(fact)
     return fact

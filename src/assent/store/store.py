@@ -279,7 +279,9 @@ class Store(ABC):
         after: str | None = None,
         newest: bool = False,
     ) -> Page[Question]:
-        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
+        """Return a page of open questions, the oldest first.
+
+        With `settled`, decided, replaced and void ones instead, those that ended first in front.
 
         Args:
             run: Only questions of this run.
