@@ -17,7 +17,7 @@ SECOND = 24_000 * 2
 
 def think(items: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Any:
     """Return the reply to the conversation so far: words, a call, or both."""
-    last = next((item for item in reversed(items) if not by_the_model(item)), {})
+    last: Mapping[str, Any] = next((item for item in reversed(items) if not by_the_model(item)), {})
     if last.get("type") == "function_call_output":
         return after_a_call(str(last.get("output", "")))
     if last.get("role") == "system":

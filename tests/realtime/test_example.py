@@ -144,8 +144,6 @@ async def test_speech_becomes_a_message(form: str) -> None:
     samples = [8000, -8000] * 1200  # a tenth of a second
     coded = base64.b64encode(b"".join(each.to_bytes(2, "little", signed=True) for each in samples)).decode()
     async with desk() as served, served.visitor() as visitor:
-        await visitor.tell("text", text="Hello.")
-        await visitor.says("I can look up an order")
         for _ in range(5):
             await visitor.tell("audio", data=coded if form == "base64" else samples)
         await visitor.tell("commit_audio")
@@ -155,16 +153,16 @@ async def test_speech_becomes_a_message(form: str) -> None:
 
 
 async def test_the_agent_is_interrupted() -> None:
-    async with desk(steps=[["One two three four five.", hold := asyncio.Event()], "Yes?"]) as served:
-        async with served.visitor() as visitor:
-            await visitor.tell("text", text="Count.")
-            await visitor.until("audio")
-            await visitor.tell("interrupt")
-            await visitor.until("audio_interrupted")
-            await visitor.until("agent_end")
-            hold.set()
-            await visitor.tell("text", text="Thanks.")
-            await visitor.says("Yes?")
+    hold = asyncio.Event()
+    async with desk(steps=[["One two three four five.", hold], "Yes?"]) as served, served.visitor() as visitor:
+        await visitor.tell("text", text="Count.")
+        await visitor.until("audio")
+        await visitor.tell("interrupt")
+        await visitor.until("audio_interrupted")
+        await visitor.until("agent_end")
+        hold.set()
+        await visitor.tell("text", text="Thanks.")
+        await visitor.says("Yes?")
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -358,5 +356,5 @@ def test_the_program_prints_its_address_and_ends_well(tmp_path: Path) -> None:
         shown = [started.stdout.readline(), started.stdout.readline()]
         started.send_signal(signal.SIGINT)
         rest, _ = started.communicate(timeout=60)
-    assert "OPENAI_API_KEY" in shown[0] and re.search(r"http://127\.0\.0\.1:\d+$", shown[1].strip()), shown + [rest]
+    assert "OPENAI_API_KEY" in shown[0] and re.search(r"http://127\.0\.0\.1:\d+$", shown[1].strip()), [*shown, rest]
     assert started.returncode == 0 and "Traceback" not in rest, rest

@@ -64,7 +64,7 @@ export const decision = (asked, card, send) => {
   const step = (form) => {
     const [parts, words, kind, read] = form(asked);
     const onsubmit = (event) => { event.preventDefault(); try { decide(read()); } catch (error) { wrong.textContent = error.message; } };
-    const node = make("form", { onsubmit }, make("div", { class: "zone panel" }, parts),
+    const node = make("form", { onsubmit, oninput: () => { wrong.textContent = ""; } }, make("div", { class: "zone panel" }, parts),
       make("div", { class: "act" }, make("button", { class: kind }, words), button("Back", "Esc", null, () => swap(buttons(), card))));
     swap(node, $("textarea, input, button", node));
     node.scrollIntoView({ block: "nearest" });

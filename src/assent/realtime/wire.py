@@ -220,6 +220,8 @@ class OpenAIRealtimeProtocol:
         self._interruptible = True
         """True if the user's speech stops the model's: the server's `interrupt_response`."""
         self._detects_turns = True
+        self._configured = False
+        """True once the session's settings were sent: what the server greets with is out of date then."""
         self._active: str | None = None
         """The id of the reply under way."""
         self._asked: str | None = None
@@ -410,6 +412,8 @@ class OpenAIRealtimeProtocol:
 
     def _session(self, data: Message) -> Reaction:
         """Take over what the server says of the session: the format of its audio, and who stops the model's speech."""
+        if self._configured and data["type"] == "session.created":
+            return Reaction((RealtimeModelOtherEvent(data),))
         audio = _field(_field(data, "session"), "audio")
         heard, spoken_ = _field(audio, "input"), _field(audio, "output")
         if "turn_detection" in heard:
@@ -510,6 +514,7 @@ class OpenAIRealtimeProtocol:
         if isinstance(event, RealtimeModelSendSessionUpdate):
             session = session_of(event.settings, event.instructions, event.tools)
             self._detects_turns = session["audio"]["input"].get("turn_detection") is not None
+            self._configured = True
             return Reaction((), [{"type": "session.update", "session": session}])
         if isinstance(event, RealtimeModelSendRawMessage):
             return Reaction((), self._raw(event.message))
