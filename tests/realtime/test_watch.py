@@ -54,11 +54,14 @@ def test_a_run_that_cannot_be_read_keeps_no_decision_from_the_others(error: Exce
         store, models = Damaged(), [FakeModel(), FakeModel()]
         sessions = [await RealtimeRunner(AGENT, model=model, store=store).run() for model in models]
         async with sessions[0], sessions[1]:
-            questions = [await waiting(*each) for each in zip(models, sessions, strict=True)]
-            for damaged, well in ((0, 1), (1, 0)):
-                store.run, store.error = sessions[damaged].run_id, error
-                await store.decide(questions[well].id, Approve(), by="ann", digest=questions[well].digest)
-                await until(lambda well=well: models[well].outputs)
+            for each in zip(models, sessions, strict=True):
+                await waiting(*each)
+            first = next(iter(watch.watch_of(store)._writers)).lease.run
+            [(well, model)] = [each for each in zip(sessions, models, strict=True) if each[0].run_id != first]
+            store.run, store.error = first, error
+            [question] = well.pending_approvals
+            await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+            await until(lambda: model.outputs)
             store.run = ""
 
     asyncio.run(main())
