@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assent import GuardrailFunctionOutput, Runner, function_tool, output_guardrail
+from assent import GuardrailFunctionOutput, RunConfig, Runner, function_tool, handoff, output_guardrail
 from assent.errors import InvalidDefinition, InvalidInput, RunFinished, UsageError
 from assent.realtime import (
     RealtimeAgent,
@@ -278,8 +278,6 @@ def test_a_body_that_does_not_end_when_the_session_closes_is_in_doubt() -> None:
             await asyncio.Event().wait()
             return ""
 
-        from assent import RunConfig
-
         model = FakeModel()
         agent = RealtimeAgent("Desk", tools=[endless], model=ScriptedModel(["Over."]))
         session = await RealtimeRunner(agent, model=model, run_config=RunConfig(cancel_grace=0)).run()
@@ -314,6 +312,7 @@ def test_a_conversation_that_is_over_has_nothing_left_to_do_as_text() -> None:
         ({"output_needs_approval": True}, "output_needs_approval"),
         ({"tool_use_behavior": "stop_on_first_tool"}, "tool_use_behavior"),
         ({"handoffs": [__import__("assent").Agent("Text")]}, "RealtimeAgent"),
+        ({"handoffs": [handoff(RealtimeAgent("Other"), input_filter=lambda data: data)]}, "input_filter"),
     ],
 )
 def test_an_agent_that_cannot_be_live_is_refused(options: Any, told: str) -> None:
@@ -329,9 +328,31 @@ def test_an_agent_that_cannot_be_live_is_refused(options: Any, told: str) -> Non
         {"reconnect": {"delay": math.inf}},
         {"transcript_wait": "long"},
         {"guardrails_settings": {"debounce_text_length": 0}},
+        {"reconnect": 5},
+        {"reconnect": {"attemps": 1}},
+        {"guardrails_settings": ["x"]},
+        {"tool_execution": "x"},
         7,
     ],
 )
 def test_bad_settings_are_refused(config: Any) -> None:
     with pytest.raises(UsageError):
         RealtimeRunner(RealtimeAgent("Desk"), model=FakeModel(), config=config)
+
+
+def test_a_filter_of_handoffs_is_refused() -> None:
+    with pytest.raises(UsageError, match="handoff_input_filter"):
+        RealtimeRunner(RealtimeAgent("Desk"), run_config=RunConfig(handoff_input_filter=lambda data: data))
+
+
+@pytest.mark.parametrize("kept", [{"conversation_id": "conv_1"}, {"auto_previous_response_id": True}])
+def test_a_run_whose_conversation_the_provider_keeps_does_not_go_on_live(kept: Any) -> None:
+    async def main() -> None:
+        agent = RealtimeAgent("Desk", model=ScriptedModel(["Good day.", "Yes?"]))
+        state = (await Runner.run(agent, "Hello.", **kept)).to_state()
+        with pytest.raises(UsageError, match="provider keeps"):
+            await RealtimeRunner(agent, model=FakeModel()).run(state=state)
+        state.add_input("Still there?")
+        assert (await Runner.run(agent, state)).final_output == "Yes?"
+
+    asyncio.run(main())

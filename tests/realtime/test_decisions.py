@@ -248,3 +248,42 @@ def test_several_calls_of_one_turn_are_answered_together() -> None:
             assert not session.pending_approvals
 
     asyncio.run(main())
+
+
+def test_a_batch_is_a_turn_and_an_earlier_question_holds_back_no_later_call() -> None:
+    @function_tool
+    async def quick() -> str:
+        """Take no time."""
+        return "quick"
+
+    async def main() -> None:
+        model = FakeModel()
+        async with await session_of(model, [refund, quick], run_config=RunConfig(release="batch")) as session:
+            await asked(model, session, called("refund", '{"amount": 1}', "a"))
+            model.reply(called("quick", "{}", "b"))
+            await until(lambda: model.outputs)
+            model.reply(called("refund", '{"amount": 2}', "c"), called("quick", "{}", "d"))
+            await until(lambda: len(session.pending_approvals) == 2)
+            await settle()
+            assert [output["call_id"] for output in model.outputs] == ["b"]
+            await session.approve_tool_call("c")
+            await until(lambda: len(model.outputs) == 3)
+            assert ran == [2] and [item.call_id for item in session.pending_approvals] == ["a"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("call_id", [None, "", 0, []])
+def test_an_empty_id_decides_no_call(call_id: Any) -> None:
+    async def main() -> None:
+        model = FakeModel()
+        async with await session_of(model, [refund]) as session:
+            model.reply({"type": "function_call", "name": "refund", "arguments": '{"amount": 1}'})
+            [question] = await until(lambda: session.pending_approvals)
+            with pytest.raises(QuestionNotFound):
+                await session.approve_tool_call(call_id)
+            await session.reject_tool_call(question.id)
+            await until(lambda: model.outputs)
+        assert not ran
+
+    asyncio.run(main())

@@ -236,7 +236,7 @@ def _released(root: Run, run: Run, state: CallState, fact: f.AnyFact) -> None:
         raise _illegal(root, fact, "the run is cancelled")
     if _awaits_guards(root, fact.path):
         raise _illegal(root, fact, "input guardrails are not in yet")
-    if held(run):
+    if held(run, state.turn):
         raise _illegal(root, fact, "the turn is released as a batch and has open questions")
     if state.call.kind == "handoff" and not may_hand_off(run, state):
         raise _illegal(root, fact, "a handoff waits for the turn's other calls, and only one is taken")

@@ -302,9 +302,14 @@ def awaits_model(run: Run) -> bool:
     return bool(run.unheard) or (run.answering and not run.concluding)
 
 
-def held(run: Run) -> bool:
-    """Return True if calls are released as a batch and one of them still has no verdict."""
+def held(run: Run, turn: Turn | None = None) -> bool:
+    """Return True if calls are released as a batch and one of them still has no verdict.
+
+    In a live run, calls of other turns may wait for long: with `turn`, those do not count.
+    """
     for s in run.open.values() if run.batch else ():
+        if run.live and turn is not None and s.turn is not turn:
+            continue
         if s.phase is NEW or (s.phase is ASKED and s.question is not None and s.question.kind == "approval"):
             return True
     return False
@@ -355,9 +360,10 @@ def _owed(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.Any
 
 def _owed_calls(run: Run, path: tuple[str, ...], mine: Container[Any], out: list[f.AnyEffect]) -> None:
     guarded = bool(run.guards)
-    stopped = guarded or (len(run.open) > 1 and held(run))  # a ready call that is alone has no other to wait for
+    held_back = len(run.open) > 1 and held(run)  # a ready call that is alone has no other to wait for
     for id, state in run.open.items():
         phase, child = state.phase, state.child
+        stopped = guarded or (held_back and (not run.live or held(run, state.turn)))
         if child is not None:  # a delegated call
             if not guarded:
                 before = len(out)

@@ -48,6 +48,11 @@ class RealtimeAgent(Agent[T]):
                 raise InvalidDefinition(
                     f"RealtimeAgent {self.name!r}: it can hand over to a RealtimeAgent, and {target!r} is none."
                 )
+            if isinstance(each, Handoff) and each.input_filter is not None:
+                raise InvalidDefinition(
+                    f"RealtimeAgent {self.name!r}: an input_filter cannot change a live conversation, which the "
+                    "provider keeps."
+                )
 
 
 _PLAIN: Agent[Any] = Agent("plain")

@@ -7,23 +7,26 @@ questions that wait. So nothing is told twice, however a fact came into the jour
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core import facts as f
+from ..core.digest import described
+from ..core.digest import text as clean_text
 from ..core.rules import ASKED, DELEGATED, DONE, verdict_of
 from ..core.run import CallState, Run, Turn, awaits_model, questions
 from ..core.transcript import Item, as_function, items_in, output_item, output_text, said_items, without_notes
 from ..definitions.agent import Toolbox
 from ..definitions.item import ToolApprovalItem
-from ..errors import ModelFailed
+from ..errors import InvalidInput, ModelFailed
 from ..models.model import ModelResponse
 from ..runtime.scope import Scope
 from ..runtime.steps.model_call import replied
 from ..runtime.value import input_json
+from ..runtime.view import all_said
 from . import event as e
 from . import model as m
 
@@ -34,22 +37,41 @@ SENT = ("message", "function_call", "function_call_output")
 """The types of items that a realtime model can be given."""
 
 
-class Speech(Struct):
+class Speech(Struct, eq=False):
     """A spoken message of the user. It is recorded once its words are known, or known to be missing."""
 
     item_id: str
     words: str | None = None
     known: bool = False
+    upto: int = 0
+    """The number of inputs up to this one, once it is recorded."""
 
 
-class Reply(Struct):
-    """A reply that is to be recorded after the speech before it."""
+class Typed(Struct, eq=False):
+    """A typed message of the user that is recorded after the speech before it."""
 
-    event: m.RealtimeModelTurnEndedEvent
-    offer: Toolbox
+    items: Any
+    known: bool = True
+
+
+class Reply(Struct, eq=False):
+    """A reply. It is recorded once it is complete, after the speech that it answers."""
+
     saw: int
     lacking: tuple[str, ...]
     """The calls whose outcomes the model did not have when the reply began."""
+    after: tuple[Speech, ...]
+    """The speech before the reply that was not recorded when it began."""
+    event: m.RealtimeModelTurnEndedEvent | None = None
+    """The end of the reply; None while it is under way."""
+    offer: Offer | None = None
+
+
+class Offer(Struct):
+    """The tools that the model was offered, and the place of the agent whose tools they are."""
+
+    place: str
+    tools: Toolbox
 
 
 class Conversation:
@@ -68,7 +90,7 @@ class Conversation:
         self.send = send
         """Sends an event and then calls the function; for None, tells the model of the active agent first."""
         self.wait = wait
-        self.offer: Toolbox | None = None
+        self.offer: Offer | None = None
         """The tools that the model was offered last."""
         self.ready = False
         """True if the model has the whole conversation, so that news can be sent."""
@@ -84,9 +106,15 @@ class Conversation:
         """The calls whose outcome the model does not have."""
         self._asked: dict[str, tuple[str, str]] = {}
         """The provider's call id and the question's id of each question that is open, by question id."""
-        self._pending: list[Speech | Reply] = []
+        self._inputs: list[Speech | Typed] = []
+        """The user's messages that are not recorded yet, in their order."""
+        self._replies: list[Reply] = []
+        """The complete replies that are not recorded yet."""
+        self._spoken: dict[str, bool] = {}
+        """The ids of spoken messages in this connection; True if the words are recorded."""
         self._timer: asyncio.TimerHandle | None = None
-        self._turn: tuple[int, tuple[str, ...]] = (0, ())
+        self._turn: Reply | None = None
+        """The reply under way."""
         self._cut: str | None = None
         """The note on the reply that was interrupted, until the user's next words."""
         self._looking = False
@@ -96,7 +124,12 @@ class Conversation:
 
     # -- from the model to the journal -------------------------------------------------------------
 
-    def say(self, items: Any, *, heard: bool = False) -> None:
+    def typed(self, items: Any) -> None:
+        """Record a typed message, after the speech before it."""
+        self._inputs.append(Typed(items))
+        self._record()
+
+    def _say(self, items: Any, *, heard: bool = False) -> None:
         """Record input of the user; with `heard`, the model has it already."""
         facts = [f.Said(items, at=self.journal.now())]
         number = self.journal.run.said
@@ -119,67 +152,80 @@ class Conversation:
 
     def spoken(self, item_id: str) -> None:
         """Take note of a spoken message, whose words come later."""
-        if not any(isinstance(each, Speech) and each.item_id == item_id for each in self._pending):
-            self._pending.append(Speech(item_id))
+        if item_id not in self._spoken:
+            self._spoken[item_id] = False
+            self._inputs.append(Speech(item_id))
 
     def transcribed(self, item_id: str, words: str | None) -> None:
         """Take the words of a spoken message; None if there are none."""
-        speech = next((s for s in self._pending if isinstance(s, Speech) and s.item_id == item_id), None)
+        speech = next((s for s in self._inputs if isinstance(s, Speech) and s.item_id == item_id), None)
         if speech is not None:
-            speech.words, speech.known = words, True
+            speech.words, speech.known = words or speech.words, True
             self._record()
-        elif words:
-            self.say(input_json(LATE_WORDS.format(words=words)), heard=True)
+        elif words and not self._spoken.get(item_id) and self.journal.run.closed is None:
+            self._spoken[item_id] = True
+            self._say(_words(LATE_WORDS.format(words=words)), heard=True)
 
     def began_reply(self) -> None:
         """Note what the model has heard: the reply that begins is made with it."""
-        self._turn = self._said, tuple(self._lacking)
+        speech = tuple(each for each in self._inputs if isinstance(each, Speech))
+        self._turn = Reply(self._said, tuple(self._lacking), speech)
 
     def ended_reply(self, event: m.RealtimeModelTurnEndedEvent) -> None:
         """Record a reply, after the speech that it answers."""
-        if self.offer is not None:
-            self._pending.append(Reply(event, self.offer, *self._turn))
+        if self._turn is None:
+            self.began_reply()
+        reply, self._turn = self._turn, None
+        if reply is not None and self.offer is not None:
+            reply.event, reply.offer = event, self.offer
+            self._replies.append(reply)
             self._record()
 
     def give_up_words(self) -> None:
         """Record what is pending without the words that have not come."""
-        for each in self._pending:
+        for each in self._inputs:
             if isinstance(each, Speech):
                 each.known = True
         self._record()
 
     def _record(self) -> None:
-        """Record replies and speech in their order, as far as the words are known; do not wait long for the rest."""
-        if self._timer is not None:
+        """Record messages and replies in their order, as far as the words are known; do not wait long for the rest."""
+        if self.journal.run.closed is not None:  # nothing can follow
+            self._inputs.clear()
+            self._replies.clear()
+        while self._inputs and self._inputs[0].known:
+            self._record_input(self._inputs.pop(0))
+        while self._replies and all(speech.upto for speech in self._replies[0].after):
+            self._record_reply(self._replies.pop(0))
+        waiting = self._replies or any(isinstance(each, Typed) for each in self._inputs)
+        if self._timer is not None and not waiting:
             self._timer.cancel()
             self._timer = None
-        spoke = False
-        while self._pending:
-            first = self._pending[0]
-            if isinstance(first, Speech):
-                if not first.known:
-                    break
-                spoke = True
-                self.say(input_json(first.words or NO_WORDS), heard=True)
-            else:
-                self._record_reply(first, spoke)
-            del self._pending[0]
-        if any(isinstance(each, Reply) for each in self._pending):
+        elif self._timer is None and waiting:
             self._timer = asyncio.get_running_loop().call_later(self.wait, self.give_up_words)
 
-    def _record_reply(self, reply: Reply, spoke: bool) -> None:
-        event, run = reply.event, self.journal.run
-        if not event.output and not any(event.usage.numbers()):
+    def _record_input(self, message: Speech | Typed) -> None:
+        if isinstance(message, Typed):
+            self._say(message.items)
             return
-        saw = run.said if spoke else max(reply.saw, run.said - len(run.unheard))
+        self._spoken[message.item_id] = bool(message.words)
+        self._say(_words(message.words or NO_WORDS), heard=True)
+        message.upto = self.journal.run.said
+
+    def _record_reply(self, reply: Reply) -> None:
+        event, offer, run = reply.event, reply.offer, self.journal.run
+        if event is None or offer is None or not (event.output or any(event.usage.numbers())):
+            return
+        saw = max(reply.saw, run.said - len(run.unheard), *(speech.upto for speech in reply.after))
+        tools = offer.tools
+        if offer.place != run.agent:  # the agent that made the calls has handed over, so they are calls of no tool
+            tools = replace(tools, tools={})
         try:
-            fact = replied(
-                self.scope, run, ModelResponse(event.output, event.usage, event.response_id), saw, reply.offer
-            )
+            fact = replied(self.scope, run, ModelResponse(event.output, event.usage, event.response_id), saw, tools)
         except ModelFailed as error:
             self.emit(e.RealtimeError(error, self.info))
             return
-        missed = tuple(id for id in reply.lacking if run.calls[id].phase is DONE)
+        missed = tuple(id for id in reply.lacking if id in run.calls and run.calls[id].phase is DONE)
         self.journal.add(replace(fact, missed=missed))
         for call in fact.calls:
             self._untold[call.id] = self._lacking[call.id] = None
@@ -202,7 +248,7 @@ class Conversation:
         """Tell the user and the model what has changed in the run."""
         self._looking = False
         run = self.journal.run
-        if self.ready and run.agent != self.place:
+        if self.place and run.agent != self.place:
             self._hand_over(run)
         self._tell_outcomes(run)
         if self.ready:
@@ -216,7 +262,8 @@ class Conversation:
         before, after = seats(self.place).agent, seats(run.agent).agent
         self.place = run.agent
         self.emit(e.RealtimeHandoffEvent(before, after, self.info))
-        self.send(None, _nothing)
+        if self.ready:
+            self.send(None, _nothing)
 
     def _tell_outcomes(self, run: Run) -> None:
         for id in list(self._untold):
@@ -239,10 +286,11 @@ class Conversation:
     def _tell_inputs(self, run: Run) -> None:
         first = run.said - len(run.unheard)
         for number in range(self._queued, run.said):
-            if number in self._not_sent or number < first:
+            if number in self._not_sent:
                 self._not_sent.discard(number)
                 continue
-            items = [dict(item) for item in said_items(run.unheard[number - first])]
+            fact = run.unheard[number - first] if number >= first else all_said(run)[number]
+            items = [dict(item) for item in said_items(fact)]
             self.send(m.RealtimeModelSendItems(_named(items, number), start_response=True), _nothing)
         if run.said != self._queued:
             self._queued = upto = run.said
@@ -283,16 +331,18 @@ class Conversation:
 
     # -- a new connection ------------------------------------------------------------------------------
 
-    def restored(self, offer: Toolbox) -> m.RealtimeModelSendItems | None:
+    def restored(self, offer: Offer) -> m.RealtimeModelSendItems | None:
         """Return the conversation so far, for a model that has nothing of it; None if there is none.
 
         From now on the model is told what is new.
         """
+        self.look()  # the user hears of what happened meanwhile; the model has it from here
         run = self.journal.run
         self.offer, self.place, self.ready = offer, run.agent, True
         self._queued = self._said = run.said
         self._not_sent.clear()
-        self._turn, self._cut = (run.said, ()), None
+        self._turn = self._cut = None
+        self._spoken.clear()
         self._untold = {id: None for id, state in run.open.items() if type(state.turn.reply) is f.Replied}
         self._lacking = dict(self._untold)
         items = list(self.scope.journal.past)
@@ -312,7 +362,9 @@ class Conversation:
         waiting = self.scope.view(()).interruptions()
         for item, (_, state) in zip(waiting, questions(run), strict=True):
             items.append({"role": "system", "content": _waits(state, item)})
-        return m.RealtimeModelSendItems(items, start_response=awaits_model(run) and not run.open) if items else None
+        soon = any(_goes_on(state.turn) for state in run.open.values())
+        start = bool(run.unheard) or (awaits_model(run) and not soon)
+        return m.RealtimeModelSendItems(items, start_response=start) if items else None
 
     def lost(self) -> None:
         """Note that the model is gone, and what it was saying: only complete replies are history."""
@@ -327,6 +379,36 @@ class Conversation:
 
 def _nothing() -> None:
     return None
+
+
+def typed_input(message: Any) -> Any:
+    """Return a typed message as input: a text, or a user's message of text and images. Raise `InvalidInput` otherwise.
+
+    What no model can be told would stay in the conversation, and fail in every connection.
+    """
+    if isinstance(message, str) and message:
+        return input_json(message)
+    if not isinstance(message, Mapping):
+        raise InvalidInput(f"A message is a text or a dict, got {described(message)}.")
+    item = {"role": "user", **message}
+    content = item.get("content")
+    if item["role"] != "user" or item.get("type", "message") != "message":
+        raise InvalidInput(f"A message of the user has the role user, got {described(item)}.")
+    parts = content if isinstance(content, list) else [{"type": "input_text", "text": content}]
+    if not content or not all(map(_can_be_told, parts)):
+        raise InvalidInput(f"A message is a text, or parts of type input_text and input_image, got {described(item)}.")
+    return input_json([item])
+
+
+def _can_be_told(part: Any) -> bool:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    field = {"input_text": "text", "input_image": "image_url"}.get(kind) if isinstance(kind, str) else None
+    return field is not None and isinstance(part.get(field), str)
+
+
+def _words(words: str) -> Any:
+    """Return the words of a spoken message as input. Characters that UTF-8 cannot hold are replaced."""
+    return input_json(clean_text(words)[0])
 
 
 def _provider_id(state: CallState) -> str:

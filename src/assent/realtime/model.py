@@ -229,6 +229,8 @@ class RealtimeModel(ABC):
 
     name: str = "realtime"
     """The model's name, which is part of an agent's definition."""
+    serves: object | None = None
+    """The session that the model serves now."""
 
     @abstractmethod
     async def connect(self, options: RealtimeModelConfig) -> None:

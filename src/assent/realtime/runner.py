@@ -22,7 +22,14 @@ from ..runtime.state import RunState
 from ..store.record import Stored
 from ..store.store import Store
 from .agent import RealtimeAgent
-from .config import RealtimeModelConfig, RealtimeRunConfig, RealtimeSessionModelSettings
+from .config import (
+    RealtimeGuardrailsSettings,
+    RealtimeModelConfig,
+    RealtimeReconnect,
+    RealtimeRunConfig,
+    RealtimeSessionModelSettings,
+    RealtimeToolExecutionConfig,
+)
 from .driver import LiveDriver
 from .model import RealtimeModel
 from .session import RealtimeSession
@@ -119,6 +126,9 @@ class RealtimeRunner:
 
     def _resumed(self, state: RunState[Any] | Stored, context: Any) -> LiveDriver:
         loaded = state_to_resume(self._agent, state, context, self._config)
+        began = loaded._journal.run.began
+        if began is not None and began.conversation:
+            raise UsageError("The provider keeps the conversation of this run as text, so it cannot go on live.")
         order = Order(store=self._store)
         driver = resume(self._agent, loaded, context, None, self._config, self._hooks, order, make=LiveDriver)
         assert isinstance(driver, LiveDriver)
@@ -140,10 +150,11 @@ def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:
 
 def _limits(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers among the settings, or raise `UsageError`."""
-    again = settings.get("reconnect") or {}
+    again = _checked("reconnect", settings.get("reconnect"), RealtimeReconnect)
     attempts, delay = again.get("attempts", ATTEMPTS), again.get("delay", DELAY)
     wait = settings.get("transcript_wait", WAIT)
-    length = (settings.get("guardrails_settings") or {}).get("debounce_text_length", LENGTH)
+    guards = _checked("guardrails_settings", settings.get("guardrails_settings"), RealtimeGuardrailsSettings)
+    length = guards.get("debounce_text_length", LENGTH)
     for name, value, fits in (
         ("reconnect: attempts", attempts, is_count(attempts, 0)),
         ("reconnect: delay", delay, is_seconds(delay)),
@@ -159,9 +170,12 @@ def _run_config(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """Return the settings of a run, with those of the live session in place."""
     names = ("output_guardrails", "tool_error_formatter", "started_by")
     given: dict[str, Any] = {name: settings[name] for name in names if name in settings}
-    early = (settings.get("tool_execution") or {}).get("pre_approval_tool_input_guardrails")
+    execution = _checked("tool_execution", settings.get("tool_execution"), RealtimeToolExecutionConfig)
+    early = execution.get("pre_approval_tool_input_guardrails")
     if early is not None:
         given["pre_approval_tool_input_guardrails"] = early
     if config.input_guardrails:
         raise UsageError("input_guardrails have no meaning in a live conversation, which does not wait for them.")
+    if config.handoff_input_filter is not None:
+        raise UsageError("handoff_input_filter cannot change a live conversation, which the provider keeps.")
     return replace(config, **given) if given else config

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respond
@@ -25,20 +26,22 @@ from ..errors import (
     RunUnfinished,
     UsageError,
 )
-from ..runtime.runner import drive
+from ..runtime.runner import drive, keep_state
 from ..runtime.state import RunState, left_by
 from ..runtime.steps.model_call import prepared
-from ..runtime.value import input_json
 from . import event as e
 from . import item as i
 from . import model as m
 from .config import RealtimeModelConfig, RealtimeSessionModelSettings
-from .conversation import Conversation
+from .conversation import Conversation, Offer, typed_input
 from .driver import LiveDriver
 from .guard import ReplyGuard
 from .watch import watch_of
 
 log = logging.getLogger("assent")
+
+STEADY = 60.0
+"""The seconds after which a connection is good. A reply shows it too. The attempts to connect are then counted anew."""
 
 Sent = tuple[m.RealtimeModelSendEvent | None, Callable[[], None]]
 
@@ -64,6 +67,10 @@ class RealtimeSession(m.RealtimeModelListener):
     ) -> None:
         self._driver, self._model, self._options, self._settings = driver, model, options, settings
         self._attempts, self._delay = attempts, delay
+        self._tried = 0
+        """The attempts to connect since a connection was good."""
+        self._since = 0.0
+        """The time at which the last connection was made."""
         self._scope = driver.scope
         self._info = e.RealtimeEventInfo(self._scope.ctx)
         self._events: deque[e.RealtimeSessionEvent | None] = deque()
@@ -78,8 +85,10 @@ class RealtimeSession(m.RealtimeModelListener):
         self._talk.on_over = lambda: self._end(None) if self._drive is not None else None
         self._guard = ReplyGuard(self._scope, guard_length, self._tripped, self._troubled)
         self._drive: asyncio.Task[None] | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[None] | None = None
+        self._over = False
+        """True once the session has ended, or could not begin."""
         self._error: BaseException | None = None
         self.history: list[i.RealtimeItem] = []
         """The conversation so far, without audio."""
@@ -90,9 +99,12 @@ class RealtimeSession(m.RealtimeModelListener):
 
     async def __aenter__(self) -> Self:
         """Connect to the model, and begin."""
-        if self._drive is not None or self._ending is not None:
+        if self._drive is not None or self._over:
             raise UsageError("This session was entered already; make another with runner.run().")
+        if self._model.serves not in (None, self):
+            raise UsageError("This realtime model serves another session; close that first, or give each its own.")
         writer = self._driver.writer
+        self._model.serves = self
         self._model.add_listener(self)
         try:
             if writer is not None:
@@ -100,30 +112,54 @@ class RealtimeSession(m.RealtimeModelListener):
                 await writer.begin(now=True)
             await self._connect()
         except BaseException as error:
-            self._model.remove_listener(self)
-            await self._model.close()
-            if writer is not None:
-                await writer.close()
-            await self._scope.servers.close()
-            if isinstance(error, AssentError):
-                error.state = left_by(self._scope)
+            await self._give_up(error)
             raise
         self._drive = asyncio.create_task(drive(self._driver, None))
         self._drive.add_done_callback(self._drove)
-        self._tasks.append(asyncio.create_task(self._deliver()))
+        self._begin(self._deliver())
         if writer is not None:
             watch_of(writer.store).join(writer)
         return self
+
+    async def _give_up(self, error: BaseException) -> None:
+        """Let go of everything, because the session could not begin, and put the run's state on the error."""
+        self._over = True
+        try:
+            await self._disconnect()
+            if self._driver.writer is not None:
+                await self._driver.writer.close()
+            await self._scope.servers.close()
+        finally:
+            keep_state(error, self._scope)
+
+    async def _disconnect(self) -> None:
+        try:
+            self._model.remove_listener(self)
+            await self._model.close()
+        except Exception:
+            log.warning("The connection of a live session was not closed in order", exc_info=True)
+        self._model.serves = None
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task that ends with the session."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def __aexit__(self, *_: object) -> None:
         """Close the session. The run stays as it is."""
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection and end the session; calls that wait go on waiting in the run. Closing twice is fine."""
+        """Close the connection and end the session; calls that wait go on waiting in the run. Closing twice is fine.
+
+        A tool's body may close the session too. The session then ends after the body.
+        """
         if self._drive is None:
             return
-        await asyncio.shield(self._end(None))
+        ending = self._end(None)
+        if asyncio.current_task() not in self._driver.tasks.busy.values():
+            await asyncio.shield(ending)
 
     def _end(self, error: BaseException | None) -> asyncio.Task[None]:
         if self._ending is None:
@@ -132,36 +168,45 @@ class RealtimeSession(m.RealtimeModelListener):
         return self._ending
 
     async def _finish(self) -> None:
-        """End the connection and the drive, and then the iteration."""
+        """End the connection and the drive, and then the iteration, whatever fails meanwhile."""
         assert self._drive is not None
-        self._model.remove_listener(self)
+        try:
+            await self._wind_down(self._drive)
+            self._keep_error(self._drive)
+            self._talk.look()
+        except Exception as error:
+            self._error = self._error or error
+        finally:
+            self._over = True
+            self._scope.control.state = None  # a drive that failed has made its state before the last words were in
+            if self._error is not None:
+                keep_state(self._error, self._scope)
+            self._connected.set()
+            self._emit(None)
+
+    async def _wind_down(self, drive: asyncio.Task[None]) -> None:
+        grace, writer = self._scope.config.cancel_grace, self._driver.writer
         self._talk.close()
         self._guard.close()
         for task in self._tasks:
             task.cancel()
-        writer = self._driver.writer
         if writer is not None:
             watch_of(writer.store).leave(writer)
-        try:
-            await self._model.close()
-        except Exception:
-            log.warning("The connection of a live session was not closed in order", exc_info=True)
+        await self._disconnect()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
         self._driver.leave()
-        done, _ = await asyncio.wait([self._drive], timeout=self._scope.config.cancel_grace)
+        done, _ = await asyncio.wait([drive], timeout=grace)
         if not done:
-            self._drive.cancel()  # what has not ended is in doubt
-            await asyncio.wait([self._drive])
-        self._keep_error(self._drive)
-        self._talk.look()
-        self._connected.set()
-        self._emit(None)
+            drive.cancel()  # what has not ended is in doubt
+            await asyncio.wait([drive])
+        if writer is not None:
+            await writer.close()  # a drive that failed has closed it before the last words were in
 
     def _keep_error(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, Overtaken) and self._error is None:
             self._error = error
-        if isinstance(self._error, AssentError) and self._error.state is None:
-            self._error.state = left_by(self._scope)
 
     def _drove(self, task: asyncio.Task[None]) -> None:
         if self._ending is None:  # it failed, or somebody cancelled or closed the run
@@ -169,7 +214,7 @@ class RealtimeSession(m.RealtimeModelListener):
 
     def to_state(self) -> RunState[Any]:
         """Return the run as a state to decide on, save and continue, once the session is closed."""
-        if self._ending is None or not self._ending.done():
+        if not self._over:
             raise RunUnfinished("The session is open; close it first, or decide with its own methods.")
         return left_by(self._scope)
 
@@ -193,15 +238,7 @@ class RealtimeSession(m.RealtimeModelListener):
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
         """Send a typed message: a text, or a user's message as the Responses API has it."""
         self._see_that_it_is_open()
-        if isinstance(message, Mapping):
-            if message.get("role", "user") != "user" or message.get("type", "message") != "message":
-                raise InvalidInput(f"A message of the user has the role user, got {described(dict(message))}.")
-            items: Any = [{"role": "user", **message}]
-        else:
-            items = message
-        if not isinstance(items, str | list) or not items:
-            raise InvalidInput(f"A message is a text or a dict, got {described(message)}.")
-        self._talk.say(input_json(items))
+        self._talk.typed(typed_input(message))
 
     async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
         """Send audio of the user in the session's format; with `commit`, the user's turn ends with it.
@@ -217,14 +254,15 @@ class RealtimeSession(m.RealtimeModelListener):
         await self._send(m.RealtimeModelSendInterrupt())
 
     async def _send(self, event: m.RealtimeModelSendEvent) -> None:
+        self._see_that_it_is_open()
         await self._connected.wait()
         self._see_that_it_is_open()
         await self._model.send_event(event)
 
     def _see_that_it_is_open(self) -> None:
-        if self._drive is None:
+        if self._drive is None and not self._over:
             raise UsageError("Enter the session first: async with session: ...")
-        if self._ending is not None:
+        if self._ending is not None or self._over or self._scope.journal.run.closed is not None:
             raise UsageError("The session is closed; its run is session.to_state().")
 
     # -- deciding ----------------------------------------------------------------------------------
@@ -268,12 +306,14 @@ class RealtimeSession(m.RealtimeModelListener):
             return
         await writer.flush()  # the question is in the store before it is decided there
         await writer.store.decide(question.id, decision, by=by, digest=question.digest, grant=grant)
-        await writer.catch_up()
+        with suppress(AssentError):  # the decision is made: the watch brings it here if this does not
+            await writer.catch_up()
 
     def _question(self, call_id: Any) -> ToolApprovalItem:
         """Return the open question about a call, by the provider's id of the call or the question's own."""
         waiting = self.pending_approvals
-        found = [item for item in waiting if call_id in (item.id, item.call_id)]
+        wanted = call_id or object()  # an empty id names no call
+        found = [item for item in waiting if wanted in (item.id, item.call_id)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -282,7 +322,7 @@ class RealtimeSession(m.RealtimeModelListener):
         run = self._scope.journal.run
         for state in reversed(run.calls.values()):
             asked = state.question
-            if call_id in (state.proposal.call_id, asked.id if asked else None):
+            if wanted in (state.proposal.call_id, asked.id if asked else None):
                 fact = run.decided.get(asked.id) if asked is not None else None
                 verdict = verdict_of(fact)
                 if fact is None or verdict is None:
@@ -302,6 +342,8 @@ class RealtimeSession(m.RealtimeModelListener):
     async def __anext__(self) -> e.RealtimeSessionEvent:
         """Return the next event."""
         while not self._events:
+            if self._reader is not None and not self._reader.done():
+                raise UsageError("Another task iterates over this session already; give each event to both yourself.")
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         event = self._events.popleft()
@@ -340,6 +382,7 @@ class RealtimeSession(m.RealtimeModelListener):
         self._guard.heard(event.delta)
 
     def _turn_started(self, event: m.RealtimeModelTurnStartedEvent) -> None:
+        self._tried = 0
         self._guard.began()
         self._talk.began_reply()
         self._emit(e.RealtimeAgentStartEvent(self.agent, self._info))
@@ -409,7 +452,9 @@ class RealtimeSession(m.RealtimeModelListener):
             self._connected.clear()
             self._talk.lost()
             self._outbox.clear()
-            self._tasks.append(asyncio.create_task(self._reconnect(self._loss())))
+            if asyncio.get_running_loop().time() - self._since > STEADY:
+                self._tried = 0
+            self._begin(self._reconnect(self._loss()))
 
     def _loss(self) -> ModelFailed:
         return ModelFailed(f"The connection to the realtime model was lost: {self._lost}.")
@@ -426,15 +471,17 @@ class RealtimeSession(m.RealtimeModelListener):
             await self._model.send_event(restored)
         if self._lost is not None:
             raise self._loss()
+        self._since = asyncio.get_running_loop().time()
         self._connected.set()
         self._mail.set()
         self._talk.look_soon()
 
     async def _reconnect(self, error: ModelFailed) -> None:
         """Connect again, a few times; if that fails, end the session with the error. The run loses nothing."""
-        for attempt in range(self._attempts):
+        while self._tried < self._attempts:
             self._troubled(error)
-            await asyncio.sleep(self._delay * 2**attempt)
+            self._tried += 1
+            await asyncio.sleep(self._delay * 2 ** (self._tried - 1))
             try:
                 await self._connect()
                 return
@@ -448,7 +495,7 @@ class RealtimeSession(m.RealtimeModelListener):
                 return
         self._end(error)
 
-    async def _configured(self) -> tuple[m.RealtimeModelSendSessionUpdate, Any]:
+    async def _configured(self) -> tuple[m.RealtimeModelSendSessionUpdate, Offer]:
         """Return the settings that make the model the active agent, and the tools that it is offered."""
         run = self._scope.journal.run
         seat = self._scope.graph.seat(run.agent)
@@ -464,7 +511,7 @@ class RealtimeSession(m.RealtimeModelListener):
         if voice is not None:
             settings["voice"] = voice
         told = settings.pop("instructions", told)
-        return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), offer
+        return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), Offer(seat.place, offer)
 
     def _post(self, event: m.RealtimeModelSendEvent | None, after: Callable[[], None]) -> None:
         self._outbox.append((event, after))

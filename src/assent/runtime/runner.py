@@ -472,9 +472,14 @@ async def _driven(driver: Driver, begin: Any) -> None:
     except BaseException as error:
         if driver.writer is not None:
             await driver.writer.close()
-        state = left_by(driver.scope) if driver.journal.run.began is not None else None
-        try:
-            object.__setattr__(error, "state", state)  # works for a frozen exception too
-        except AttributeError:
-            error.add_note("This exception can hold no attributes, so the run's state could not be kept on it.")
+        keep_state(error, driver.scope)
         raise
+
+
+def keep_state(error: BaseException, scope: Scope) -> None:
+    """Put the run's state on an exception; None if nothing had begun."""
+    state = left_by(scope) if scope.journal.run.began is not None else None
+    try:
+        object.__setattr__(error, "state", state)  # works for a frozen exception too
+    except AttributeError:
+        error.add_note("This exception can hold no attributes, so the run's state could not be kept on it.")
