@@ -277,7 +277,7 @@ SMOKE = (
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
-    *(*realtime(3, 2, 1), *realtime_idle(2, 2, 1)),
+    *(*realtime(3, 2, 1), realtime_idle(2, 2, 1)[0]),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 

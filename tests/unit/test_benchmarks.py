@@ -16,11 +16,19 @@ from benchmarks.__main__ import main, options
 from benchmarks.cases import CASES, GROUPS, LONG, MEASURES, SMOKE, WHOLE, Measure, chosen, scaled
 from benchmarks.clock import Clock
 from benchmarks.conversation import RESULT_LENGTH, answer, body, forget, useful
-from benchmarks.drivers import assent_models, assent_store, bare_mcp, bare_sqlite, client_alone
+from benchmarks.drivers import (
+    assent_models,
+    assent_realtime,
+    assent_store,
+    bare_mcp,
+    bare_realtime,
+    bare_sqlite,
+    client_alone,
+)
 from benchmarks.drivers.assent import Driver
 from benchmarks.drivers.waiting import Inbox
 from benchmarks.environments import clean
-from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, PEERS, RUNTIMES, THREADS, WITH_MCP
+from benchmarks.peers import ALL, IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, PEERS, RUNTIMES, THREADS, WITH_MCP
 from benchmarks.plot import COLOURS, plot
 from benchmarks.summary import Summary, compare, ratio
 
@@ -156,6 +164,43 @@ def test_a_call_of_an_mcp_server_is_compared_with_peers_that_call_it_and_with_th
     assert RUNTIMES.rivals.isdisjoint(values)
 
 
+@pytest.mark.parametrize("peer", [assent_realtime, bare_realtime])
+async def test_every_scenario_of_live_sessions_passes_its_checks(peer: Any) -> None:
+    driver, clock = peer.make(), Clock()
+    forget()
+    await driver.realtime_audio(clock, n=40, replies=2)  # more than websockets reads ahead
+    await driver.realtime_text(clock, n=40, replies=2)
+    await driver.realtime_idle(clock, sessions=1, prior=1)
+    assert set(clock.cpu) == {"client", "delta"}
+    assert clock.metrics.keys() >= {"overhead_us"}
+
+
+async def test_a_live_session_that_loses_audio_fails() -> None:
+    class Lossy(assent_realtime.Driver):
+        async def audio(self, session: Any, n: int) -> list[bytes]:
+            return (await super().audio(session, n))[1:]
+
+    with pytest.raises(AssertionError, match="said something else"):
+        await Lossy().realtime_audio(Clock(), n=3, replies=1)
+
+
+async def test_a_live_session_that_runs_a_call_before_it_is_approved_fails() -> None:
+    class Hasty(assent_realtime.Driver):
+        async def session(self, stack: Any) -> Any:
+            body("wire", "Lisbon", 1, "at once")
+            return await super().session(stack)
+
+    forget()
+    with pytest.raises(AssertionError, match="before it was approved"):
+        await Hasty().realtime_idle(Clock(), sessions=1, prior=0)
+
+
+def test_a_live_session_is_compared_with_a_peers_and_with_websockets_alone() -> None:
+    found = compare({"assent-realtime": 20, "bare-realtime": 10, "openai-agents-realtime": 50}, LIVE)
+    assert (found.subject, found.to_rival, found.to_yardstick) == (20, 0.4, 2)
+    assert RUNTIMES.rivals.isdisjoint(LIVE.rivals)
+
+
 async def test_the_floor_writes_what_the_store_writes(tmp_path: Path) -> None:
     driver = assent_store.make("sqlite")
     changes = await driver.recorded(3)
@@ -225,7 +270,7 @@ def test_runs_in_a_database_are_compared_with_runs_in_the_same_database() -> Non
     sides = {"sqlite": IN_SQLITE, "postgres": IN_POSTGRES, "inbox": IN_SQLITE}
     sides |= {f"threads-{saver}": THREADS[saver] for saver in ("memory", "sqlite", "postgres")}
     sides |= {dialect: IN_DIALECT[dialect] for dialect in ("responses", "chat", "anthropic")}
-    sides["mcp"] = WITH_MCP
+    sides |= {"mcp": WITH_MCP, "realtime": LIVE}
     assert all(case.sides is sides.get(case.group, RUNTIMES) for case in (*CASES, *LONG))
 
 
