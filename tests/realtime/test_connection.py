@@ -9,7 +9,12 @@ import pytest
 from assent import AgentRegistry, Approve, Reject, Runner, RunState, function_tool
 from assent.engines import Worker
 from assent.errors import AlreadyDecided, Conflict, ModelFailed, RunUnfinished, UsageError
-from assent.realtime import RealtimeAgent, RealtimeRunner
+from assent.realtime import (
+    RealtimeAgent,
+    RealtimeModelInputAudioCommittedEvent,
+    RealtimeModelInputAudioTranscriptionCompletedEvent,
+    RealtimeRunner,
+)
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.testing import ScriptedModel
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
@@ -99,7 +104,7 @@ def test_what_was_decided_and_said_while_there_was_no_connection_is_told_with_th
             await until(lambda: len(model.sent) >= 3)
             history = model.sent[[type(event).__name__ for event in model.sent].index("RealtimeModelSendItems")]
             kinds = [item.get("type", item.get("role")) for item in history.items]
-            assert kinds == ["user", "function_call", "function_call_output", "user"] and history.start_response
+            assert kinds == ["user", "function_call", "user", "function_call_output"] and history.start_response
             await settle()
             assert len(model.outputs) == 1
 
@@ -313,5 +318,34 @@ def test_a_session_is_entered_once() -> None:
             with pytest.raises(UsageError, match="entered"):
                 await session.__aenter__()
         await session.close()
+
+    asyncio.run(main())
+
+
+def test_a_spoken_message_keeps_its_id_and_a_late_outcome_comes_last_after_a_reconnect() -> None:
+    async def main() -> None:
+        model = FakeModel()
+        async with await RealtimeRunner(desk(), model=model, config=ONCE).run() as session:
+            model.push(RealtimeModelInputAudioCommittedEvent("item_u"))
+            model.push(RealtimeModelInputAudioTranscriptionCompletedEvent("item_u", "My money!"))
+            model.reply(called("refund", '{"amount": 9}'))
+            await until(lambda: session.pending_approvals)
+            model.reply(said("I have asked.", "item_2"))
+            await settle()
+            model.up = False  # the outcome cannot be sent any more
+            await session.approve_tool_call("call_1")
+            await until(lambda: ran == [9])
+            await settle()
+            model.sent.clear()
+            model.drop()
+            await until(lambda: model.connects == 2 and len(model.sent) == 2)
+            history = model.sent[1]
+            assert [item.get("id") or item["type"] for item in history.items] == [
+                "item_u",
+                "item_call_1",
+                "item_2",
+                "function_call_output",
+            ]
+            assert history.start_response
 
     asyncio.run(main())

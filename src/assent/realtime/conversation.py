@@ -98,6 +98,8 @@ class Conversation:
         """The place of the agent that the model speaks for."""
         self._queued = self._said = 0
         """The number of inputs that are on their way to the model, and of those that it has."""
+        self._item_ids: dict[int, str] = {}
+        """The provider's ids of spoken messages, by the numbers of the inputs."""
         self._not_sent: set[int] = set()
         """The numbers of inputs that the model has heard, or need not hear."""
         self._untold: dict[str, None] = {}
@@ -211,6 +213,7 @@ class Conversation:
         self._spoken[message.item_id] = bool(message.words)
         self._say(_words(message.words or NO_WORDS), heard=True)
         message.upto = self.journal.run.said
+        self._item_ids[message.upto - 1] = message.item_id
 
     def _record_reply(self, reply: Reply) -> None:
         event, offer, run = reply.event, reply.offer, self.journal.run
@@ -250,10 +253,10 @@ class Conversation:
         run = self.journal.run
         if self.place and run.agent != self.place:
             self._hand_over(run)
+        self._tell_questions(run)
         self._tell_outcomes(run)
         if self.ready:
             self._tell_inputs(run)
-        self._tell_questions(run)
         if run.cancelled is not None or run.closed is not None:
             self.on_over()
 
@@ -343,28 +346,31 @@ class Conversation:
         self._not_sent.clear()
         self._turn = self._cut = None
         self._spoken.clear()
+        news = [run.calls[id] for id in self._lacking if id in run.calls and run.calls[id].phase is DONE]
         self._untold = {id: None for id, state in run.open.items() if type(state.turn.reply) is f.Replied}
         self._lacking = dict(self._untold)
-        items = list(self.scope.journal.past)
-        said = 0
-        for entry in run.entries:
-            if type(entry) is f.HandedOff and entry.history:
-                items = items_in(entry.history)
-            elif type(entry) is Turn:
-                items += _turn_items(entry)
-            elif type(entry) is f.Said:
-                items += _named(said_items(entry), said)
-                said += 1
-        for each in run.unheard:
-            items += _named(said_items(each), said)
-            said += 1
-        items = [each for each in map(as_function, items) if each.get("type", "message") in SENT]
+        items = self._history(run, news)
         waiting = self.scope.view(()).interruptions()
         for item, (_, state) in zip(waiting, questions(run), strict=True):
             items.append({"role": "system", "content": _waits(state, item)})
         soon = any(_goes_on(state.turn) for state in run.open.values())
         start = bool(run.unheard) or (awaits_model(run) and not soon)
         return m.RealtimeModelSendItems(items, start_response=start) if items else None
+
+    def _history(self, run: Run, news: list[CallState]) -> list[Item]:
+        """Return all items of the conversation, with the outcomes last that the model has not answered."""
+        items = list(self.scope.journal.past)
+        said = 0
+        for entry in [*run.entries, *run.unheard]:
+            if type(entry) is f.HandedOff and entry.history:
+                items = items_in(entry.history)
+            elif type(entry) is Turn:
+                items += _turn_items(entry, news)
+            elif type(entry) is f.Said:
+                items += _named(said_items(entry), said, self._item_ids.get(said))
+                said += 1
+        items += [_output(state, text) for state in news if (text := output_text(state)) is not None]
+        return [each for each in map(as_function, items) if each.get("type", "message") in SENT]
 
     def lost(self) -> None:
         """Note that the model is gone, and what it was saying: only complete replies are history."""
@@ -425,18 +431,18 @@ def _output(state: CallState, text: str) -> Item:
     return item
 
 
-def _turn_items(turn: Turn) -> list[Item]:
-    """Return the items of a turn, with the calls that still wait."""
+def _turn_items(turn: Turn, late: list[CallState]) -> list[Item]:
+    """Return the items of a turn, with the calls that still wait, and without the outcomes of those that are late."""
     if type(turn.reply) is not f.Replied:
         return []
     items = without_notes(items_in(turn.reply.items))
-    texts = [(state, output_text(state)) for state in turn.calls]
+    texts = [(state, output_text(state)) for state in turn.calls if state not in late]
     return items + [_output(state, text) for state, text in texts if text is not None]
 
 
-def _named(items: list[Item], number: int) -> list[Item]:
-    """Return the items of an input with ids of their own, the same in every connection."""
-    return [{"id": f"said_{number}_{n}", **item} for n, item in enumerate(items)]
+def _named(items: list[Item], number: int, id: str | None = None) -> list[Item]:
+    """Return the items of an input with their id, or ids of their own, the same in every connection."""
+    return [{"id": id or f"said_{number}_{n}", **item} for n, item in enumerate(items)]
 
 
 def _goes_on(turn: Turn) -> bool:
