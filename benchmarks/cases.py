@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, RUNTIMES, THREADS, WITH_MCP, Sides
+from .peers import IN_DIALECT, IN_POSTGRES, IN_SQLITE, LIVE, RUNTIMES, THREADS, WITH_MCP, Sides
 from .recordings import DIALECTS
 
 GROUPS = {
@@ -23,6 +23,7 @@ GROUPS = {
     **{f"threads-{saver}": f"A thread to an interrupt and to the end, with the saver in {saver}" for saver in THREADS},
     **{dialect: f"{name}, by the official client over recorded replies" for dialect, name in DIALECTS.items()},
     "mcp": "A call of an MCP server over stdio that a rule lets pass",
+    "realtime": "Live sessions, over WebSocket frames from memory",
 }
 SIDES = {
     "sqlite": IN_SQLITE,
@@ -31,6 +32,7 @@ SIDES = {
     **{f"threads-{saver}": sides for saver, sides in THREADS.items()},
     **IN_DIALECT,
     "mcp": WITH_MCP,
+    "realtime": LIVE,
 }
 """Who is compared in a group, where it is not the runtimes."""
 
@@ -198,6 +200,26 @@ def mcp(n: int, runs: int, repetitions: int) -> tuple[Case, ...]:
     )
 
 
+def realtime(n: int, replies: int, repetitions: int) -> tuple[Case, ...]:
+    """So many replies of n deltas in a live session, of audio and of text."""
+    params = {"n": n, "replies": replies}
+    return (
+        Case("realtime-audio", "realtime", "100 ms of audio", "realtime_audio", params, repetitions, means=True),
+        Case("realtime-text", "realtime", "a word of text", "realtime_text", params, repetitions, means=True),
+    )
+
+
+def realtime_idle(sessions: int, prior: int, repetitions: int) -> tuple[Case, ...]:
+    """So many live sessions with a call that waits, at once and after prior replies."""
+    return tuple(
+        Case(name, "realtime", label, "realtime_idle", {"sessions": sessions, "prior": many}, repetitions, fresh=True)
+        for name, label, many in (
+            ("realtime-idle", "a session with a call that waits", 0),
+            (f"realtime-idle-{prior}", f"the same after {prior} replies", prior),
+        )
+    )
+
+
 def inbox(questions: int, repetitions: int, few: int = 1000) -> Case:
     """So many open questions, and few."""
     label = counted(questions, "question")
@@ -237,6 +259,7 @@ CASES = (
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
     *mcp(20, 3, 7),
+    *(*realtime(1000, 3, 11), *realtime_idle(300, 20, 3)),
 )
 """What `make bench` measures."""
 
@@ -254,6 +277,7 @@ SMOKE = (
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
+    *(*realtime(3, 2, 1), *realtime_idle(2, 2, 1)),
 )
 """What `make bench-smoke` executes: everything once or twice, and small."""
 
@@ -327,6 +351,14 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("a call, wall time", "wall", "call"),
         Measure("µs of CPU time over the client's own call", "metric", "overhead_us", plain=True),
     ],
+    **{
+        scenario: [
+            Measure("", "cpu", "delta"),
+            Measure("µs of CPU time over websockets' own", "metric", "overhead_us", plain=True),
+        ]
+        for scenario in ("realtime_audio", "realtime_text")
+    },
+    "realtime_idle": [Measure("memory", "metric", "session_bytes")],
     "idle": [Measure("memory of each", "metric", "idle_bytes")],
     "served": [
         Measure("decisions a second, one client", "metric", "decisions_per_second_one", plain=True),

@@ -44,6 +44,14 @@ OPENAI_AGENTS_MCP = Environment("openai-agents-mcp", (*OPENAI_AGENTS.requirement
 PYDANTIC_AI_MCP = Environment(
     "pydantic-ai-mcp", ("pydantic-ai-slim[mcp]>=2.60,<3", MCP), ("pydantic-ai-slim", "fastmcp-slim", "mcp")
 )
+WEBSOCKETS = "websockets>=16,<17"
+"""In every environment with live sessions, so that all read frames by the same code; openai-agents takes none newer."""
+ASSENT_REALTIME = Environment(
+    "assent-realtime", (f"{ROOT}[realtime]", WEBSOCKETS), ("assent", "websockets"), local=True
+)
+OPENAI_AGENTS_REALTIME = Environment(
+    "openai-agents-realtime", (*OPENAI_AGENTS.requirements, WEBSOCKETS), ("openai-agents", "websockets")
+)
 PYDANTIC_AI = Environment("pydantic-ai", ("pydantic-ai-slim>=2.60,<3",), ("pydantic-ai-slim",))
 LANGGRAPH = Environment(
     "langgraph",
@@ -180,6 +188,26 @@ ALL = (
     Peer("bare-mcp", ASSENT_MCP, "bare_mcp", "from mcp import Client", rival=False),
     Peer("openai-agents-mcp", OPENAI_AGENTS_MCP, "openai_agents_mcp", "from agents.mcp import MCPServerStdio"),
     Peer("pydantic-ai-mcp", PYDANTIC_AI_MCP, "pydantic_ai_mcp", "from pydantic_ai.mcp import MCPToolset"),
+    Peer(
+        "assent-realtime",
+        ASSENT_REALTIME,
+        "assent_realtime",
+        "from assent.realtime import RealtimeAgent, RealtimeRunner",
+        rival=False,
+    ),
+    Peer(
+        "bare-realtime",
+        ASSENT_REALTIME,
+        "bare_realtime",
+        "from websockets.asyncio.client import connect",
+        rival=False,
+    ),
+    Peer(
+        "openai-agents-realtime",
+        OPENAI_AGENTS_REALTIME,
+        "openai_agents_realtime",
+        "from agents.realtime import RealtimeAgent, RealtimeRunner",
+    ),
 )
 PEERS = {peer.name: peer for peer in ALL}
 
@@ -206,9 +234,10 @@ MODELS = {
 }
 """Peers with the official clients, and the dialects that they speak through these."""
 WITH_MCP = Sides("assent-mcp", frozenset({"openai-agents-mcp", "pydantic-ai-mcp"}), "bare-mcp")
+LIVE = Sides("assent-realtime", frozenset({"openai-agents-realtime"}), "bare-realtime")
 RUNTIMES = Sides(
     "assent",
-    frozenset(peer.name for peer in ALL if peer.rival and peer.name not in {*MODELS, *WITH_MCP.rivals}),
+    frozenset(peer.name for peer in ALL if peer.rival and peer.name not in {*MODELS, *WITH_MCP.rivals, *LIVE.rivals}),
     "lean",
     frozenset({"floor"}),
 )
@@ -229,5 +258,6 @@ IN_DIALECT = {
     for dialect in DIALECTS
 }
 SUBJECTS = frozenset(
-    sides.subject for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values(), WITH_MCP)
+    sides.subject
+    for sides in (RUNTIMES, IN_SQLITE, IN_POSTGRES, *THREADS.values(), *IN_DIALECT.values(), WITH_MCP, LIVE)
 )

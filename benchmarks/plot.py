@@ -39,6 +39,9 @@ COLOURS = {
     "bare-mcp": "#666666",
     "openai-agents-mcp": "#0072b2",
     "pydantic-ai-mcp": "#cc79a7",
+    "assent-realtime": "#d55e00",
+    "bare-realtime": "#666666",
+    "openai-agents-realtime": "#0072b2",
 }
 UNKNOWN = "#999999"
 

@@ -21,6 +21,8 @@ DIALECT_SCENARIOS = ("dialect_stream", "dialect_turns", "dialect_run")
 """For peers with their own models over the official clients; `dialects.py` has them."""
 MCP_SCENARIOS = ("mcp_calls",)
 """For peers that call an MCP server; `mcp_calls.py` has it."""
+REALTIME_SCENARIOS = ("realtime_audio", "realtime_text", "realtime_idle")
+"""For peers with live sessions; `realtime.py` has them."""
 
 
 class Script:

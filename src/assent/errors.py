@@ -32,6 +32,7 @@
     ├── Forbidden                the caller may not do this
     │   ├── NotSignedIn          a caller whom nobody knows, or not any more
     │   ├── TooManyAttempts      a sign-in after too many that failed
+    │   ├── TooManyStreams       an event stream of a user who has many open
     │   └── TripwireTriggered    a guardrail stopped the run for good
     │       ├── InputGuardrailTripwireTriggered
     │       ├── OutputGuardrailTripwireTriggered
@@ -237,6 +238,12 @@ class TooManyAttempts(Forbidden):
         super().__init__(message)
         self.retry_after = retry_after
         """The seconds to wait."""
+
+
+class TooManyStreams(Forbidden):
+    """This user has too many event streams open; close one first."""
+
+    status = 429
 
 
 class TripwireTriggered(Forbidden):

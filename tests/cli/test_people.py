@@ -4,6 +4,7 @@ import asyncio
 import getpass
 import json
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -372,6 +373,51 @@ def test_a_server_is_asked_as_a_store_is(address: str, cli: Cli, monkeypatch: py
     assert (grant["max_uses"], grant["by"]) == (2, "olga")
     assert cli("grants", "revoke", grant["id"])[0] == 0
     assert questions(cli, "list", *there) == [] and found(cli, "grants")["items"] == []
+
+
+def test_the_journals_of_a_server_are_exported_and_verified(address: str, cli: Cli, here: Path) -> None:
+    ask("ann", "bea")
+    ask("cay", reviewers=("rob",))
+    olga, rita = add_token(cli, "olga", "operator"), add_token(cli, "rita", "admin")
+    there = ("--server", address, "--token")
+    assert cli("audit", "verify", *there, rita) == (0, "3 runs are as written.\n", "")
+    code, out, err = cli("audit", "export", *there, rita)
+    assert (code, err) == (0, "") and out == cli("audit", "export", *STORE)[1]
+    assert cli("audit", "export", *there, rita, "--out", "a.jsonl") == (0, "", "")
+    assert (here / "a.jsonl").read_text() == out and "my-secret" in out
+    assert cli("audit", "verify", "--file", "a.jsonl") == (0, "3 runs are as written.\n", "")
+    cli("audit", "key", "k")
+    assert cli("audit", "seal", *STORE, "--key", "k", "--out", "a.seal") == (0, "", "")
+    code, out, err = cli("audit", "verify", *there, rita, "--seal", "a.seal", "--key", "k.pub")
+    assert (code, err) == (0, "") and "They go on from the seal of" in out
+    # Whoever may not decide about secret arguments does not get the run that has them.
+    [hidden] = [each["run"] for each in questions(cli) if each["reviewers"]]
+    code, out, err = cli("audit", "verify", *there, olga)
+    assert (code, out) == (0, "2 runs are as written.\n") and hidden in err and "not checked" in err
+    code, out, err = cli("audit", "export", *there, olga)
+    assert code == 0 and "cay" not in out and hidden in err
+    told = {"runs": 2, "damaged": 0, "problems": [], "others": [], "withheld": [hidden]}
+    assert found(cli, "audit", "verify", *there, olga) == told
+    code, _, err = cli("audit", "verify", *there, add_token(cli, "vera", "viewer"))
+    assert (code, err) == (1, "assent: vera is a viewer, and may not audit here.\n")
+    assert cli("audit", "verify", "--file", "a.jsonl", *there, rita)[0] == 2
+    code, _, err = cli("audit", "verify", "--server", "http://127.0.0.1:1", "--token", "t")
+    assert code == 1 and "The server at http://127.0.0.1:1 cannot be reached" in err
+
+
+def test_a_server_whose_journal_was_changed_is_found_out(address: str, cli: Cli, here: Path) -> None:
+    ask("ann", "bea")
+    rita = add_token(cli, "rita", "admin")
+    with sqlite3.connect("runs.db") as connection:
+        changed = "UPDATE assent_journal SET fact = replace(fact, 'ann', 'eve') WHERE run = 1"
+        assert connection.execute(changed).rowcount
+    connection.close()
+    code, out, _ = cli("audit", "verify", "--server", address, "--token", rita)
+    assert code == 1 and "is not what was written" in out
+    assert cli("audit", "export", "--server", address, "--token", rita)[0] == 1
+    for place in (STORE, ("--server", address, "--token", rita)):
+        code, out, _ = cli("audit", "verify", *place, "--json")
+        assert code == 1 and json.loads(out)["problems" if place is STORE else "others"]
 
 
 def test_a_servers_refusal_is_its_own_sentence(address: str, cli: Cli) -> None:

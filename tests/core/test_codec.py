@@ -49,8 +49,11 @@ STORED = JOURNALS / f"v{SCHEMA}-stored.json"
 ANEW = JOURNALS / f"v{SCHEMA}-anew.json"
 """And with code that asks, and is asked anew."""
 FENCED = JOURNALS / f"v{SCHEMA}-fenced.json"
-LIVE = JOURNALS / f"v{SCHEMA}-live.json"
 """And with attempts that name their lease."""
+LIVE = JOURNALS / f"v{SCHEMA}-live.json"
+"""And with a conversation that was live."""
+MASKED = JOURNALS / f"v{SCHEMA}-masked.json"
+"""And with definitions that say which arguments are secret."""
 
 
 # -- the golden journal ------------------------------------------------------------------------------
@@ -272,6 +275,18 @@ def golden_live() -> SavedRun:
     return SavedRun(SCHEMA, "0.1.0", journal)
 
 
+def golden_masked() -> SavedRun:
+    """The field that came with definitions that say which arguments are secret."""
+    journal: list[Any] = [
+        f.Began("root", 5, "run_6", "1.5", stored=True, at=1_700_000_000_000),
+        said("go"),
+        f.Defined("root", "digest", {"send": "12345678"}, redact={"send": ("key", "pin")}),
+        replied(1, "c1"),
+        f.Defined("root", "another digest", redact={}, at=5),
+    ]
+    return SavedRun(SCHEMA, "1.5", journal)
+
+
 GOLDEN = {
     TODAY: golden,
     LATER: golden_later,
@@ -279,6 +294,7 @@ GOLDEN = {
     ANEW: golden_anew,
     FENCED: golden_fenced,
     LIVE: golden_live,
+    MASKED: golden_masked,
 }
 
 

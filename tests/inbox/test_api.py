@@ -46,7 +46,7 @@ async def decide(web: httpx.AsyncClient, question: Any, body: Any = None, **more
 # -- who ---------------------------------------------------------------------------------------------
 
 PATHS = ["/api/questions", "/api/questions/q", "/api/runs", "/api/runs/r", "/api/runs/r/journal", "/api/grants",
-         "/api/agents", "/api/events", "/metrics", "/openapi.json", "/api/nothing"]  # fmt: skip
+         "/api/agents", "/api/audit", "/api/events", "/metrics", "/openapi.json", "/api/nothing"]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -102,6 +102,7 @@ async def test_a_role_does_what_it_may_and_nothing_else(role: str) -> None:
         assert (await web.delete("/api/grants/g_1")).status_code == (404 if who.may("grant") else 403)
         start = await web.post("/api/runs", json={"agent": "Nobody", "input": "Hello"})
         assert start.status_code == (404 if who.may("start") else 403)
+        assert (await web.get("/api/audit")).status_code == (400 if who.may("audit") else 403)  # a store without hashes
         assert (await decide(web, question)).is_success is who.may("decide")
 
 
@@ -630,3 +631,18 @@ async def test_a_mounted_inbox_works_under_its_prefix() -> None:
         assert (await web.get("/questions")).headers["location"].startswith("/assent/sign-in?next=%2Fassent%2F")
         assert (await web.get("/api/questions")).status_code == 401
         assert (await web.get("/health")).is_success
+
+
+# -- cost --------------------------------------------------------------------------------------------
+
+
+async def test_a_decision_is_made_without_a_thread_of_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*given: Any, **options: Any) -> Any:
+        raise AssertionError("a thread was used")
+
+    monkeypatch.setattr("anyio.to_thread.run_sync", refuse)
+    store = MemoryStore()
+    question = await one(store)
+    async with client(store) as web:
+        assert (await decide(web, question)).status_code == 200
+        assert (await web.get("/api/questions")).status_code == 200

@@ -15,7 +15,7 @@ from assent.inbox import auth as module
 from assent.inbox.accounts import Accounts, accounts_of
 from assent.inbox.auth import Auth, identified
 from assent.inbox.identity import Identity
-from assent.inbox.limit import MOST_KEYS, Limit
+from assent.inbox.limit import MOST_KEYS, Limit, Memory
 from assent.store import MemoryStore
 from assent.testing import FakeClock
 from tests.inbox.stores import cheap_hashes, clock
@@ -397,12 +397,32 @@ async def test_a_link_signs_in_once() -> None:
     async with site() as here, here.browser() as browser, here.browser() as other:
         link = await here.accounts.sign_in_link("ann")
         assert (await browser.head(f"/sign-in/link/{link}")).status_code == 405
-        reply = await browser.get(f"/sign-in/link/{link}")
+        reply = await browser.post(f"/sign-in/link/{link}")
         assert (reply.status_code, reply.headers["location"]) == (303, "/")
         assert (await browser.get("/who")).json()["name"] == "ann"
-        again = await other.get(f"/sign-in/link/{link}")
+        again = await other.post(f"/sign-in/link/{link}")
         assert again.status_code == 401 and "This link was used, or is too old" in again.text
         assert (await other.get("/who")).status_code == 401
+
+
+async def test_opening_a_link_signs_nobody_in_and_does_not_use_it_up() -> None:
+    async with site() as here, here.browser() as scanner, here.browser() as browser:
+        link = await here.accounts.sign_in_link("ann")
+        for _ in range(3):
+            reply = await scanner.get(f"/sign-in/link/{link}")
+            assert reply.status_code == 200 and "set-cookie" not in reply.headers
+            assert f'action="/sign-in/link/{link}"' in reply.text and 'method="post"' in reply.text
+            assert reply.headers["cache-control"] == "no-store"
+        assert (await scanner.get("/who")).status_code == 401
+        assert (await browser.post(f"/sign-in/link/{link}")).status_code == 303
+
+
+async def test_a_link_is_not_used_from_another_site() -> None:
+    async with site() as here, here.browser() as browser:
+        link = await here.accounts.sign_in_link("ann")
+        reply = await browser.post(f"/sign-in/link/{link}", headers={"origin": "https://evil.example"})
+        assert reply.status_code == 403 and "set-cookie" not in reply.headers
+        assert (await browser.post(f"/sign-in/link/{link}")).status_code == 303
 
 
 async def test_links_are_right_under_a_prefix() -> None:
@@ -422,19 +442,55 @@ async def test_links_are_right_under_a_prefix() -> None:
 # -- limits ----------------------------------------------------------------------------------------
 
 
-async def test_after_too_many_failures_a_name_must_wait_wherever_they_come_from(clock: FakeClock) -> None:
-    async with site(clock) as here:
-        for n in range(module.PER_NAME):
-            async with here.browser(address=f"203.0.113.{n}") as browser:
+async def test_after_too_many_failures_a_name_must_wait_at_that_address(clock: FakeClock) -> None:
+    async with site(clock) as here, here.browser() as browser:
+        for _ in range(module.PER_NAME):
+            assert (await sign_in(browser, password="wrong password")).status_code == 401
+        reply = await sign_in(browser)
+        assert reply.status_code == 429 and "set-cookie" not in reply.headers
+        assert reply.headers["retry-after"] == "900" and "Try again in 15 minutes" in reply.text
+        clock.advance(899)
+        assert (await sign_in(browser)).headers["retry-after"] == "1"
+        clock.advance(1)
+        assert (await sign_in(browser)).status_code == 303
+
+
+async def test_nobody_locks_somebody_else_out(clock: FakeClock) -> None:
+    async with (
+        site(clock) as here,
+        here.browser(address="198.51.100.1") as own,
+        here.browser(address="198.51.100.2") as new,
+        here.browser(address="198.51.100.3") as stranger,
+    ):
+        assert (await sign_in(own)).status_code == 303
+        for n in range(module.PER_NAME_ANYWHERE):
+            async with here.browser(address=f"203.0.{n // 50}.{n % 50}") as browser:
                 assert (await sign_in(browser, password="wrong password")).status_code == 401
-        async with here.browser(address="198.51.100.1") as browser:
-            reply = await sign_in(browser)
-            assert reply.status_code == 429 and "set-cookie" not in reply.headers
-            assert reply.headers["retry-after"] == "900" and "Try again in 15 minutes" in reply.text
-            clock.advance(899)
-            assert (await sign_in(browser)).headers["retry-after"] == "1"
-            clock.advance(1)
-            assert (await sign_in(browser)).status_code == 303
+            if n == module.PER_NAME:
+                assert (await sign_in(new)).status_code == 303  # a few failures elsewhere stop nobody
+        assert (await own.get("/who")).json()["name"] == "ann"  # who is signed in stays so
+        assert (await sign_in(own)).status_code == 303  # and who has signed in here before can do so again
+        assert (await sign_in(new)).status_code == 303
+        reply = await sign_in(stranger)
+        assert reply.status_code == 429 and reply.headers["retry-after"] == "3600"
+        clock.advance(module.LONG_WINDOW)
+        assert (await sign_in(stranger)).status_code == 303
+
+
+async def test_an_address_that_has_signed_in_gets_no_more_guesses_than_others(clock: FakeClock) -> None:
+    async with site(clock) as here, here.browser() as browser:
+        assert (await sign_in(browser)).status_code == 303
+        for _ in range(module.PER_NAME):
+            assert (await sign_in(browser, password="wrong password")).status_code == 401
+        assert (await sign_in(browser)).status_code == 429
+
+
+def test_a_memory_forgets_the_oldest_key_first() -> None:
+    memory = Memory()
+    for n in range(MOST_KEYS + 1):
+        memory.add(str(n))
+        memory.add("1")
+    assert "0" not in memory and "1" in memory and str(MOST_KEYS) in memory
 
 
 async def test_after_too_many_failures_an_address_must_wait_whatever_the_name(clock: FakeClock) -> None:

@@ -20,6 +20,7 @@ import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from assent import Reject
+from assent.inbox.accounts import accounts_of
 from assent.store import SQLiteStore, Store
 from assent.store.record import Question
 from assent.testing import call
@@ -186,9 +187,11 @@ def test_signing_in(desk: Desk) -> None:
 def test_a_question_arrives_live(desk: Desk) -> None:
     page = live(desk.browser())
     expect(page.get_by_text("Nobody waits for you.")).to_be_visible()
+    picture(page, "empty")
     desk.do(ask_refund(desk.store))
     expect(page.locator(".row")).to_contain_text("Refund 899.00 EUR on order 1042")
     expect(page.locator("#said")).to_contain_text("New question: Refund 899.00 EUR")
+    expect(page.locator("#count")).to_have_text("1")
 
 
 def test_the_words_and_the_call_are_side_by_side(desk: Desk) -> None:
@@ -272,6 +275,8 @@ def test_a_grant_is_given_and_revoked(desk: Desk) -> None:
     expect(page.locator(".banner")).to_contain_text("Approved by you")
     page.get_by_role("link", name="Grants").click()
     expect(page.locator(".grant")).to_contain_text("Given by ann")
+    live(page)
+    picture(page, "grants")
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("No grants in force.")).to_be_visible()
 
@@ -283,6 +288,7 @@ def test_two_people_decide_and_one_is_first(desk: Desk) -> None:
     desk.see(ann, question)
     desk.see(ben, question, "/reject")
     ben.get_by_label("Your reason").fill("Ten times too much.")
+    picture(ben, "reject")
     ben.get_by_role("button", name="Reject").click()
     expect(ben.locator(".banner")).to_contain_text("Rejected by you")
     ann.get_by_role("button", name="Approve").click()
@@ -290,6 +296,48 @@ def test_two_people_decide_and_one_is_first(desk: Desk) -> None:
     expect(ann.get_by_role("heading", level=1)).to_have_text("Rejected by ben")
     picture(ann, "first")
     assert desk.verdict(question) == "reject"
+
+
+def test_a_question_that_changes_while_it_is_looked_at_is_not_decided(desk: Desk) -> None:
+    from tests.store.support import Script, asked, js, replied
+
+    async def proposed() -> Script:
+        script = await Script(desk.store).begin()
+        await script.write(replied("c1", arguments='{"amount":89.9,"to":"ann"}'), asked("c1", "q1"))
+        return script
+
+    script = desk.do(proposed())
+    page = desk.browser(java_script_enabled=False, viewport={"width": 1000, "height": 640})
+    page.goto(f"{desk.url}/questions/q1")
+    other = asked("c1", "q2", replaces="q1", args=js({"amount": 899.0, "to": "ann"}))
+    desk.do(script.write(other))
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("This changed while you looked")).to_be_visible()
+    expect(page.locator(".diff .a")).to_contain_text('"amount": 899.0')
+    picture(page, "changed")
+    page.get_by_role("link", name="Look again").click()
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    assert desk.do(desk.store.question("q2")).verdict is None
+
+
+def test_a_link_signs_in_by_its_button_without_the_script(desk: Desk) -> None:
+    link = desk.do(accounts_of(desk.store).sign_in_link("ann"))
+    page = desk.browser(None, java_script_enabled=False, viewport={"width": 1000, "height": 520})
+    for _ in range(2):  # looking at it does not use it up
+        page.goto(f"{desk.url}/sign-in/link/{link}")
+    picture(page, "link")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/questions")
+    expect(page.get_by_text("Nobody waits for you.")).to_be_visible()
+
+
+def test_an_unknown_address_is_a_page_with_a_way_back(desk: Desk) -> None:
+    page = desk.browser(viewport={"width": 1000, "height": 520})
+    page.goto(f"{desk.url}/nothing")
+    expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    picture(page, "missing")
+    page.get_by_role("link", name="Questions").last.click()
+    page.wait_for_url("**/questions")
 
 
 def test_a_question_that_somebody_else_decides_says_so_while_it_is_looked_at(desk: Desk) -> None:
@@ -319,6 +367,8 @@ def test_a_lost_connection_is_said(desk: Desk) -> None:
     page.context.route("**/api/events", lambda route: route.abort())
     page.reload()
     expect(page.locator("#offline")).to_be_visible()
+    expect(page.get_by_text("This page is live")).to_be_hidden()
+    picture(page, "offline")
     expect(page.locator("#live")).to_be_hidden()
 
 
@@ -379,6 +429,7 @@ def test_a_phone_has_one_column_and_the_buttons_at_the_thumb(desk: Desk) -> None
     page = desk.browser(viewport={"width": 390, "height": 844}, has_touch=True, device_scale_factor=2)
     live_list = page.locator(".row").first
     expect(live_list).to_be_visible()
+    picture(page, "phone-list")
     desk.see(page, made["refund"])
     approve = page.get_by_role("button", name="Approve")
     box = approve.bounding_box()
@@ -389,6 +440,19 @@ def test_a_phone_has_one_column_and_the_buttons_at_the_thumb(desk: Desk) -> None
     for path in ("/questions", "/runs", "/grants", "/audit", f"/questions/{made['place_order'].id}/edit"):
         page.goto(desk.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+@pytest.mark.parametrize("width", [390, 1320])
+def test_every_argument_can_be_seen_on_every_screen(desk: Desk, width: int) -> None:
+    question = desk.do(ask_order(desk.store))
+    page = desk.browser(viewport={"width": width, "height": 844})
+    desk.see(page, question)
+    for text in ("lamp", "bulb", "12", "Porto", "slow"):
+        value = page.locator(".args .v", has_text=text).first
+        expect(value).to_be_visible()
+    rows = page.locator(".args.seq > dd").all()
+    boxes = [row.bounding_box() for row in rows]
+    assert len(boxes) == 2 and all(box is not None and 20 < box["height"] < 120 for box in boxes)
 
 
 def test_a_hostile_agent_runs_nothing_in_the_browser(desk: Desk) -> None:
@@ -417,6 +481,8 @@ PAGES: dict[str, Callable[[dict[str, Question]], str]] = {
     "grants": lambda made: "/grants",
     "audit": lambda made: "/audit",
     "problem": lambda made: "/questions/none",
+    "missing": lambda made: "/nothing",
+    "link": lambda made: "/sign-in/link/abc",
 }
 
 
@@ -452,3 +518,6 @@ def test_decisions_are_in_the_audit_trail(desk: Desk) -> None:
     expect(page.locator("tbody tr")).to_have_count(3)
     live(page)
     picture(page, "audit")
+    page.goto(f"{desk.url}/runs")
+    live(page)
+    picture(page, "runs")

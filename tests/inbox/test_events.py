@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 import assent.inbox
-from assent.inbox import feed
+from assent.inbox import feed, streams
 from assent.inbox.feed import Feed, Feeds, Viewer
 from assent.inbox.metrics import Metrics
-from assent.store import MemoryStore, SQLiteStore
+from assent.store import MemoryStore, SQLiteStore, news
 from assent.store.news import News
 from assent.store.sql import news as sql
 from assent.store.store import Store
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import asking, begun, ended, written
+from tests.inbox.stores import clock, each_store
 from tests.inbox.support import Tokens, bearer, live_store, postgres, served
 
-__all__ = ["live_store", "postgres"]
+__all__ = ["clock", "each_store", "live_store", "postgres"]
 
 Event = tuple[str, str, dict[str, Any]]
 
@@ -118,6 +120,33 @@ async def test_fifty_viewers_all_see_a_question() -> None:
         await asyncio.gather(*(until(events, "question.asked", question.id) for events in viewers))
 
 
+async def test_a_user_has_a_limited_number_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST", 3)
+    gone, end = asyncio.Event(), streams.Streams.end
+
+    def ended(self: streams.Streams, name: str) -> None:
+        end(self, name)
+        if name == "ann" and not self.open(name):
+            gone.set()
+
+    monkeypatch.setattr(streams.Streams, "end", ended)
+    app = assent.inbox.app(MemoryStore(), Tokens())
+    async with served(app) as address, httpx.AsyncClient(base_url=address, headers=bearer()) as web:
+        async with AsyncExitStack() as stack:
+            for _ in range(3):
+                await stack.enter_async_context(viewing(web))
+            answer = await web.get("/api/events")
+            assert answer.status_code == 429
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["detail"] == "ann has 3 event streams open, which is the most. Close one first."
+            async with viewing(httpx.AsyncClient(base_url=address, headers=bearer("bob"))):
+                pass  # others are not counted with her
+        async with asyncio.timeout(60):
+            await gone.wait()  # the server notices it
+        async with viewing(web):
+            pass
+
+
 async def test_a_viewer_of_one_run_sees_its_progress_and_no_other(live_store: Store) -> None:
     async with live_store as store, inbox(store) as web:
         mine = await begun(store)
@@ -197,11 +226,62 @@ async def test_a_look_for_news_reads_indexes_and_no_table(tmp_path: Path) -> Non
             (sql.ASKED, "assent_questions_open"),
             (sql.ENDED, "assent_questions_decided"),
             (sql.RESTED, "assent_runs_rested"),
-            (sql.BEGUN, "assent_runs_began"),
+            (sql.BEGUN, "assent_runs_status"),
         ):
             text, fixed = statement.on("sqlite")
             plan = connection.execute(f"EXPLAIN QUERY PLAN {text}", {**fixed, "since": 0, "limit": 10}).fetchall()
             assert f"INDEX {index}" in plan[0][-1]
+
+
+async def test_more_than_one_look_can_read_is_told_all_the_same(
+    each_store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (feed, news, sql):
+        monkeypatch.setattr(module, "MOST_NEWS", 2)
+    async with each_store as store:
+        await store.open()
+        looking, viewer = Feed(store, Metrics()), Viewer(None)
+        viewer.queue = asyncio.Queue()
+        await looking._look(feed.FAR, tell=False)
+        looking._viewers.add(viewer)
+        many = []
+        for _ in range(4):
+            clock.advance(0.001)
+            many += await written(store)
+        clock.advance(0.001)
+        [last] = await written(store)
+        await store.decide(last.id, {"type": "approve"}, by="bob", digest=last.digest)
+        await looking._look(feed.OVERLAP)
+        told = {viewer.queue.get_nowait().id for _ in range(viewer.queue.qsize())}
+        assert {question.id for question in [*many, last]} <= told
+
+
+class Broken(MemoryStore):
+    """A store with a fault: its first look for news raises an error that is none of ours."""
+
+    broken = True
+
+    async def news(self, since: int, watched: Any = ()) -> list[News]:
+        if self.broken:
+            self.broken = False
+            raise RuntimeError("a fault")
+        return await super().news(since, watched)
+
+
+async def test_a_feed_that_fails_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "AWAY", 0.0)
+
+    async def known() -> bool:
+        return True
+
+    async with Broken() as store:
+        stream = Feeds(store, Metrics()).stream(None, None, known)
+        async with asyncio.timeout(20):
+            assert b"event: open" in await anext(stream)
+            [question] = await written(store)
+            told = b"".join([piece async for piece in _up_to(stream, b"question.asked")])
+        assert question.id.encode() in told
+        await stream.aclose()  # type: ignore[attr-defined]
 
 
 class Slow(MemoryStore):

@@ -68,6 +68,9 @@ def test_the_api_does_what_its_description_says(api: Any, path: str, method: str
     @hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(case=api[path][method].as_strategy(generation_mode=mode))
     def check(case: Case) -> None:
+        # In an address, a list of one text is that text, which is not wrong at all.
+        hypothesis.assume(not any(type(value) is list and len(value) == 1 for value in (case.query or {}).values()))
+        hypothesis.assume(len(repr(case.query)) < 600)  # schemathesis does not take 414 for a refusal
         case.call_and_validate(headers=bearer("root", "admin"), checks=CHECKS)
 
     with suppress(hypothesis.errors.Unsatisfiable):  # nothing can be wrong in a route that takes nothing

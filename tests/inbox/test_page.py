@@ -17,6 +17,7 @@ import assent.inbox
 from assent import Agent, Approve, Reject, Runner, ToolContext, function_tool
 from assent.inbox.forms import Form, changed
 from assent.inbox.page import STATIC
+from assent.inbox.render import POLICY
 from assent.inbox.shown import shown_hash
 from assent.inbox.visible import HIDDEN, visible
 from assent.store import MemoryStore, SQLiteStore, Store
@@ -557,6 +558,54 @@ async def test_things_that_are_not_there_are_pages_too() -> None:
             assert reader.answer.status_code == 404 and "There is nothing here" in page.text, path
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/questions/q/a/b", "/runs/r/none", "/static/none.js", "/sign-out"])
+async def test_an_unknown_address_is_a_page_for_a_browser_and_a_problem_for_a_program(path: str) -> None:
+    _, app = await office()
+    async with Reader(app) as reader:
+        browser = await reader.client.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+        program = await reader.client.get(path, headers={"Accept": "application/json"})
+    assert browser.status_code == program.status_code in (404, 405)
+    assert browser.headers["content-type"].startswith("text/html")
+    assert "There is nothing here" in browser.text and 'href="/questions"' in browser.text
+    assert browser.headers["content-security-policy"] == POLICY
+    assert program.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_unknown_address_of_the_api_is_a_problem_for_a_browser_too() -> None:
+    _, app = await office()
+    async with Reader(app) as reader:
+        answer = await reader.client.get("/api/nothing", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/questions/", "/questions"),
+        ("/runs/?status=done&agent=%C3%A9", "/runs?status=done&agent=%C3%A9"),
+        ("//evil.example/", "/evil.example"),
+        ("/%5Cevil.example/", "/%5Cevil.example"),
+        ("/a%0D%0Ab/", "/a%0D%0Ab"),
+    ],
+)
+async def test_a_slash_at_the_end_leads_to_this_host_whatever_the_host_header_says(path: str, location: str) -> None:
+    _, app = await office()
+    async with Reader(app) as reader:
+        request = httpx.Request("GET", "http://localhost/", headers={"Host": "evil.example"})
+        request.url = httpx.URL("http://localhost").copy_with(raw_path=path.encode())
+        answer = await reader.client.send(request, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, location)
+
+
+async def test_a_slash_at_the_end_keeps_the_prefix() -> None:
+    _, app = await office()
+    outer = FastAPI()
+    outer.mount("/assent", app)
+    async with Reader(outer, base="/assent") as reader:
+        answer = await reader.client.get("/assent/runs/", follow_redirects=False)
+    assert answer.headers["location"] == "/assent/runs"
+
+
 async def test_nothing_is_decided_by_get_or_without_the_forms_token() -> None:
     store, app = await office()
     question = await ask_refund(store)
@@ -601,15 +650,71 @@ async def test_a_run_has_a_timeline() -> None:
         for words in (
             "Shop assistant began",
             "User wrote",
-            "look_up was allowed by rule",
             "look_up ran",
+            "allowed by rule",
             "refund waits",
         ):
             assert words in text
         await store.decide(question.id, Reject("too much"), by="ben", digest=question.digest)
         text = (await reader.open(f"/runs/{question.run}?part=timeline")).text
         assert "refund was rejected by ben" in text and "too much" in text
-        assert "defined" in (await reader.open(f"/runs/{question.run}?all=1")).text
+        everything = (await reader.open(f"/runs/{question.run}?all=1")).text
+        assert "defined" in everything and "look_up was allowed by rule" in everything
+
+
+async def test_a_call_that_nobody_was_asked_about_is_one_moment_of_a_timeline() -> None:
+    store, app = await office()
+    question = await ask_refund(store)
+    async with Reader(app) as reader:
+        text = (await reader.open(f"/runs/{question.run}")).text
+        assert re.search(r"look_up ran in \d+ m?s allowed by rule", text) and "look_up started" not in text
+        assert "look_up started" in (await reader.open(f"/runs/{question.run}?all=1")).text
+
+
+async def test_every_page_says_how_many_questions_wait() -> None:
+    store, app = await office()
+    async with Reader(app) as reader:
+        assert "Questions Runs" in (await reader.open("/runs")).text
+        question = await ask_refund(store)
+        await ask_order(store)
+        for path in ("/questions", "/questions?q=zzz", f"/questions/{question.id}/edit", "/runs", "/grants", "/audit"):
+            assert "Questions 2 Runs" in (await reader.open(path)).text, path
+        assert (await reader.open("/questions?part=count")).text == "2"
+
+
+async def test_filters_that_fit_nothing_do_not_say_that_all_is_decided() -> None:
+    store, app = await office()
+    await ask_refund(store)
+    async with Reader(app) as reader:
+        text = (await reader.open("/questions?q=zzz")).text
+        assert "Nothing fits." in text and "All is decided" not in text
+
+
+async def test_a_title_has_no_secret_since_browsers_keep_titles() -> None:
+    store, app = await office()
+    question = await ask(store, "Ops", call("use_key", {"key": "hunter2", "where": "db"}))
+    async with Reader(app) as reader:
+        source = (await reader.open(f"/questions/{question.id}")).source
+        assert "hunter2" in source and "hunter2" not in source[: source.index("</title>")]
+
+
+async def test_a_settled_question_does_not_say_what_will_happen() -> None:
+    store, app = await office()
+    question = await ask_order(store)
+    async with Reader(app) as reader:
+        assert "What will happen" in (await reader.open(f"/questions/{question.id}")).text
+        await store.decide(question.id, Reject("no"), by="ben", digest=question.digest)
+        text = (await reader.open(f"/questions/{question.id}")).text
+        assert "What was asked" in text and "If you approve" not in text
+
+
+async def test_a_form_begins_with_what_must_be_given_and_says_what_is_so_otherwise() -> None:
+    store, app = await office()
+    question = await ask(store, "Post", call("ship", {"order": 1038}))
+    async with Reader(app) as reader:
+        text = (await reader.open(f"/questions/{question.id}")).text
+        assert text.index("place") < text.index("express") < text.index("note")
+        assert "false if left out" in text
 
 
 async def test_runs_and_decisions_come_newest_first_in_every_store(tmp_path: Path) -> None:
@@ -617,11 +722,10 @@ async def test_runs_and_decisions_come_newest_first_in_every_store(tmp_path: Pat
     for store in (MemoryStore(clock=lambda: next(ticks)), SQLiteStore(tmp_path / "a.db")):
         await hire(store)
         made = [await ask(store, "Writer", call("write", {"text": f"number {n}"})) for n in range(55)]
-        for question in made:
-            await store.decide(question.id, Approve(), by="ben", digest=question.digest)
+        made = [await store.decide(each.id, Approve(), by="ben", digest=each.digest) for each in made]
         first = await store.questions(settled=True, newest=True, limit=50)
         rest = await store.questions(settled=True, newest=True, limit=50, after=first.next)
-        newest = sorted(made, key=lambda each: (each.at, each.id), reverse=True)
+        newest = sorted(made, key=lambda each: (each.decided, each.id), reverse=True)
         assert [each.id for each in [*first.items, *rest.items]] == [each.id for each in newest]
         began = sorted((await store.runs(limit=100)).items, key=lambda each: (each.began, each.id), reverse=True)
         assert [each.id for each in (await store.runs(newest=True, limit=3)).items] == [each.id for each in began[:3]]

@@ -102,7 +102,9 @@ class Machine(Journalled):
     def _askmodel(self, chance: Random, effect: f.AskModel) -> None:
         if maybe(chance, 4):
             tools = chance.choice([{}, {"t": "mark"}])
-            self.put(f.Defined("agent", "digest", tools, finishing=not maybe(chance, 3), path=effect.path))
+            redact = chance.choice([None, {}, {"t": ("key",)}])
+            ends = not maybe(chance, 3)
+            self.put(f.Defined("agent", "digest", tools, finishing=ends, redact=redact, path=effect.path))
         if maybe(chance, 5):
             self.put(said("wait", path=effect.path))
         self.put(self.reply(chance, effect.path, effect.saw))

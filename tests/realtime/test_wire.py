@@ -667,6 +667,14 @@ def test_audio_is_sent_in_base64() -> None:
     assert wire.send(RealtimeModelSendAudio(b"", commit=True)) == [{"type": "input_audio_buffer.commit"}]
 
 
+def test_a_greeting_that_comes_late_does_not_bring_turn_detection_back() -> None:
+    wire = Wire()
+    wire.send(RealtimeModelSendSessionUpdate({"turn_detection": None}))
+    wire.get("session.created", session={"audio": {"input": {"turn_detection": {"type": "server_vad"}}}})
+    wire.send(RealtimeModelSendAudio(b"\0\0", commit=True))
+    assert wire.types()[-1] == "response.create"
+
+
 def test_a_turn_that_the_client_ends_is_replied_to_if_turns_are_not_detected() -> None:
     wire = Wire()
     wire.get("session.updated", session={"type": "realtime", "audio": {"input": {"turn_detection": None}}})

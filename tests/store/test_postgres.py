@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -304,13 +305,29 @@ async def test_the_clock_is_the_servers(url: str, monkeypatch: pytest.MonkeyPatc
         assert store._server.clock.stale
 
 
-async def test_the_clock_is_read_again_after_a_while(url: str) -> None:
+async def test_the_clock_is_read_again_after_a_while(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with made(url) as store:
         store._server.clock.set(5.0)
         assert 5 <= store.clock() < 60
-        store._server.clock._monotonic -= inside.FRESH + 1
+        later = time.monotonic() + inside.FRESH + 1
+        monkeypatch.setattr(inside.time, "monotonic", lambda: later)
         await store.runs()
         assert store.clock() > 1_000_000_000
+
+
+def test_the_clock_does_not_jump_while_another_thread_sets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, now = inside.Clock(), [1000.0]
+    monkeypatch.setattr(inside.time, "monotonic", lambda: now[0])
+    clock.set(5000.0)
+
+    def set_meanwhile() -> float:
+        now[0] = 1070.0
+        monkeypatch.setattr(inside.time, "monotonic", lambda: now[0])
+        clock.set(5070.0)
+        return now[0]
+
+    monkeypatch.setattr(inside.time, "monotonic", set_meanwhile)
+    assert clock.read() == 5070.0
 
 
 async def test_a_clock_that_was_never_read_asks_the_server() -> None:

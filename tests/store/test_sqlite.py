@@ -595,13 +595,16 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def given(disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is given to the store's threads."""
     seen: list[str] = []
-    do = ThreadQueue.do
 
-    def noting(queue: ThreadQueue, work: Any) -> Any:
-        seen.append(queue._name)
-        return do(queue, work)
+    def noting(do: Any) -> Any:
+        def noted(queue: ThreadQueue, *given: Any) -> Any:
+            seen.append(queue._name)
+            return do(queue, *given)
 
-    monkeypatch.setattr(ThreadQueue, "do", noting)
+        return noted
+
+    for name in ("do", "then"):
+        monkeypatch.setattr(ThreadQueue, name, noting(getattr(ThreadQueue, name)))
     return seen
 
 
@@ -680,6 +683,31 @@ async def test_a_reader_that_is_locked_out_is_patient_on_a_thread(
         assert given == ["assent-store-read"]
         monkeypatch.undo()
         assert store._writer.connected
+
+
+async def test_a_short_read_does_not_wait_for_who_writes(path: Path, given: list[str]) -> None:
+    async with SQLiteStore(path) as store:
+        script = await Script(store).begin()
+        await script.ask()
+        [id] = [question.id for question in (await store.questions()).items]
+        reading = "assent-store-read"
+        with store._writing.turn:
+            await store.question(id)  # opens the connection for it, on a thread
+            await store._reading.do(lambda: None)
+            given.clear()
+            assert (await store.question(id)).run == "r1"
+            assert len((await store.read("r1")).facts) == 4
+            assert given == []
+            with store._looking:  # somebody else reads
+                assert (await store.question(id)).run == "r1"
+            assert given == [reading]
+        second = SQLiteStore(path)
+        await second.say("r1", "more")  # of another process, and not in any cache
+        given.clear()
+        with store._writing.turn:
+            assert len((await store.read("r1")).facts) == 5
+        assert given == []
+        await second.close()
 
 
 @pytest.mark.usefixtures("disk")

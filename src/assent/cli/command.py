@@ -302,12 +302,13 @@ def _webhooks(to: Any) -> None:
 
 
 def _audit(to: Any) -> None:
-    verify = _stored(to, "verify", audit.verify, "check the hash chains, of a database or of an export")
+    verify = _remote(_stored(to, "verify", audit.verify, "check the hash chains, of a database, a server or an export"))
     verify.add_argument("--file", metavar="FILE", help="an export to check, instead of a database")
     verify.add_argument("--seal", metavar="FILE", help="a seal that the journals must go on from")
     verify.add_argument("--key", metavar="FILE", help="the public key of the seal")
     verify.add_argument("--purged", action="store_true", help="runs that are gone since the seal are no fault")
-    export = _stored(to, "export", audit.export, "write all journals as JSON Lines, for others to check")
+    _json(verify)
+    export = _remote(_stored(to, "export", audit.export, "write all journals as JSON Lines, for others to check"))
     export.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
     seal = _stored(to, "seal", audit.seal, "sign how far each run has come, to be kept elsewhere")
     seal.add_argument("--key", metavar="FILE", required=True, help="the private key")

@@ -10,9 +10,9 @@ from typing import TextIO
 
 from msgspec.json import encode
 
-from ..store.audit import Heads, head_of, read_heads, runs_of
+from ..store.audit import Checked, Heads, head_of, read_heads, runs_of
 from ..store.open import open_store
-from .write import put, say
+from .write import put, put_json, say
 
 
 async def upgrade(options: Namespace) -> int:
@@ -41,12 +41,12 @@ async def vacuum(options: Namespace) -> int:
 async def verify(options: Namespace) -> int:
     """Compare all stored data with the journals, and print the differences run by run."""
     heads = Heads(read_heads(Path(options.against)) if options.against is not None else ())
-    return await compared(options.url, heads, run=options.run, write=options.write)
+    return concluded(await compared(options.url, heads, run=options.run, write=options.write))
 
 
-async def compared(url: str, heads: Heads, *, run: str | None = None, write: str | None = None) -> int:
-    """Compare all stored data with the journals, and the journals with saved heads; print the differences."""
-    whole = damaged = 0
+async def compared(url: str, heads: Heads, *, run: str | None = None, write: str | None = None) -> Checked:
+    """Compare all stored data with the journals, and the journals with saved heads."""
+    checked = Checked()
     with writing(write) as file:
         async with open_store(url, create=False) as store:
             strays = [] if run is not None else await store.strays()
@@ -54,24 +54,30 @@ async def compared(url: str, heads: Heads, *, run: str | None = None, write: str
                 found = await store.verify(each)
                 entries = await store.lines(each) if not found and (write or heads.given) else []
                 found += heads.compared(each, entries) if not found else []
-                for sentence in found:
-                    put(sentence)
-                damaged += bool(found)
-                whole += not found
+                checked.runs += 1
+                checked.damaged += bool(found)
+                checked.problems += found
                 if file is not None and entries:
                     file.write(encode(head_of(each, entries)).decode() + "\n")
-    return concluded(whole, damaged, [*strays, *(heads.missing() if run is None else ())])
+    checked.others = [*strays, *(heads.missing() if run is None else ())]
+    return checked
 
 
-def concluded(whole: int, damaged: int, others: list[str]) -> int:
-    """Print what else was found, and the sum of it; return the exit code."""
-    for sentence in others:
+def concluded(checked: Checked, *, json: bool = False) -> int:
+    """Print what was found, and the sum of it; return the exit code."""
+    if json:
+        put_json(checked)
+        return 1 if checked.damaged or checked.others else 0
+    for sentence in (*checked.problems, *checked.others):
         put(sentence)
-    if damaged or others:
-        besides = f"; {len(others)} more things are not as they should be" if others else ""
-        say(f"assent: {damaged} of {whole + damaged} runs are damaged{besides}")
+    if checked.withheld:
+        say(f"assent: not checked, since this token may not see all of them: {', '.join(checked.withheld)}")
+    if checked.damaged or checked.others:
+        count = len(checked.others)
+        besides = f"; {count} more things are not as they should be" if count else ""
+        say(f"assent: {checked.damaged} of {checked.runs} runs are damaged{besides}")
         return 1
-    put(f"{whole} {'run is' if whole == 1 else 'runs are'} as written.")
+    put(f"{checked.runs} {'run is' if checked.runs == 1 else 'runs are'} as written.")
     return 0
 
 

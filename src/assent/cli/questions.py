@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from msgspec.structs import replace
+
 from ..inbox.mask import masked
 from ..store.record import Question
 from .preview import question_lines
@@ -28,7 +30,8 @@ async def listed(options: Namespace) -> int:
             limit=options.limit,
             after=options.after,
         )
-    page.items = [masked(question) for question in page.items]
+    # Whoever can list them here may decide them, or a server has left the digests out.
+    page.items = [replace(masked(each), digest=each.digest, shown=each.shown) for each in page.items]
     if options.json:
         put_json(page)
     else:

@@ -67,7 +67,14 @@ async def source(options: Namespace) -> AsyncIterator[Source]:
     if options.server is None:
         async with open_store(options.url, create=False) as store:
             yield StoreSource(store)
-        return
+    else:
+        async with server(options) as there:
+            yield there
+
+
+@asynccontextmanager
+async def server(options: Namespace) -> AsyncIterator[ServerSource]:
+    """Open the server that the options name."""
     httpx = _httpx()
     headers = {"Authorization": f"Bearer {options.token}", "Accept": "application/json"}
     async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
@@ -213,6 +220,24 @@ class ServerSource:
         """Revoke a grant."""
         await self._send("DELETE", f"/api/grants/{quote(id, safe='')}")
 
+    async def exported(self) -> AsyncIterator[bytes]:
+        """Yield the lines of an export of all journals."""
+        left = b""
+        try:
+            async with self._client.stream("GET", f"{self._address}/api/audit") as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise _refusal(response)
+                async for chunk in response.aiter_bytes():
+                    *lines, left = (left + chunk).split(b"\n")
+                    for line in lines:
+                        yield line + b"\n"
+        except self._failure as error:
+            why = str(error) or type(error).__name__
+            raise Upstream(f"The server at {self._address} cannot be reached, or cut the export off: {why}") from None
+        if left:
+            yield left
+
     async def _get(self, path: str, kind: type[T], query: dict[str, Any] | None = None) -> T:
         given = {
             name: _word(value) for name, value in (query or {}).items() if value is not None and value is not False
@@ -251,7 +276,7 @@ class _Problem(msgspec.Struct):
     detail: str
 
 
-def _refusal(response: Any, unknown: str) -> AssentError:
+def _refusal(response: Any, unknown: str = "") -> AssentError:
     try:
         return AssentError(msgspec.json.decode(response.content, type=_Problem).detail)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -159,6 +159,8 @@ class Defined(Fact, frozen=True):
     """True if the outputs of a turn's calls may end the run."""
     output: str = ""
     """A digest of the output type and its approval rule; empty for text that needs no approval."""
+    redact: dict[str, tuple[str, ...]] | None = None
+    """The arguments to mask wherever nobody decides, by tool; None in journals that do not say."""
 
 
 class Replied(Fact, frozen=True):

@@ -159,7 +159,7 @@ class StoreRows:
 
     async def read(self, work: Work[R]) -> R:
         """Read from the store's database."""
-        return await self._store._read(work)
+        return await self._store._read_short(work)
 
     async def write(self, work: Work[R]) -> R:
         """Write to the store's database."""

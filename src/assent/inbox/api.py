@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Annotated, Any
 
 import msgspec
@@ -13,12 +13,12 @@ from fastapi.routing import APIRoute
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 
-from ..approval.decide import may_decide
 from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
 from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision, StoreFailed
+from ..store.audit import exported
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
 from ..store.store import Store
@@ -26,7 +26,6 @@ from . import describe as d
 from .auth import Authenticates, who_sent
 from .feed import Feeds
 from .identity import Identity
-from .mask import masked, masked_grant, masked_journal
 from .metrics import MEDIA_TYPE, Metrics
 from .model import (
     AgentList,
@@ -43,9 +42,13 @@ from .model import (
 )
 from .problem import Difference, problem_of, respond
 from .shown import shown_hash, shown_of
+from .sight import grants_seen_by, journal_seen_by, listed_for, may_have_journal, questions_of, seen_by
+from .streams import CountedStream, Streams
+
+# The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.
 
 
-def exact(request: Request) -> None:
+async def exact(request: Request) -> None:
     """Raise an error for a parameter that the route does not have, or has twice, and for a body that is no JSON."""
     route: APIRoute = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
@@ -61,6 +64,7 @@ def exact(request: Request) -> None:
 
 router = APIRouter(dependencies=[Depends(exact)])
 
+JSON_LINES = "application/jsonl"
 NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str | None, Query(max_length=200, pattern=NO_NUL)]
 Search = Annotated[str | None, Query(max_length=LONGEST_SEARCH, pattern=NO_NUL)]
@@ -78,25 +82,26 @@ class Inbox(Struct):
     auth: Authenticates
     feeds: Feeds
     metrics: Metrics
+    streams: Streams
     agents: Collection[str] | None = None
     """The agents whose runs may be started; None for all."""
 
 
-def inbox_of(request: Request) -> Inbox:
+async def inbox_of(request: Request) -> Inbox:
     """Return what the routes share."""
     inbox: Inbox = request.app.state.inbox
     return inbox
 
 
-def somebody(request: Request) -> Identity:
+async def somebody(request: Request) -> Identity:
     """Return who sent the request; the guard has seen to it that there is somebody."""
     who: Identity = request.state.identity
     return who
 
 
-def reader(request: Request) -> Identity:
+async def reader(request: Request) -> Identity:
     """Return who sent the request and may read."""
-    who = somebody(request)
+    who = await somebody(request)
     who.need("read")
     return who
 
@@ -109,16 +114,6 @@ Reader = Annotated[Identity, Depends(reader)]
 def sent(value: Any, status: int = 200, **headers: str) -> Response:
     """Return a value as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
-
-
-def may_see(who: Identity, question: Question) -> bool:
-    """Return True if somebody may decide a question, and so sees all of its arguments."""
-    return who.may("decide") and question.started_by != who.name and may_decide(question.reviewers, who.decider())
-
-
-def seen_by(who: Identity, question: Question) -> Question:
-    """Return a question as somebody may see it."""
-    return question if may_see(who, question) else masked(question)
 
 
 # -- questions ---------------------------------------------------------------------------------------
@@ -138,19 +133,25 @@ async def list_questions(
     limit: Limit = 50,
     after: After = None,
 ) -> Response:
-    """List open questions, or settled ones, the oldest first. Secret arguments are masked for everybody."""
+    """List open questions, the oldest first, or settled ones, by the time of their end.
+
+    Secret arguments are masked for everybody, and digests of them left out for whoever may not decide.
+    """
     page = await inbox.store.questions(
         run=run, agent=agent, tool=tool, kind=kind, settled=settled, older_than=older_than, search=search, limit=limit,
         after=after,
     )  # fmt: skip
-    return sent(QuestionPage([masked(each) for each in page.items], page.next, page.damaged))
+    return sent(QuestionPage([listed_for(who, each) for each in page.items], page.next, page.damaged))
 
 
 @router.get("/api/questions/{id}", responses=d.answers("Question", 404, etag=True))
 async def get_question(inbox: Here, who: Reader, id: Id) -> Response:
-    """Return a question. Secret arguments are masked for whoever may not decide it."""
-    question = await inbox.store.question(id)
-    return sent(seen_by(who, question), ETag=f'"{question.digest}"')
+    """Return a question. Secret arguments are masked for whoever may not decide it, and digests of them left out."""
+    question = seen_by(who, await inbox.store.question(id))
+    answer = sent(question)
+    if question.digest:
+        answer.headers["ETag"] = f'"{question.digest}"'
+    return answer
 
 
 @router.post(
@@ -178,7 +179,7 @@ async def decide(
 ) -> Question:
     """Record a decision, and count it."""
     by = _decider(who, question, digest)
-    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant)
+    decided = await inbox.store.decide(question.id, decision, by=by, digest=digest, grant=grant, known=question)
     _count(inbox, question, decided)
     return decided
 
@@ -227,10 +228,11 @@ async def refused(request: Request, inbox: Inbox, who: Identity, before: Questio
     except StoreFailed:
         return respond(problem)  # what became of the decision is known; only the details are not
     if following is not None and not isinstance(error, DigestMismatch):
-        problem.status, problem.digest, problem.replaced_by = 412, following.digest, following.id
         problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
+        problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, following.id
     elif isinstance(error, DigestMismatch):
-        problem.digest, problem.question = now.digest, seen_by(who, now)
+        problem.question = seen_by(who, now)
+        problem.digest = problem.question.digest or None
     elif now.verdict is not None:
         problem.by, problem.verdict, problem.at = now.by, now.verdict, now.decided
     return respond(problem)
@@ -307,26 +309,17 @@ async def get_run(inbox: Here, who: Reader, id: Id) -> Response:
 async def get_journal(
     inbox: Here, who: Reader, id: Id, limit: Limit = 100, after: Annotated[int, Query(ge=0, lt=2**53)] = 0
 ) -> Response:
-    """Return a page of a run's journal. Secret arguments are masked for whoever may not decide about them."""
-    barred = [each for each in await questions_of(inbox.store, id) if each.redact and not may_see(who, each)]
-    entries = masked_journal(await inbox.store.lines(id), barred)  # as a whole: a page may quote an earlier one
+    """Return a page of a run's journal.
+
+    Secret arguments are masked for whoever may not decide about them, and hashes of what is masked left out. Those of
+    calls that nobody was asked about are masked for everybody.
+    """
+    record = (await inbox.store.read(id, 2**31 - 1)).record
+    lines, asked = await inbox.store.lines(id), await questions_of(inbox.store, id)
+    entries = journal_seen_by(who, lines, asked, record.started_by)  # as a whole: a page may quote an earlier one
     page = entries[after : after + limit]
     more = after + limit < len(entries)
     return sent(JournalPage(page, page[-1].seq if more and page else None))
-
-
-async def questions_of(store: Store, run: str) -> list[Question]:
-    """Return all questions of a run, open and settled."""
-    found: list[Question] = []
-    for settled in (False, True):
-        after: str | None = None
-        while True:
-            page = await store.questions(run=run, settled=settled, limit=MOST, after=after)
-            found += page.items
-            after = page.next
-            if after is None:
-                break
-    return found
 
 
 # -- grants ------------------------------------------------------------------------------------------
@@ -349,13 +342,6 @@ async def list_grants(
     """
     page = await inbox.store.grants(run=run, agent=agent, tool=tool, revoked=revoked, limit=limit, after=after)
     return sent(GrantPage(await grants_seen_by(who, inbox.store, page.items), page.next))
-
-
-async def grants_seen_by(who: Identity, store: Store, grants: list[GrantRecord]) -> list[GrantRecord]:
-    """Return grants as somebody may see them."""
-    runs = {grant.run for grant in grants if grant.pins}
-    barred = {run: [each for each in await questions_of(store, run) if not may_see(who, each)] for run in runs}
-    return [masked_grant(grant, barred.get(grant.run, ())) for grant in grants]
 
 
 @router.post(
@@ -396,6 +382,29 @@ async def revoke_grant(inbox: Here, who: Somebody, id: Id) -> Response:
     return Response(status_code=204)
 
 
+# -- audit -------------------------------------------------------------------------------------------
+
+
+@router.get("/api/audit", responses=d.plain(JSON_LINES, 400))
+async def export_audit(inbox: Here, who: Somebody) -> Response:
+    """Export the journals of all runs as JSON Lines, exactly, with their hashes; `assent audit verify` checks them.
+
+    Runs with arguments that are masked for whoever asks are left out, and named in the last line.
+    """
+    who.need("audit")
+    await inbox.store.open()
+    lines = exported(inbox.store, may_have=lambda run: may_have_journal(who, inbox.store, run))
+    first = await anext(lines)  # an error after this could only cut the response off
+
+    async def every() -> AsyncIterator[bytes]:
+        yield first
+        async for line in lines:
+            yield line
+
+    named = {"Content-Disposition": 'attachment; filename="journals.jsonl"'}
+    return StreamingResponse(every(), 200, named, JSON_LINES)
+
+
 # -- events, health, metrics -------------------------------------------------------------------------
 
 
@@ -408,15 +417,17 @@ async def events(
     since: Annotated[int | None, Query(ge=0, lt=2**53, description="Milliseconds since 1970.")] = None,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$")] = None,
 ) -> Response:
-    """Stream news of questions and runs as server-sent events, each at least once."""
+    """Stream news of questions and runs as server-sent events, each at least once. A user has at most 100 streams."""
     last = int(last_event_id) if last_event_id is not None else since
 
     async def is_known() -> bool:
         found = await who_sent(inbox.auth, request)
         return found is not None and found.may("read")
 
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(inbox.feeds.stream(run, last, is_known), 200, headers, "text/event-stream")
+    inbox.streams.begin(who.name)
+    made = CountedStream(inbox.feeds.stream(run, last, is_known), 200, {"X-Accel-Buffering": "no"}, "text/event-stream")
+    made.streams, made.name = inbox.streams, who.name
+    return made
 
 
 @router.get("/health", responses=d.answers("Health", public=True))

@@ -20,14 +20,16 @@ from ..store.store import Store
 from .accounts import LASTS, accounts_of
 from .csrf import SAFE, check_csrf, check_origin, is_loopback
 from .identity import Identity
-from .limit import Limit
+from .limit import Limit, Memory
 from .render import render
 
 COOKIE = "assent_session"
 LONGEST_FORM = 16 * 1024
 """The most bytes of the sign-in form, which anybody can send."""
 PER_NAME, PER_ADDRESS, WINDOW = 10, 30, 15 * 60
-"""The failed attempts for one name, and from one address, in so many seconds."""
+"""The failed attempts from one address, for one name and for all names, in so many seconds."""
+PER_NAME_ANYWHERE, LONG_WINDOW = 200, 3600
+"""The failed attempts for one name from all addresses that never signed in with it, in so many seconds."""
 LOCAL = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 """A path on this host: printable, without a backslash, and not `//host`."""
 
@@ -73,7 +75,10 @@ class Auth:
             raise UsageError(f"origins are a list, got {origins!r:.80}.")
         self.accounts = accounts_of(store)
         self._origins = tuple(origins)
-        self._names, self._addresses = Limit(PER_NAME, WINDOW, clock), Limit(PER_ADDRESS, WINDOW, clock)
+        self._pairs, self._addresses = Limit(PER_NAME, WINDOW, clock), Limit(PER_ADDRESS, WINDOW, clock)
+        self._anywhere = Limit(PER_NAME_ANYWHERE, LONG_WINDOW, clock)
+        self._familiar = Memory()
+        """The names that have signed in, each with the address."""
 
     async def identify(self, request: Request) -> Identity | None:
         """Return who is behind a request, by its token or its cookie; None if nobody is known.
@@ -98,13 +103,20 @@ class Auth:
         check_origin(request, self._origins)
         _check_cookie_is_kept(request)
         address, name_key = _address(request), name[:200]
+        pair = f"{address} {name_key}"
         self._addresses.take(address)
-        self._names.take(name_key)
+        self._pairs.take(pair)
+        stranger = pair not in self._familiar
+        if stranger:  # others can use this limit up, so it must not stop whoever was here before
+            self._anywhere.take(name_key)
         value = await self.accounts.sign_in_by_password(name, password)
         if value is None:
             raise NotSignedIn("The name or the password is wrong.")
         self._addresses.give_back(address)
-        self._names.forget(name_key)
+        self._pairs.forget(pair)
+        if stranger:
+            self._anywhere.give_back(name_key)
+        self._familiar.add(pair)
         return value
 
     def router(self) -> APIRouter:
@@ -113,6 +125,7 @@ class Auth:
         made.add_api_route("/sign-in", self._get_form, methods=["GET"])
         made.add_api_route("/sign-in", self._post_form, methods=["POST"])
         made.add_api_route("/sign-in/link/{token}", self._get_link, methods=["GET"])
+        made.add_api_route("/sign-in/link/{token}", self._post_link, methods=["POST"])
         made.add_api_route("/sign-out", self._post_sign_out, methods=["POST"])
         return made
 
@@ -131,9 +144,18 @@ class Auth:
         return await self._signed_in(request, value, fields.get("next", ""))
 
     async def _get_link(self, request: Request, token: str) -> Response:
-        value = await self.accounts.use_link(token)
-        if value is None:
-            return _failed(request, NotSignedIn("This link was used, or is too old. Sign in, or get a new link."))
+        """Return a page with a button: programs that open links in mails and chats must not use the link up."""
+        return render(request, "link.html", token=token)
+
+    async def _post_link(self, request: Request, token: str) -> Response:
+        try:
+            check_origin(request, self._origins)
+            _check_cookie_is_kept(request)
+            value = await self.accounts.use_link(token)
+            if value is None:
+                raise NotSignedIn("This link was used, or is too old. Sign in, or get a new link.")
+        except AssentError as error:
+            return _failed(request, error)
         return await self._signed_in(request, value, "")
 
     async def _post_sign_out(self, request: Request) -> Response:

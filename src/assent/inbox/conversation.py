@@ -146,22 +146,76 @@ _QUIET = ("defined", "saved", "told", "stepped", "continued", "awaited", "limite
 
 def timeline(entries: list[Entry], *, everything: bool = False) -> list[Moment]:
     """Return a run's journal as moments; `everything` includes the book-keeping."""
-    tools: dict[str, str] = {}
+    tools: dict[Key, str] = {}
     made = []
+    runs = {} if everything else _ran([entry.fact for entry in entries])
     for entry in entries:
         fact = entry.fact
         kind = str(fact.get("fact", ""))
         for call in fact.get("calls") or ():
             if isinstance(call, list) and len(call) > 1:
-                tools[str(call[0])] = str(call[1])
-        if kind in _QUIET and not everything:
+                tools[_path(fact), str(call[0])] = str(call[1])
+        key = _path(fact), str(fact.get("call"))
+        if (kind in _QUIET and not everything) or (key in runs and _is_told_later(fact)):
             continue
-        tool = tools.get(str(fact.get("call")), "")
+        tool = tools.get(key, "")
         tone, code, text, detail = _WORDS.get(kind, _other)(fact, tool)
+        if kind == "finished" and key in runs:
+            text, detail = f"{text}{runs[key].took}", " · ".join(filter(None, (runs[key].allowed, detail)))
         link = str(fact.get("id", "")) if kind == "asked" else ""
         depth = len(fact.get("path") or ())
         made.append(Moment(entry.seq, entry.at, text, code, _short(detail), tone, link, depth))
     return made
+
+
+Key = tuple[tuple[str, ...], str]
+"""A call: the path of its branch, and its id there."""
+
+
+class Ran(Struct):
+    """A call that came to its end by itself, told in one moment."""
+
+    allowed: str = ""
+    took: str = ""
+
+
+def _path(fact: Fact) -> tuple[str, ...]:
+    return tuple(fact.get("path") or ())
+
+
+def _is_told_later(fact: Fact) -> bool:
+    """Return True for the steps that lead to a call's end without a person."""
+    return fact.get("fact") == "started" or (fact.get("fact") == "approved" and _is_automatic(fact))
+
+
+def _is_automatic(fact: Fact) -> bool:
+    by = str(fact.get("by", ""))
+    return by == "rule" or by.startswith("grant:")
+
+
+def _ran(facts: list[Fact]) -> dict[Key, Ran]:
+    """Return the calls that ran once, to their end."""
+    began: dict[Key, list[int]] = {}
+    allowed: dict[Key, str] = {}
+    made: dict[Key, Ran] = {}
+    for fact in facts:
+        key, kind = (_path(fact), str(fact.get("call"))), fact.get("fact")
+        if kind == "started":
+            began.setdefault(key, []).append(int(fact.get("at") or 0))
+        elif kind == "approved" and _is_automatic(fact):
+            allowed[key] = _allowed(str(fact["by"]), "approved")
+        elif kind == "finished" and fact.get("by", "tool") == "tool" and len(began.get(key, ())) == 1:
+            took = int(fact.get("at") or 0) - began[key][0]
+            made[key] = Ran(allowed.get(key, ""), f" in {_seconds(took)}" if fact.get("at") else "")
+    return made
+
+
+def _seconds(milliseconds: int) -> str:
+    """Return a span in words: "0.1 s"."""
+    if milliseconds < 100:
+        return f"{max(1, milliseconds)} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _short(text: str, limit: int = 600) -> str:
@@ -250,6 +304,7 @@ _WORDS: dict[str, Callable[[Fact, str], Words]] = {
     "revoked": lambda fact, tool: ("bad", "", f"{fact.get('by')} revoked a grant", ""),
     "cancelled": lambda fact, tool: ("bad", "", f"{fact.get('by')} cancelled the run", str(fact.get("why") or "")),
     "resumed": lambda fact, tool: ("ok", "", f"{fact.get('by')} resumed the run", ""),
+    "switched": lambda fact, tool: ("ok", "", "The run went on live" if fact.get("live") else "It went on as text", ""),
     "closed": lambda fact, tool: ("bad", "", "The run ended without an output", str(fact.get("why") or "")),
     "guarded": lambda fact, tool: (
         "bad" if fact.get("tripped") else "ok",

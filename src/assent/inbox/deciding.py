@@ -227,6 +227,8 @@ async def _step(
     if NEEDS[step] not in whole.allowed:
         raise InvalidDecision(f"This question cannot be answered like that; it allows: {', '.join(whole.allowed)}.")
     context |= {"step": step, "sent": sent or {}, "problem": problem, "section": "questions"}
+    if (sent or {}).get("do") != "live":
+        context["waiting"] = await desk.waiting()
     if step == "edit":
         context["draft"] = await draft_of(desk, whole, sent)
         if sent is not None and sent.get("do") == "live":

@@ -12,6 +12,7 @@ from .model import any_of, components, ref
 from .problem import MEDIA_TYPE
 
 TEXT = {"schema": {"type": "string"}}
+ETAG = "The digest of the question, in quotes; left out if arguments are masked."
 ALWAYS = (401, 403, 414, 422, 500, 502)
 """The statuses that every route with an identity can answer."""
 WORDS = {
@@ -26,6 +27,7 @@ WORDS = {
     415: "The body is not JSON.",
     422: "The request does not fit; `errors` names the parts, if they are parts of the address.",
     428: "`If-Match` is missing.",
+    429: "The user has too many event streams.",
     500: "The inbox failed.",
     502: "The store failed.",
 }
@@ -44,7 +46,7 @@ def answers(
     if name is not None:
         fine["content"] = {"application/json": {"schema": ref(name)}}
     if etag:
-        fine["headers"]["ETag"] = {"description": "The digest of the question, in quotes.", "required": True, **TEXT}
+        fine["headers"]["ETag"] = {"description": ETAG, **TEXT}
     if location:
         fine["headers"]["Location"] = {"description": "The address of what was made.", "required": True, **TEXT}
     failed = (500, 502) if public else (*ALWAYS, *more)
@@ -67,7 +69,7 @@ def plain(media_type: str, *more: int) -> dict[int | str, dict[str, Any]]:
 
 def stream() -> dict[int | str, dict[str, Any]]:
     """Return the responses of the event stream."""
-    return plain("text/event-stream")
+    return plain("text/event-stream", 429)
 
 
 def body(*names: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,19 +14,18 @@ from msgspec import Struct
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
 from ..store.record import Question
 from ..store.store import Store
-from .api import questions_of
 from .auth import Authenticates, identified
-from .conversation import Talk, talk_of
+from .conversation import talk_of
 from .csrf import MOST_FIELDS
+from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
 from .identity import Identity
+from .mask import masked
 from .presence import Presence
-from .problem import known_of
 from .render import render
+from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, difference, for_eyes_of, people, row_of, sentence_of, settled_words, why_not
-
-log = logging.getLogger("assent")
+from .view import Row, deadline_tag, difference, people, row_of, sentence_of, settled_words, why_not
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -50,7 +48,7 @@ class PageRoute(APIRoute):
             except NeedsSignIn:
                 return sign_in_first(request)
             except AssentError as error:
-                return problem(request, error)
+                return failure_page(request, error)
 
         return safely
 
@@ -61,28 +59,6 @@ def sign_in_first(request: Request) -> Response:
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     back = f"?{urlencode({'next': target})}" if request.method == "GET" else ""
     return RedirectResponse(f"{base}/sign-in{back}", 303)
-
-
-HEADINGS = {
-    400: "This cannot be done",
-    403: "This is not yours to decide",
-    404: "There is nothing here",
-    409: "Something changed meanwhile",
-    422: "This does not fit",
-    429: "Too many attempts",
-    502: "The store cannot be reached",
-}
-
-
-def problem(request: Request, error: AssentError) -> Response:
-    """Return the page of an error."""
-    who = getattr(request.state, "who", None)
-    heading = HEADINGS.get(error.status, "Something went wrong")
-    message = str(error)
-    if error.status >= 500:  # an error of the server says nothing of its inside
-        log.error("A page failed: %s", error, exc_info=error)
-        message = known_of(error)
-    return render(request, "problem.html", status=error.status, who=who, heading=heading, message=message)
 
 
 class Desk(Struct):
@@ -111,6 +87,16 @@ class Desk(Struct):
         form = await request.form(max_fields=MOST_FIELDS, max_files=0)
         return who, {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
+    async def waiting(self) -> str:
+        """Return the number of open questions, for the head of a page: at most a page of them is counted."""
+        page = await self.store.questions(limit=PAGE)
+        return counted_page(len(page.items), page.next)
+
+
+def counted_page(count: int, next: str | None) -> str:
+    """Return the number of items on a page: "50+" if there are more; empty for none."""
+    return f"{count}{'+' if next else ''}" if count else ""
+
 
 class Shown(Struct):
     """The list beside a question, as it was asked for."""
@@ -122,6 +108,8 @@ class Shown(Struct):
     query: dict[str, str]
     tools: list[str]
     agents: list[str]
+    count: str
+    """The number of open questions, whatever the filters."""
     damaged: int = 0
 
     def link(self, **other: str | None) -> str:
@@ -142,20 +130,22 @@ async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
     waiting = [row for row in rows if not row.soon]
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
-    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, len(page.damaged))
+    count = await desk.waiting() if query else counted_page(len(rows), page.next)
+    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, count, len(page.damaged))
 
 
 async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -> tuple[Question, dict[str, Any]]:
     """Return a question as it is stored, and the context of its page."""
     whole = await desk.store.question(id)
     desk.presence.saw(id, who.name)
-    question = for_eyes_of(whole, who)
+    question = seen_by(who, whole)
     now = desk.now()
     not_you = why_not(whole, who)
     fresh = await successor(desk, whole)
     context = {
         "question": question,
         "sentence": sentence_of(question),
+        "title": sentence_of(masked(question)),  # a browser keeps titles in its history
         "deadline": deadline_tag(question, now, long=True) if question.verdict is None else None,
         "now": now,
         "why_not": not_you,
@@ -185,8 +175,8 @@ async def whole_page(
     """Return the page of one question, with the list beside it."""
     stored = await desk.store.read(whole.run)
     asked = await questions_of(desk.store, whole.run)
-    barred = any(each.redact and why_not(each, who) for each in asked)
-    talk = Talk(problem="It may quote arguments that are masked for you.") if barred else talk_of(stored, whole)
+    stored.facts = facts_seen_by(who, stored.facts, asked, stored.record.started_by)
+    talk = talk_of(stored, whole)
     found = await listed(desk, who, request)
     following = next((row for row in found.rows if row.id != whole.id), None)
     answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
@@ -226,7 +216,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
         fresh = await successor(desk, whole)
     except StoreFailed:
         raise error from None  # what became of the decision is known; only the details are not
-    seen, now = for_eyes_of(whole, who), for_eyes_of(fresh or whole, who)
+    seen, now = seen_by(who, whole), seen_by(who, fresh or whole)
     if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
         return render(
             request,

@@ -96,8 +96,14 @@ class Feed:
                 await self._look(FAR if far else OVERLAP)
                 await self._store.watch(POLL)
                 await asyncio.sleep(PAUSE)
-            except AssentError as error:
-                log.warning("The inbox cannot look for news; trying again in %.0f seconds: %s", AWAY, error)
+            except Exception as error:  # whatever it is, the viewers wait for this task
+                known = isinstance(error, AssentError)
+                log.warning(
+                    "The inbox cannot look for news; trying again in %.0f seconds: %s",
+                    AWAY,
+                    error,
+                    exc_info=None if known else error,
+                )
                 await asyncio.sleep(AWAY)
 
     async def _look(self, back: int, *, tell: bool = True) -> None:
@@ -111,9 +117,9 @@ class Feed:
                     self._seen[news] = news.at
                     if tell:
                         self._tell(news)
-            if len(found) < MOST_NEWS or found[-1].at <= since:
+            if len(found) < MOST_NEWS:
                 break
-            since = found[-1].at  # there may be more
+            since = max(found[-1].at, since + 1)  # there may be more
         self._since = now
         self._seen = {news: at for news, at in self._seen.items() if at >= now - 2 * FAR}
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..core.digest import shortened
 from ..core.number import counted
 from .values import Number, read_json, write_json
 from .visible import hidden_in
@@ -146,7 +147,7 @@ class Form:
                 problems,
                 depth + 1,
             )
-            for name in names
+            for name in sorted(names, key=lambda name: name not in required)  # what must be given comes first
         ]
         more = {name: each for name, each in given.items() if name not in names}
         made.fields += [
@@ -192,7 +193,8 @@ class Form:
         if f"o:{at}" in sent and depth < DEEPEST:
             names = {pointer(at, name): (name, each) for name, each in (plain.get("properties") or {}).items()}
             made: dict[str, Any] = {}
-            for inside in dict.fromkeys(children.get(at, ())):
+            order = {place: n for n, place in enumerate(names)}  # the schema's, so that a difference has no other
+            for inside in sorted(dict.fromkeys(children.get(at, ())), key=lambda place: order.get(place, len(order))):
                 last = inside.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
                 name, each = names.get(inside, (last, {}))
                 value = self._read(inside, each, sent, problems, children, depth + 1)
@@ -312,6 +314,9 @@ def hint_of(plain: Schema) -> str:
         parts.append(f"at least {counted(least, 'item')}")
     if isinstance(most := plain.get("maxItems"), int):
         parts.append(f"at most {counted(most, 'item')}")
+    if plain.get("default") is not None and not isinstance(plain["default"], dict | list):
+        default = "empty" if plain["default"] == "" else shortened(write_json(_numbers(plain["default"])), 40)
+        parts.append(f"{default} if left out")
     return ", ".join(part for part in parts if part)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse
@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import NotSignedIn
 from .auth import Authenticates, who_sent
-from .csrf import check_csrf
+from .csrf import SAFE, check_csrf
+from .failure import FOR_PROGRAMS, answer
 from .identity import Identity
 from .metrics import Metrics
-from .problem import handle
 
 MOST_BYTES = 11_000_000
 """The largest body of a request: an edit may bring 10 MB of arguments."""
@@ -25,8 +25,6 @@ OPEN = ("/health", "/sign-in", "/sign-out", "/static/")
 """The beginnings of the paths that need no identity."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """The methods that are counted by name. Clients may make up any number of others."""
-FOR_PROGRAMS = ("/api", "/metrics", "/openapi.json")
-"""The beginnings of the paths whose errors are problems; the others are pages."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -68,7 +66,7 @@ class Guard:
         except Exception as error:
             if sending.status is not None:
                 raise  # a response that has begun can only be cut off
-            made = await handle(Request(scope), error)
+            made = await answer(Request(scope), error)
             await made(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "")
@@ -81,6 +79,9 @@ class Guard:
         if len(scope.get("query_string", b"")) > LONGEST_QUERY or len(path) > LONGEST_QUERY:
             raise HTTPException(414, f"The address is too long; at most {LONGEST_QUERY:,} bytes are read.")
         _check_length(request)
+        if path.endswith("/") and path.strip("/") and request.method in SAFE:
+            await _without_slash(request, path)(scope, receive, send)
+            return
         limited = Limited(receive)
         if not path.startswith(OPEN):
             who = await who_sent(self._auth, request)
@@ -93,6 +94,12 @@ class Guard:
             if path.startswith(FOR_PROGRAMS):  # a page's token is in its form, and the page checks it
                 await check_csrf(Request(scope, limited), who)
         await self._app(scope, limited, send)
+
+
+def _without_slash(request: Request, path: str) -> RedirectResponse:
+    """Return the redirect to the address without a slash at its end: a path, since anybody can write a Host header."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/{quote(path.strip('/'))}{query}", 307)
 
 
 def _to_sign_in(request: Request) -> RedirectResponse:

@@ -11,13 +11,13 @@ from ..errors import Forbidden
 
 Role = Literal["viewer", "reviewer", "operator", "admin", "agent"]
 ROLES: tuple[Role, ...] = get_args(Role)
-Deed = Literal["read", "decide", "start", "grant", "manage"]
+Deed = Literal["read", "decide", "start", "grant", "audit", "manage"]
 
 MAY: dict[Role, tuple[Deed, ...]] = {
     "viewer": ("read",),
     "reviewer": ("read", "decide"),
-    "operator": ("read", "decide", "start", "grant"),
-    "admin": ("read", "decide", "start", "grant", "manage"),
+    "operator": ("read", "decide", "start", "grant", "audit"),
+    "admin": ("read", "decide", "start", "grant", "audit", "manage"),
     "agent": ("start",),
 }
 """What each role may do. An agent starts runs, and never decides."""

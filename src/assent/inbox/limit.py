@@ -43,6 +43,23 @@ class Limit:
         self._times.pop(key, None)
 
 
+class Memory:
+    """Keys that were seen; the one that was seen longest ago is forgotten first."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, None] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, key: str) -> None:
+        """Remember a key."""
+        self._keys.pop(key, None)
+        self._keys[key] = None
+        if len(self._keys) > MOST_KEYS:
+            del self._keys[next(iter(self._keys))]
+
+
 def _words(seconds: int) -> str:
     if seconds < 60:
         return f"{seconds} {'second' if seconds == 1 else 'seconds'}"

@@ -7,13 +7,14 @@ preview that words a secret in another way (its last digits) shows it, since a p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ..approval.question import AS_IT_IS
+from ..core.digest import BadJSON, parse_object
 from ..core.mask import MASK, hidden, hidden_in, masked_object, masked_text, secrets_in
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
@@ -32,6 +33,8 @@ def masked(question: Question) -> Question:
         reason=_reason(question.reason, secrets),
         prompt=hidden_in(question.prompt, secrets),
         preview=_preview(question.preview, secrets),
+        digest="",  # a short secret could be guessed from a hash of it
+        shown=None,
         evidence=tuple(Evidence(each.attempt, hidden_in(each.output, secrets), each.at) for each in question.evidence),
     )
 
@@ -54,41 +57,158 @@ def masked_grant(grant: GrantRecord, questions: Iterable[Question]) -> GrantReco
     return replace(grant, pins=masked_object(grant.pins, names)) if grant.pins and names else grant
 
 
-def masked_journal(entries: Iterable[Entry], questions: Iterable[Question]) -> list[Entry]:
-    """Return the journal of a run with the secret arguments masked that its questions name.
+Key = tuple[tuple[str, ...], str]
+"""A call: the path of its branch, and its id there."""
+EVERY: Collection[str] = ("*",)
+"""The names of all arguments, for a call of which nobody knows which ones are secret."""
+ARGUMENTS = ("args", "fills", "arguments", "pins", "action", "operation", "input")
+"""The fields that hold a call's arguments, in facts and in the items of providers."""
+
+
+def masked_journal(
+    entries: Iterable[Entry],
+    questions: Iterable[Question],
+    may_see: Callable[[Question], bool] = lambda question: False,
+    *,
+    trusted: bool = False,
+) -> list[Entry]:
+    """Return the journal of a run with the secret arguments masked; hashes of what is masked are left out.
 
     Args:
         entries: The journal.
         questions: All of the run's questions, open and settled, as they are stored.
+        may_see: Returns True for a question whose arguments are not masked. The secret arguments of a call that
+            nobody was asked about are always masked.
+        trusted: True to show the arguments of calls of which the journal does not say if they are secret.
     """
-    tools: dict[str, set[str]] = {}
-    calls: dict[str, set[str]] = {}
-    secrets: set[str] = set()
-    for question in questions:
-        if question.redact:
-            tools.setdefault(question.tool, set()).update(question.redact)
-            calls.setdefault(question.call, set()).update(question.redact)
-            secrets |= secrets_in(question.arguments, question.redact)
-    if not tools:
-        return list(entries)
-    facts = [(entry, _fact(entry.fact, tools, calls, secrets)) for entry in entries]
-    return [replace(entry, fact=hidden_in(fact, secrets)) for entry, fact in facts]
+    entries = list(entries)
+    masks = _Masks(entries, list(questions), may_see, trusted)
+    if not masks.needed:
+        return entries
+    made = [masks.fact(entry.fact) for entry in entries]
+    facts = [hidden_in(fact, masks.secrets) for fact in made]
+    if all(entry.fact == fact and not fact.get("erased") for entry, fact in zip(entries, facts, strict=True)):
+        return entries
+    # Each hash covers the facts before it: a short secret could be guessed from any hash after it.
+    return [replace(entry, fact=fact, hash="") for entry, fact in zip(entries, facts, strict=True)]
 
 
-def _fact(fact: Any, tools: Mapping[str, set[str]], calls: Mapping[str, set[str]], secrets: set[str]) -> Any:
-    """Mask the arguments of calls by name, at any depth; add the values of edited ones to `secrets`."""
-    if isinstance(fact, list):
-        return [_fact(each, tools, calls, secrets) for each in fact]
-    if not isinstance(fact, dict):
-        return fact
-    made = {name: _fact(value, tools, calls, secrets) for name, value in fact.items()}
-    names = calls.get(str(fact.get("call")), set()) | tools.get(str(fact.get("name") or fact.get("tool")), set())
-    for name in ("args", "fills", "arguments", "pins") if names else ():
-        value = fact.get(name)
-        if isinstance(value, dict):
-            secrets |= secrets_in(msgspec.json.encode(value).decode(), names)
-            made[name] = masked_object(value, names)
-        elif isinstance(value, str):
-            secrets |= secrets_in(value, names)
-            made[name] = masked_text(value, names)
-    return made
+class _Masks:
+    """The secret arguments of a run, for one reader of its journal."""
+
+    def __init__(
+        self, entries: list[Entry], questions: list[Question], may_see: Callable[[Question], bool], trusted: bool
+    ) -> None:
+        self._tools: dict[str, set[str]] = {}
+        """The secret parameters by tool."""
+        self._calls: dict[Key, str] = {}
+        """The tools of the calls."""
+        self._open: set[Key] = set()
+        """The calls whose arguments are shown."""
+        self._trusted, self._says = trusted, True
+        self.secrets: set[str] = set()
+        """The texts to hide wherever they are quoted."""
+        self._asked = {(tuple(each.path), each.call) for each in questions}
+        barred = [each for each in questions if not may_see(each)]
+        self._open = self._asked - {(tuple(each.path), each.call) for each in barred}
+        self._shown = {text for each in questions if each not in barred for text in _secrets(each)}
+        for each in questions:
+            self._tools.setdefault(each.tool, set()).update(each.redact)
+        for each in barred:
+            self._found(each.arguments, each.redact)
+        for entry in entries:
+            self._survey(entry.fact)
+        self.needed = any(self._tools.values()) or not (trusted or (self._says and _is_plain(entries)))
+
+    def _survey(self, fact: Any) -> None:
+        if fact.get("fact") == "defined":
+            told = fact.get("redact")
+            self._says = self._says and isinstance(told, dict)
+            for tool, names in told.items() if isinstance(told, dict) else ():
+                self._tools.setdefault(tool, set()).update(names)
+        for call in (*(fact.get("calls") or ()), fact.get("proposal") or ()):
+            if len(call) > 1:
+                self._calls[_path(fact), str(call[0])] = str(call[1])
+
+    def fact(self, fact: Any) -> Any:
+        """Return a fact with the arguments of calls masked."""
+        path, call = _path(fact), fact.get("call")
+        if call is not None and (path, call) in self._open:
+            return fact
+        names = self._names(self._calls.get((path, str(call)), ""), (path, str(call))) if call is not None else ()
+        made = {name: self._inside(value, fact, path, name) for name, value in fact.items()}
+        made |= self._arguments(fact, {*names, *self._own(fact)})
+        if names:
+            made |= {name: "" for name in ("digest", "shown") if fact.get(name)}
+        return made
+
+    def _inside(self, value: Any, fact: Any, path: tuple[str, ...], name: str) -> Any:
+        """Return a field of a fact; the items of a reply belong to calls, of which some may be seen."""
+        if name != "items" or not isinstance(value, list):
+            return self._any(value)
+        seen = {call[2] for call in fact.get("calls") or () if len(call) > 2 and (path, str(call[0])) in self._open}
+        asked = {call[2] for call in fact.get("calls") or () if len(call) > 2 and (path, str(call[0])) in self._asked}
+        return [each if n in seen else self._any(each, known=n in asked) for n, each in enumerate(value)]
+
+    def _any(self, value: Any, known: bool = False) -> Any:
+        if isinstance(value, list):
+            return [self._any(each, known) for each in value]
+        if not isinstance(value, dict):
+            return value
+        made = {name: self._any(each, known) for name, each in value.items()}
+        return made | self._arguments(value, self._own(value, known))
+
+    def _own(self, value: dict[str, Any], known: bool = False) -> Collection[str]:
+        """Return the secret arguments of whatever tool a value names itself."""
+        tool = value.get("name") or value.get("tool")
+        if not isinstance(tool, str) and value.get("type") not in ("shell_call", "apply_patch_call"):
+            return ()
+        return self._names(str(tool or value["type"]), None, known)
+
+    def _names(self, tool: str, call: Key | None, known: bool = False) -> Collection[str]:
+        """Return the secret arguments of a tool; all if nobody knows them and the reader is not trusted."""
+        if self._tools.get(tool):
+            return self._tools[tool]
+        says = self._says and (call is not None or tool in self._calls.values() or tool in self._tools)
+        return () if known or says or self._trusted or call in self._asked else EVERY
+
+    def _arguments(self, value: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+        """Return the fields of a value that hold arguments, masked."""
+        made: dict[str, Any] = {}
+        for field in ARGUMENTS if names else ():
+            given = value.get(field)
+            if isinstance(given, dict):
+                every = given.keys() if "*" in names else names
+                self._found(msgspec.json.encode(given).decode(), every)
+                made[field] = masked_object(given, every)
+            elif isinstance(given, str):
+                every = _keys(given) if "*" in names else names
+                self._found(given, every)
+                made[field] = masked_text(given, every) if every else MASK
+        return made
+
+    def _found(self, arguments: str, names: Collection[str]) -> None:
+        self.secrets |= secrets_in(arguments, names) - self._shown
+
+
+def _path(fact: Any) -> tuple[str, ...]:
+    return tuple(fact.get("path") or ())
+
+
+def _keys(arguments: str) -> Collection[str]:
+    try:
+        return parse_object(arguments).keys()
+    except BadJSON:
+        return ()
+
+
+def _secrets(question: Question) -> set[str]:
+    return secrets_in(question.arguments, question.redact)
+
+
+def _is_plain(entries: list[Entry]) -> bool:
+    """Return True unless content was erased, or input brought calls of earlier runs along, whose tools are unknown."""
+    facts = [entry.fact for entry in entries]
+    return not any(
+        fact.get("erased") or (fact.get("fact") == "said" and isinstance(fact.get("items"), list)) for fact in facts
+    )

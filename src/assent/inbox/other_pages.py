@@ -10,12 +10,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from msgspec.json import encode
 
-from .api import grants_seen_by, questions_of
 from .conversation import timeline
 from .desk import Desk
-from .mask import masked, masked_journal
+from .identity import Identity
 from .render import HEADERS, render
-from .view import PAST, grant_words, sentence_of, why_not
+from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of
+from .view import PAST, grant_words, sentence_of
 
 PAGE = 50
 STATUSES = ("working", "waiting", "idle", "done", "exhausted", "cancelled", "closed")
@@ -44,6 +44,7 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
             more=more,
             query=given,
             now=desk.now(),
+            waiting=await desk.waiting(),
             section="runs",
             statuses=STATUSES,
             tones=TONES,
@@ -56,7 +57,7 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
         stored = await desk.store.read(id, 2**31 - 1)
         entries = await desk.store.history(id)
         asked = await questions_of(desk.store, id)
-        entries = masked_journal(entries, [each for each in asked if why_not(each, who)])
+        entries = journal_seen_by(who, entries, asked, stored.record.started_by)
         moments = timeline(entries, everything=everything)
         part = request.query_params.get("part") == "timeline"
         return render(
@@ -67,6 +68,7 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
             moments=moments,
             everything=everything,
             now=desk.now(),
+            waiting="" if part else await desk.waiting(),
             section="runs",
             tones=TONES,
             hidden=len(entries) - len(moments),
@@ -91,6 +93,7 @@ def _add_grants(made: APIRouter, desk: Desk) -> None:
             more=more,
             revoked=revoked,
             now=desk.now(),
+            waiting=await desk.waiting(),
             section="grants",
         )
 
@@ -109,26 +112,34 @@ def _add_audit(made: APIRouter, desk: Desk) -> None:
         given = _query(request, "tool", "agent", "after")
         page = await desk.store.questions(**given, settled=True, limit=PAGE, newest=True)
         more = f"?{urlencode({**given, 'after': page.next})}" if page.next else ""
-        newest = sorted(map(masked, page.items), key=lambda each: each.decided or each.at, reverse=True)
+        newest = [listed_for(who, each) for each in page.items]
         rows = [(each, sentence_of(each), PAST.get(each.verdict or "", "")) for each in newest]
         return render(
-            request, "audit.html", who=who, rows=rows, more=more, now=desk.now(), section="audit", query=given
+            request,
+            "audit.html",
+            who=who,
+            rows=rows,
+            more=more,
+            now=desk.now(),
+            waiting=await desk.waiting(),
+            section="audit",
+            query=given,
         )
 
     @made.get("/audit.jsonl")
     async def export(request: Request) -> Response:
-        await desk.who(request)
+        who = await desk.who(request)
         named = {"Content-Disposition": 'attachment; filename="decisions.jsonl"'}
-        return StreamingResponse(_decisions(desk), media_type="application/jsonl", headers=HEADERS | named)
+        return StreamingResponse(_decisions(desk, who), media_type="application/jsonl", headers=HEADERS | named)
 
 
-async def _decisions(desk: Desk) -> AsyncIterator[bytes]:
-    """Yield every decision as a line of JSON, the oldest question first; secret arguments are masked."""
+async def _decisions(desk: Desk, who: Identity) -> AsyncIterator[bytes]:
+    """Yield every decision as a line of JSON, the oldest decision first; secret arguments are masked."""
     after: str | None = None
     while True:
         page = await desk.store.questions(settled=True, limit=500, after=after)
-        for each in map(masked, page.items):
-            yield encode(each) + b"\n"
+        for each in page.items:
+            yield encode(listed_for(who, each)) + b"\n"
         after = page.next
         if after is None:
             return

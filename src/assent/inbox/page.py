@@ -19,7 +19,7 @@ from .desk import Desk, PageRoute, listed, shown_question, whole_page
 from .other_pages import add_other_pages
 from .presence import Presence
 from .render import HEADERS, render
-from .view import for_eyes_of
+from .sight import seen_by
 
 STATIC = Path(__file__).parent / "static"
 FILES = {"inbox.css": "text/css", "inbox.js": "text/javascript", "mark.svg": "image/svg+xml"}
@@ -62,6 +62,8 @@ def _add_questions(made: APIRouter, desk: Desk) -> None:
     @made.get("/questions")
     async def questions(request: Request) -> Response:
         who = await desk.who(request)
+        if request.query_params.get("part") == "count":
+            return render(request, "count.html", waiting=await desk.waiting())
         found = await listed(desk, who, request)
         template = "list.html" if request.query_params.get("part") == "list" else "questions.html"
         current = request.query_params.get("at", "")
@@ -78,7 +80,7 @@ def _add_questions(made: APIRouter, desk: Desk) -> None:
     @made.get("/questions/{id}/arguments.json")
     async def arguments(request: Request, id: str) -> Response:
         who = await desk.who(request)
-        shown = for_eyes_of(await desk.store.question(id), who)
+        shown = seen_by(who, await desk.store.question(id))
         text = shown.arguments.encode(errors="backslashreplace")
         kind = "application/json" if text[:1] == b"{" else "text/plain; charset=utf-8"
         return Response(text, headers=HEADERS, media_type=kind)

@@ -19,10 +19,11 @@ from . import api, page
 from .auth import Auth
 from .describe import answers, description
 from .dispatch import dispatching
+from .failure import answer
 from .feed import Feeds
 from .guard import Guard, Remembered
 from .metrics import Metrics
-from .problem import handle
+from .streams import Streams
 
 
 def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None) -> FastAPI:
@@ -40,12 +41,20 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
         async with dispatching(store):
             yield
 
-    made = FastAPI(lifespan=lifespan, title=title, version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    made = FastAPI(
+        lifespan=lifespan,
+        title=title,
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # the guard does it, without the Host header
+    )
     metrics = Metrics()
-    made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, agents)
+    made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, Streams(), agents)
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):
-        made.add_exception_handler(kind, handle)
+        made.add_exception_handler(kind, answer)
     made.add_middleware(Guard, auth=guard, metrics=metrics)
     made.include_router(api.router)
     if callable(getattr(guard, "router", None)):

@@ -126,7 +126,7 @@ def _laid_out(value: Any) -> Markup:
         return shown_text(value)
     else:
         return Markup('<span class="v">{}</span>').format(write_json(value))
-    kind = "list" if isinstance(value, list) else "object"
+    kind = "seq" if isinstance(value, list) else "map"
     parts = [Markup("<dt>{}</dt><dd>{}</dd>").format(name, each) for name, each in rows]
     return Markup('<dl class="args {}">{}</dl>').format(kind, Markup("").join(parts))
 

@@ -74,8 +74,16 @@ def _arguments(text: str) -> str:
         return ""
     if not isinstance(value, dict) or not value:
         return ""
-    parts = [f"{name} {_scalar(each)}" for name, each in list(value.items())[:3]]
+    telling = sorted(value.items(), key=lambda pair: _telling(pair[1]))
+    parts = [f"{name} {_scalar(each)}" for name, each in telling[:3]]
     return f" with {', '.join(parts)}{', …' if len(value) > 3 else ''}"
+
+
+def _telling(value: Any) -> int:
+    """Return how little a value says of a call: texts and numbers say most."""
+    if isinstance(value, str):
+        return 0 if value else 3
+    return 1 if isinstance(value, list) and value else 2 if isinstance(value, dict) and value else 3
 
 
 def _scalar(value: Any) -> str:
@@ -140,11 +148,6 @@ def people(names: tuple[str, ...]) -> str:
     """Return names and groups in words."""
     words = [f"the group {name[6:]}" if name.startswith("group:") else name for name in names]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def for_eyes_of(question: Question, who: Identity) -> Question:
-    """Return a question as this person may see it: who cannot decide sees secret arguments masked."""
-    return question if not why_not(question, who) else masked(question)
 
 
 def settled_words(question: Question, who: Identity) -> str:

@@ -7,7 +7,6 @@ questions that wait. So nothing is told twice, however a fact came into the jour
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -107,9 +106,9 @@ class Conversation:
         """The calls whose outcome the model does not have."""
         self._asked: dict[str, tuple[str, str]] = {}
         """The provider's call id and the question's id of each question that is open, by question id."""
-        self._inputs: deque[Speech | Typed] = deque()
+        self._inputs: list[Speech | Typed] = []
         """The user's messages that are not recorded yet, in their order."""
-        self._replies: deque[Reply] = deque()
+        self._replies: list[Reply] = []
         """The complete replies that are not recorded yet."""
         self._spoken: dict[str, bool] = {}
         """The ids of spoken messages in this connection; True if the words are recorded."""
@@ -195,9 +194,9 @@ class Conversation:
             self._inputs.clear()
             self._replies.clear()
         while self._inputs and self._inputs[0].known:
-            self._record_input(self._inputs.popleft())
+            self._record_input(self._inputs.pop(0))
         while self._replies and all(speech.upto for speech in self._replies[0].after):
-            self._record_reply(self._replies.popleft())
+            self._record_reply(self._replies.pop(0))
         waiting = self._replies or any(isinstance(each, Typed) for each in self._inputs)
         if self._timer is not None and not waiting:
             self._timer.cancel()

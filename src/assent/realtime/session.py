@@ -75,7 +75,7 @@ class RealtimeSession(m.RealtimeModelListener):
         self._info = e.RealtimeEventInfo(self._scope.ctx)
         self._events: deque[e.RealtimeSessionEvent | None] = deque()
         self._reader: asyncio.Future[None] | None = None
-        self._outbox: deque[Sent] = deque()
+        self._outbox: list[Sent] = []
         self._mail = asyncio.Event()
         self._connected = asyncio.Event()
         """Set while the model has the conversation, and once the session has ended."""
@@ -523,7 +523,7 @@ class RealtimeSession(m.RealtimeModelListener):
             await self._mail.wait()
             self._mail.clear()
             while self._outbox and self._connected.is_set():
-                event, after = self._outbox.popleft()
+                event, after = self._outbox.pop(0)
                 try:
                     if event is None:
                         event, self._talk.offer = await self._configured()

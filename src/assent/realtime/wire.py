@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
+from sys import intern
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import MsgspecError, Struct, ValidationError
@@ -219,6 +220,8 @@ class OpenAIRealtimeProtocol:
         self._interruptible = True
         """True if the user's speech stops the model's: the server's `interrupt_response`."""
         self._detects_turns = True
+        self._configured = False
+        """True once the session's settings were sent: what the server greets with is out of date then."""
         self._active: str | None = None
         """The id of the reply under way."""
         self._asked: str | None = None
@@ -243,8 +246,9 @@ class OpenAIRealtimeProtocol:
         """The pieces of text by reply and item, for messages that come without their text."""
         self._items: dict[str, tuple[int, bool]] = {}
         """The hash of the last update of each item, and True if the item was complete then."""
-        self._ids: dict[str, str] = {}
-        self._older_ids: dict[str, str] = {}
+        self._ids: dict[int, str] = {}
+        """The types of the last events, by the hash of the event's id, which takes less memory than the id."""
+        self._older_ids: dict[int, str] = {}
         self._ids_are_unique = True
 
     # -- receiving -------------------------------------------------------------------------------
@@ -271,13 +275,14 @@ class OpenAIRealtimeProtocol:
         """Return True for an event that came before; False ever after if a server's ids do not tell events apart."""
         if not self._ids_are_unique:
             return False
-        before = self._ids.get(id) or self._older_ids.get(id)
+        key = hash(id)
+        before = self._ids.get(key) or self._older_ids.get(key)
         if before is not None:
             self._ids_are_unique = before == kind
             return before == kind
         if len(self._ids) >= REMEMBERED:
             self._older_ids, self._ids = self._ids, {}
-        self._ids[id] = kind
+        self._ids[key] = kind
         return False
 
     def _audio(self, event: AudioDelta) -> Reaction:
@@ -369,7 +374,7 @@ class OpenAIRealtimeProtocol:
         if not isinstance(kind, str):
             return _unreadable(f"a message that is not an event with a type: {described(text)}")
         id = data.get("event_id")
-        if isinstance(id, str) and id and self._repeated(id, kind):
+        if isinstance(id, str) and id and self._repeated(id, intern(kind)):
             return Reaction()
         if kind in TAGS:
             return self._damaged(kind, error)
@@ -407,6 +412,8 @@ class OpenAIRealtimeProtocol:
 
     def _session(self, data: Message) -> Reaction:
         """Take over what the server says of the session: the format of its audio, and who stops the model's speech."""
+        if self._configured and data["type"] == "session.created":
+            return Reaction((RealtimeModelOtherEvent(data),))
         audio = _field(_field(data, "session"), "audio")
         heard, spoken_ = _field(audio, "input"), _field(audio, "output")
         if "turn_detection" in heard:
@@ -507,6 +514,7 @@ class OpenAIRealtimeProtocol:
         if isinstance(event, RealtimeModelSendSessionUpdate):
             session = session_of(event.settings, event.instructions, event.tools)
             self._detects_turns = session["audio"]["input"].get("turn_detection") is not None
+            self._configured = True
             return Reaction((), [{"type": "session.update", "session": session}])
         if isinstance(event, RealtimeModelSendRawMessage):
             return Reaction((), self._raw(event.message))

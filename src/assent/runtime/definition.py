@@ -52,6 +52,7 @@ def definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
 
 
 def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
+    redact = {name: tuple(tool.redact) for name, tool in tools.items() if tool.redact}
     tools = {name: tool for name, tool in tools.items() if tool.source is None}  # a server's tools are its own
     every = digest({name: tool.fingerprint for name, tool in tools.items()})[:32]
     marks = {name: tool.fingerprint[:8] for name, tool in tools.items()}
@@ -60,7 +61,9 @@ def _definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     own = model_of(agent)
     model = own.name if own is not None else ""
     finishing = agent.tool_use_behavior != "run_llm_again"
-    return f.Defined(agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent))
+    return f.Defined(
+        agent.name, every, marks, model, instructions_mark(agent), finishing, output_mark(agent), redact=redact
+    )
 
 
 def output_mark(agent: Agent[Any]) -> str:
@@ -73,7 +76,7 @@ def output_mark(agent: Agent[Any]) -> str:
 
 
 def same_definition(one: f.Defined, other: f.Defined) -> bool:
-    """Return True if two definitions are the same."""
+    """Return True if two definitions are the same. The arguments to mask are not part of one."""
     return (one.agent, one.digest, one.model, one.instructions, one.finishing, one.output) == (
         other.agent,
         other.digest,

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 R = TypeVar("R")
 
-Job = tuple[Callable[[], Any], "asyncio.Future[Any] | None"]
+Job = tuple[Callable[[], Any], "asyncio.Future[Any] | Callable[[Any], None] | None"]
+"""A job, and what gets its result: a future, a function, or nothing."""
 
 
 class ThreadQueue:
@@ -52,6 +53,15 @@ class ThreadQueue:
                 future.set_result(work())
         except Exception as error:
             future.set_exception(error)
+
+    def then(self, work: Callable[[], R], tell: Callable[[R], None]) -> None:
+        """Queue a job that raises nothing, and call `tell` with its result after the job. Neither is dropped."""
+        if self._has_thread():
+            self._jobs.put((work, tell))
+            return
+        with self._turns:
+            result = work()
+        tell(result)
 
     def soon(self, work: Callable[[], Any]) -> None:
         """Queue a job whose result and errors are ignored. Without a thread the job is dropped."""
@@ -103,10 +113,17 @@ def _serve(jobs: SimpleQueue[Job | None], turn: AbstractContextManager[Any]) -> 
         del job  # or the job's objects would live until the next job
 
 
-def _do(work: Callable[[], Any], future: asyncio.Future[Any] | None, turn: AbstractContextManager[Any]) -> None:
-    if future is None:
-        with suppress(Exception), turn:
-            work()
+def _do(
+    work: Callable[[], Any],
+    future: asyncio.Future[Any] | Callable[[Any], None] | None,
+    turn: AbstractContextManager[Any],
+) -> None:
+    if not isinstance(future, asyncio.Future):
+        with suppress(Exception):
+            with turn:
+                result = work()
+            if future is not None:
+                future(result)
         return
     if future.cancelled():
         return
@@ -116,6 +133,11 @@ def _do(work: Callable[[], Any], future: asyncio.Future[Any] | None, turn: Abstr
             result = work()
     except BaseException as raised:
         error = raised
+    settle(future, result, error)
+
+
+def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    """Give a future its result or its error, from any thread."""
     with suppress(RuntimeError):  # its event loop is closed, so nobody waits
         future.get_loop().call_soon_threadsafe(_settle, future, result, error)
 

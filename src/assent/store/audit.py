@@ -6,7 +6,7 @@ the end of the file. It is checked without any database.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,24 +140,32 @@ class RunLine(Struct, kw_only=True, omit_defaults=True):
     erased: int | None = None
 
 
-class LastLine(Struct, kw_only=True):
+class LastLine(Struct, kw_only=True, omit_defaults=True):
     """The last line of an export."""
 
     runs: int
     facts: int
     damaged: list[str]
     """A sentence for each run that is left out because it is damaged."""
+    withheld: list[str] = []
+    """The runs that are left out because whoever asked may not see all of them."""
 
 
-async def exported(store: Store, damaged: list[str] | None = None) -> AsyncIterator[bytes]:
+async def exported(
+    store: Store, damaged: list[str] | None = None, may_have: Callable[[str], Awaitable[bool]] | None = None
+) -> AsyncIterator[bytes]:
     """Yield the lines of an export of all runs.
 
-    Damaged runs are left out. A sentence for each is in the last line, and is added to `damaged` if it is given.
+    Damaged runs are left out. A sentence for each is in the last line, and is added to `damaged` if it is given. Runs
+    for which `may_have` returns False are left out too, and named in the last line.
     """
     runs = facts = 0
-    damaged = [] if damaged is None else damaged
+    damaged, withheld = [] if damaged is None else damaged, list[str]()
     async for run in runs_of(store):
         try:
+            if may_have is not None and not await may_have(run):
+                withheld.append(run)
+                continue
             journal = await store.journal(run)
             lines = list(_lines(journal))
         except UnreadableState as error:
@@ -166,7 +174,7 @@ async def exported(store: Store, damaged: list[str] | None = None) -> AsyncItera
         for line in lines:
             yield line
         runs, facts = runs + 1, facts + len(journal.rows)
-    yield _encode(LastLine(runs=runs, facts=facts, damaged=damaged)) + b"\n"
+    yield _encode(LastLine(runs=runs, facts=facts, damaged=damaged, withheld=withheld)) + b"\n"
 
 
 def _lines(journal: Journal) -> Iterator[bytes]:
@@ -187,10 +195,15 @@ class Checked(Struct):
     """The result of checking an export."""
 
     runs: int = 0
+    """The number of runs that were checked."""
+    damaged: int = 0
+    """The number of runs that are damaged."""
     problems: list[str] = []
-    """A sentence for each run that is damaged, with its first broken link."""
+    """Sentences about the damaged runs; of an export, the first broken link of each."""
     others: list[str] = []
     """A sentence for whatever else is wrong with the file."""
+    withheld: list[str] = []
+    """The runs that the export leaves out because whoever asked for it may not see all of them."""
 
 
 def check_export(lines: Iterable[bytes], heads: Heads | None = None) -> Checked:
@@ -211,11 +224,13 @@ def check_export(lines: Iterable[bytes], heads: Heads | None = None) -> Checked:
             if problem is None and heads is not None:
                 entries = [Entry(each.seq, each.at, {}, each.hash) for each in pending]
                 problem = next(iter(heads.compared(read.run, entries)), None)
+            found.damaged += problem is not None
             found.problems += [] if problem is None else [problem]
             pending = []
         else:
             last = read
     found.others += _end(found.runs, facts, pending, last)
+    found.withheld = [] if last is None else last.withheld
     found.others += heads.missing() if heads is not None else ()
     return found
 
@@ -229,6 +244,15 @@ def _end(runs: int, facts: int, pending: list[FactLine], last: LastLine | None) 
     if (last.runs, last.facts) != (runs, facts):
         return [f"The export had {last.runs} runs of {last.facts} facts, and has {runs} of {facts}."]
     return [f"Left out as damaged: {sentence}" for sentence in last.damaged]
+
+
+def last_line(line: bytes) -> LastLine | None:
+    """Return the last line of an export; None if this is another line."""
+    try:
+        read = _read(0, line)
+    except UnreadableState:
+        return None
+    return read if isinstance(read, LastLine) else None
 
 
 def _read(number: int, line: bytes) -> FactLine | RunLine | LastLine:

@@ -36,6 +36,13 @@ FIELDS: dict[type, Fields] = {
     RunRecord: Fields("began", "changed", None),
     GrantRecord: Fields("at", "at", "revoked"),
 }
+SETTLED = Fields("decided", "at", "verdict")
+"""The fields of a list of questions that are not open any more: it is sorted by the time of their end."""
+
+
+def fields_of(kind: type, ended: bool | None) -> Fields:
+    """Return the fields that a list uses."""
+    return SETTLED if kind is Question and ended else FIELDS[kind]
 
 
 class Filter(Struct, Generic[T], frozen=True, kw_only=True):
@@ -60,11 +67,11 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
     @property
     def fields(self) -> Fields:
         """The fields that this list uses."""
-        return FIELDS[self.kind]
+        return fields_of(self.kind, self.ended)
 
     def place(self, item: T) -> tuple[int, str]:
         """Return the place of an item in the list."""
-        return getattr(item, self.fields.order), item.id  # type: ignore[attr-defined]
+        return getattr(item, self.fields.order) or 0, item.id  # type: ignore[attr-defined]
 
     def fits(self, item: T, now: int) -> bool:
         """Return True if an item is on this page or a later one."""

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
-from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
@@ -353,10 +352,12 @@ class MemoryStore(Store):
             questions = self._questions.values()
             asked = [news.asked(each) for each in questions if each.verdict is None and each.at >= since]
             ended = [news.ended(each) for each in questions if (each.decided or -1) >= since]
-            records = (kept.record for kept in self._runs.values() if kept.record.changed >= since)
-            runs = [news.changed(each) for each in records if _is_told(each, since, watched)]
-            kinds = (news.in_order(each)[: news.MOST_NEWS] for each in (asked, ended, runs))
-            return news.in_order(chain.from_iterable(kinds))
+            records = [kept.record for kept in self._runs.values() if kept.record.changed >= since]
+            rested = [news.changed(each) for each in records if each.status != "working"]
+            begun = [news.begun(each) for each in records if each.status == "working" and each.began >= since]
+            seen = [news.changed(each) for each in records if each.id in watched]
+            lists = (asked, ended, rested, begun, seen)
+            return news.merged([news.in_order(each)[: news.MOST_NEWS] for each in lists])
 
     async def tally(self) -> Tally:
         """Return the number of open questions, and the time of the oldest."""
@@ -408,11 +409,6 @@ def _own(new: RunRecord, old: RunRecord) -> RunRecord:
     return replace(new, worker=old.worker, until=old.until, failures=old.failures, error=old.error, erased=old.erased)
 
 
-def _is_told(record: RunRecord, since: int, watched: Sequence[str]) -> bool:
-    """Return True if a changed run has come to rest, began since then, or is watched."""
-    return record.status != "working" or record.began >= since or record.id in watched
-
-
 def _due_at(kept: _Kept) -> tuple[int, str]:
     return kept.record.wake or 0, kept.record.id
 
@@ -420,7 +416,7 @@ def _due_at(kept: _Kept) -> tuple[int, str]:
 def _fact(fact: AnyFact) -> AnyFact:
     """Return a fact that shares no mutable value with the given one: some facts have a dict in them."""
     if type(fact) is Defined:
-        return replace(fact, tools=dict(fact.tools))
+        return replace(fact, tools=dict(fact.tools), redact=None if fact.redact is None else dict(fact.redact))
     if type(fact) is Began and (fact.trace or fact.conversation):
         return deepcopy(fact)
     return fact

@@ -5,7 +5,8 @@ News are hints: whoever gets one reads the question or the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Literal
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from .record import Change, Question, RunRecord
 NewsKind = Literal["question.asked", "question.decided", "question.replaced", "question.void", "run.changed"]
 
 MOST_NEWS = 1000
-"""The most news of one look."""
+"""The most news of each list that a look reads."""
 
 
 class News(Struct, frozen=True, kw_only=True):
@@ -83,6 +84,11 @@ def changed(record: RunRecord) -> News:
     return run_news(record.id, record.agent, record.status, record.waiting, record.seq, record.changed)
 
 
+def begun(record: RunRecord) -> News:
+    """Return the news of a run that began and works."""
+    return run_news(record.id, record.agent, record.status, record.waiting, record.seq, record.began)
+
+
 def run_news(id: str, agent: str, status: str, waiting: int, seq: int, at: int) -> News:
     """Return the news of a run, from its fields."""
     return News(kind="run.changed", id=id, run=id, at=at, agent=agent, status=status, waiting=waiting, seq=seq)
@@ -91,3 +97,13 @@ def run_news(id: str, agent: str, status: str, waiting: int, seq: int, at: int) 
 def in_order(news: Iterable[News]) -> list[News]:
     """Return the oldest news first, each once."""
     return sorted(dict.fromkeys(news), key=lambda each: (each.at, each.kind, each.id))
+
+
+def merged(lists: Sequence[Sequence[News]]) -> list[News]:
+    """Merge lists of news that are each in the order of time and have at most `MOST_NEWS`; the oldest first.
+
+    A full list may go on. So everything later than its end is left out, and the next look starts from there.
+    """
+    ends = [each[-1].at for each in lists if len(each) >= MOST_NEWS]
+    found = in_order(chain.from_iterable(lists))
+    return [each for each in found if each.at <= min(ends)] if ends else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..errors import StoreFailed, UsageError
 from ..sql.arguments import checked_busy_timeout, checked_path
+from ..sql.shared_writes import SharedWrites
 from ..sql.sqlite_connection import Handle, Locked
 from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
@@ -62,13 +64,18 @@ class SQLiteStore(SQLStore):
         self._wakeup, self._news = Wakeup(), Wakeup()
         self._writing, self._reading = ThreadQueue(1, "assent-store-write"), ThreadQueue(1, "assent-store-read")
         self._writer, self._reader = Handle(self._file, waits=False), Handle(self._file, reads=True)
+        self._shared = SharedWrites(self._writing, self._writer)
+        self._looking, self._looker = threading.Lock(), Handle(self._file, reads=True, waits=False)
+        """The connection for short reads on event loops while a thread writes, and the lock held during one."""
         self._logged = 0
         """The number of changes written on event loops since the last checkpoint of the log."""
         self._version: Any = None
         """The file's data version when a run to claim was last looked for. Others' writes change it."""
         self._news_version: Any = None
         """The file's data version when news were last looked for."""
-        self._let_go = weakref.finalize(self, _let_go, self._writing, self._writer, self._reading, self._reader)
+        self._let_go = weakref.finalize(
+            self, _let_go, self._writing, self._writer, self._reading, self._reader, self._looker
+        )
         self._let_go.atexit = False
 
     def __repr__(self) -> str:
@@ -170,6 +177,8 @@ class SQLiteStore(SQLStore):
         self._news.ring()
         await self._reading.do(self._reader.disconnect)
         await self._writing.do(self._writer.disconnect)
+        with self._looking:
+            self._looker.disconnect()
         self._let_go()
 
     async def _write(self, work: Work[R]) -> R:
@@ -180,14 +189,20 @@ class SQLiteStore(SQLStore):
         self._check()
         return await self._reading.do(lambda: self._reader.read(_on(work), snapshot=snapshot))
 
+    async def _read_short(self, work: Work[R]) -> R:
+        near = self._read_near(lambda transaction: (work(transaction),))
+        return near[0] if near is not None else await self._read(work)
+
     async def append(self, change: Change) -> None:
         """Write a change in one transaction; the change is durable on return."""
         self._check()
-        ready = self._append_near(change) if self._writer.pace < QUICK and _is_small(change) else None
-        if ready is None:
+        if not _is_small(change):
             await super().append(change)
-        else:
-            self._appended(change, ready)
+            return
+        ready = self._append_near(change) if self._writer.pace < QUICK else None
+        if ready is None:
+            ready = await self._shared.do(_on(lambda transaction: self._append(transaction, change)))
+        self._appended(change, ready)
 
     def _append_near(self, change: Change) -> bool | None:
         append = _on(lambda transaction: self._append(transaction, change))
@@ -209,9 +224,32 @@ class SQLiteStore(SQLStore):
         return near if near is not None else await super().newest(thread)
 
     def _read_near(self, work: Work[R | None]) -> R | None:
-        """Read on the writer's connection, whose cache has the newest rows; None if a thread should read."""
+        """Read on the event loop; None if a thread should read.
+
+        The writer's connection is the first choice, since its cache has the newest rows.
+        """
         self._check()
-        return self._near(lambda: self._writer.read(_on(work), snapshot=True))
+        near = self._near(lambda: self._writer.read(_on(work), snapshot=True))
+        return near if near is not None else self._look_near(work)
+
+    def _look_near(self, work: Work[R | None]) -> R | None:
+        """Read on the event loop while a thread writes; None if a thread should read."""
+        if not self._looker.connected:
+            if self._writer.connected:
+                self._reading.soon(self._open_looker)
+            return None
+        if not self._looking.acquire(blocking=False):
+            return None
+        try:
+            return self._looker.read(_on(work), snapshot=True)
+        except Locked:
+            return None
+        finally:
+            self._looking.release()
+
+    def _open_looker(self) -> None:
+        with self._looking:
+            self._looker.execute("PRAGMA data_version")
 
     def _near(self, do: Callable[[], R | None]) -> R | None:
         """Call `do` on the event loop and return its result; None if a thread should do the work.
@@ -238,9 +276,10 @@ def _is_small(change: Change) -> bool:
     return len(change.facts) <= MOST and all(map(is_small, change.facts))
 
 
-def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle) -> None:
+def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle, looker: Handle) -> None:
     reading.end(reader.disconnect)
     writing.end(writer.disconnect)
+    looker.disconnect()
 
 
 def _on(work: Work[R]) -> Callable[[sqlite3.Connection], R]:

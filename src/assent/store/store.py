@@ -279,7 +279,9 @@ class Store(ABC):
         after: str | None = None,
         newest: bool = False,
     ) -> Page[Question]:
-        """Return a page of open questions, or with `settled` of decided, replaced and void ones; the oldest first.
+        """Return a page of open questions, the oldest first.
+
+        With `settled`, decided, replaced and void ones instead, those that ended first in front.
 
         Args:
             run: Only questions of this run.
@@ -377,6 +379,7 @@ class Store(ABC):
         by: str | Decider,
         digest: str,
         grant: GrantTerms | dict[str, Any] | bool | None = None,
+        known: Question | None = None,
     ) -> Question:
         """Record a decision on an open question, and return the question after the decision.
 
@@ -389,8 +392,9 @@ class Store(ABC):
             by: The name of the decider, or a `Decider` with groups.
             digest: The question's digest, as it was shown to the decider.
             grant: True, or terms, to apply an approval or a rejection to later calls of the run too.
+            known: The question as it was just read, to save a read. It is compared with the journal all the same.
         """
-        return (await self._decide(question_id, decision, by, digest, grant))[0]
+        return (await self._decide(question_id, decision, by, digest, grant, known))[0]
 
     async def decide_and_grant(
         self,
@@ -400,24 +404,31 @@ class Store(ABC):
         by: str | Decider,
         digest: str,
         grant: GrantTerms | dict[str, Any] | bool,
+        known: Question | None = None,
     ) -> tuple[Question, GrantRecord | None]:
         """Record a decision and its grant as `decide` does, and return both; the arguments are those of `decide`.
 
         The grant is None if the same decision was recorded before, without such a grant.
         """
-        settled, stored = await self._decide(question_id, decision, by, digest, grant)
+        settled, stored = await self._decide(question_id, decision, by, digest, grant, known)
         terms = terms_from(grant, decision_from(decision))
         return settled, None if terms is None else _given(replay(stored.facts), settled, terms)
 
     async def _decide(
-        self, question_id: str, decision: Decision | dict[str, Any], by: str | Decider, digest: str, grant: Any
+        self,
+        question_id: str,
+        decision: Decision | dict[str, Any],
+        by: str | Decider,
+        digest: str,
+        grant: Any,
+        known: Question | None,
     ) -> tuple[Question, Stored]:
         """Record a decision; return the question and the run after the decision."""
         if type(digest) is not str:
             raise UsageError(f"digest is that of the question as it was shown, got {digest!r:.80}.")
         given = decision_from(decision)
         decider_from(by)
-        shown = await self.question(question_id)
+        shown = known if known is not None and known.id == question_id else await self.question(question_id)
         asked: list[Question | None] = []
 
         def choose(run: Run) -> list[tuple[str, Decision, str]]:

@@ -67,12 +67,19 @@
   // -- the stream of events ----------------------------------------------------------------------
   const source = document.body.dataset.liveFrom;
   if (source) {
-    const stream = new EventSource(source);
-    let lost = 0;
+    let stream, lost = 0;
     const alive = () => { clearTimeout(lost); lost = 0; $("#offline").hidden = true; $("#live").hidden = false; };
-    stream.onopen = () => { alive(); refreshAll(); };
-    stream.onerror = () => { $("#live").hidden = true; if (!lost) lost = setTimeout(() => { $("#offline").hidden = false; }, 1500); };
-    for (const name of ["question.asked", "question.decided", "question.replaced", "question.void", "run.changed", "reset"]) stream.addEventListener(name, refreshAll);
+    const connect = () => {
+      stream = new EventSource(source);
+      stream.onopen = () => { alive(); refreshAll(); };
+      stream.onerror = () => {
+        $("#live").hidden = true;
+        if (!lost) lost = setTimeout(() => { $("#offline").hidden = false; }, 1500);
+        if (stream.readyState === 2) setTimeout(connect, 10000); // refused, and the browser does not try again
+      };
+      for (const name of ["question.asked", "question.decided", "question.replaced", "question.void", "run.changed", "reset"]) stream.addEventListener(name, refreshAll);
+    };
+    connect();
     addEventListener("pagehide", () => stream.close());
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }

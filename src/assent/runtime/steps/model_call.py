@@ -166,12 +166,17 @@ def _model(scope: Scope, agent: Agent[Any]) -> Model:
 def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
     """Record the agent's definition if it has changed."""
     fact, last = definition(agent, tools), run.definition
-    if last is fact or (last is not None and same_definition(last, fact)):
+    if last is fact or (last is not None and same_definition(last, fact) and not _hides_more(last, fact)):
         return
     known = fact.digest in scope.journal.run.marks
     if known or path or run.turns or run.live:  # facts are told apart by identity: add the cached one only once
         fact = replace(fact, tools={} if known else fact.tools, path=path)
     scope.journal.add(fact)
+
+
+def _hides_more(last: f.Defined, fact: f.Defined) -> bool:
+    """Return True if other arguments are to be masked than the run has recorded."""
+    return (last.redact or {}) != (fact.redact or {})
 
 
 async def _enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:

@@ -15,7 +15,7 @@ from ...core.digest import holds
 from ...definitions.item import Evidence
 from ...definitions.preview import Preview
 from ...errors import QuestionNotFound, UnreadableState
-from ..filter import FIELDS, Filter, cursor
+from ..filter import Filter, cursor, fields_of
 from ..record import GrantRecord, Page, Question, RunRecord
 from .reading import RECORD
 from .schema import grants, questions, runs
@@ -53,7 +53,7 @@ def _query(
 ) -> Statement:
     """Return the query of a page; `further` for a page that starts at a cursor."""
     table, base = _LISTS[kind]
-    order, age, end = FIELDS[kind]
+    order, age, end = fields_of(kind, ended)
     at, id = table.c[order], table.c["run" if table is runs else "id"]
     where = [_equal(table, name, names) for name in names]
     if aged:

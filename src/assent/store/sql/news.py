@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy import Select, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
 from ...core.digest import holds
-from ..news import MOST_NEWS, News, Tally, end_news, in_order, run_news
+from ..news import MOST_NEWS, News, Tally, end_news, merged, run_news
 from ..record import AgentRecord
 from .schema import agents, at_rest, questions, runs
 from .statement import Statement, Transaction
@@ -34,7 +34,11 @@ ENDED = _first(
     .order_by(questions.c.decided, questions.c.id)
 )
 RESTED = _first(select(*_RUN).where(at_rest, runs.c.changed >= bindparam("since")).order_by(runs.c.changed, runs.c.run))
-BEGUN = _first(select(*_RUN).where(runs.c.began >= bindparam("since")).order_by(runs.c.began, runs.c.run))
+BEGUN = _first(
+    select(*_RUN[:-1], runs.c.began)
+    .where(runs.c.status == literal_column("'working'"), runs.c.began >= bindparam("since"))
+    .order_by(runs.c.began, runs.c.run)
+)
 ONE = Statement(select(*_RUN).where(runs.c.run == bindparam("run")))
 COUNT = Statement(select(func.count(), func.min(questions.c.at)).where(questions.c.verdict.is_(None)))
 _new = insert(agents).values(name=bindparam("name"), began=bindparam("began"), seen=bindparam("seen"))
@@ -49,18 +53,16 @@ AGENTS = Statement(select(agents.c.name, agents.c.began, agents.c.seen).order_by
 def news(transaction: Transaction, since: int, watched: Iterable[str]) -> list[News]:
     """Return what changed since a time, and the watched runs that changed since."""
     window = {"since": since, "limit": MOST_NEWS}
-    found = [
+    asked = [
         News(kind="question.asked", id=id, run=run, agent=agent, tool=tool, at=at)
         for id, run, agent, tool, at in transaction.rows(ASKED, **window)
     ]
-    found += [end_news(*row) for row in transaction.rows(ENDED, **window)]
-    found += [run_news(*row) for row in transaction.rows(RESTED, **window)]
-    found += [run_news(*row) for row in transaction.rows(BEGUN, **window)]
-    for run in watched:
-        row = transaction.row(ONE, run=run) if holds(run) else None
-        if row is not None and row[-1] >= since:
-            found.append(run_news(*row))
-    return in_order(found)
+    ended = [end_news(*row) for row in transaction.rows(ENDED, **window)]
+    rested = [run_news(*row) for row in transaction.rows(RESTED, **window)]
+    begun = [run_news(*row) for row in transaction.rows(BEGUN, **window)]
+    rows = [transaction.row(ONE, run=run) for run in watched if holds(run)]
+    seen = [run_news(*row) for row in rows if row is not None and row[-1] >= since]
+    return merged([asked, ended, rested, begun, seen])
 
 
 def tally(transaction: Transaction) -> Tally:

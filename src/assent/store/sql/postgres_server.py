@@ -114,12 +114,12 @@ class Clock:
     """The server's clock: the time that was last read, plus the time that has passed here since."""
 
     def __init__(self) -> None:
-        self._server: float | None = None
-        self._monotonic = self._time = 0.0
+        self._read: tuple[float, float, float] | None = None
+        """The server's time, and the local monotonic and wall time then. One value: several threads use the clock."""
 
     def set(self, server: float) -> None:
         """Set the server's time."""
-        self._server, self._monotonic, self._time = server, time.monotonic(), time.time()
+        self._read = (server, time.monotonic(), time.time())
 
     @property
     def stale(self) -> bool:
@@ -127,13 +127,17 @@ class Clock:
 
         Both local clocks are compared, since the monotonic clock may stand still while a machine sleeps.
         """
-        if self._server is None:
+        if (last := self._read) is None:
             return True
-        return time.monotonic() - self._monotonic > FRESH or abs(time.time() - self._time) > FRESH
+        _, monotonic, wall = last
+        return time.monotonic() - monotonic > FRESH or abs(time.time() - wall) > FRESH
 
     def read(self) -> float | None:
         """Return the server's time; None if it was never read."""
-        return None if self._server is None else self._server + time.monotonic() - self._monotonic
+        if (last := self._read) is None:
+            return None
+        server, monotonic, _ = last
+        return server + time.monotonic() - monotonic
 
 
 class StoreServer(Server):

@@ -48,6 +48,10 @@ class SQLStore(Store):
     async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
         """Run `work`, which only reads; with `snapshot` all of its statements see one snapshot."""
 
+    async def _read_short(self, work: Work[R]) -> R:
+        """Run `work`, which only reads a few rows by their keys."""
+        return await self._read(work)
+
     @abstractmethod
     async def upgrade(self) -> None:
         """Create or migrate the tables."""
@@ -118,7 +122,7 @@ class SQLStore(Store):
 
     async def definition(self, fingerprint: str) -> bytes | None:
         """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
-        return await self._read(lambda transaction: definition(transaction, fingerprint))
+        return await self._read_short(lambda transaction: definition(transaction, fingerprint))
 
     # -- lists -------------------------------------------------------------------------------------
 
@@ -128,7 +132,7 @@ class SQLStore(Store):
 
     async def question(self, question_id: str) -> Question:
         """Return a question, open or not."""
-        return await self._read(lambda transaction: find_question(transaction, question_id))
+        return await self._read_short(lambda transaction: find_question(transaction, question_id))
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
         return await self._read(lambda transaction: questions_of(transaction, run_id))

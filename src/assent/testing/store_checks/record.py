@@ -146,6 +146,24 @@ async def pages_questions(store: Store, clock: FakeClock) -> None:
     same((await store.questions(limit=7, after=after)).next is None, False, "With one more it has.")
 
 
+async def pages_settled_questions(store: Store, clock: FakeClock) -> None:
+    """Settled questions are in the order of their ends, whenever they were asked."""
+    asked = [*await written(store, (SEND,)), *await written(store, (SHRED,)), *await written(store, (SEND,))]
+    order = [asked[2], asked[0], asked[1]]
+    for question in order:
+        clock.advance(1)
+        await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
+    ids = [question.id for question in order]
+    same(_ids(await store.questions(settled=True)), ids, "What was settled first comes first.")
+    same(_ids(await store.questions(settled=True, newest=True)), ids[::-1], "What was settled last comes first.")
+    for newest, expected in ((False, ids), (True, ids[::-1])):
+
+        async def find(newest: bool = newest, **more: Any) -> Page[Any]:
+            return await store.questions(settled=True, newest=newest, **more)
+
+        same([id for id, _ in await _all(find)], expected, "Pages of settled questions have the order of the whole.")
+
+
 async def pages_with_filters(store: Store, clock: FakeClock) -> None:
     """Filters hold on every page, and limits are kept."""
     for _ in range(3):
@@ -294,6 +312,7 @@ CHECKS = (
     settles_questions,
     filters_questions,
     pages_questions,
+    pages_settled_questions,
     pages_with_filters,
     refuses_bad_pages,
     lists_runs,
