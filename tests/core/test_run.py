@@ -1354,6 +1354,14 @@ def test_a_live_reply_too_says_truly_what_it_heard() -> None:
     assert not legal(run, replied(0))
 
 
+def test_in_a_live_run_a_batch_is_a_turn() -> None:
+    run = play(began(live=True, release="batch"), said(), replied(1, "c1"), asked("c1", "q1"), replied(1, "c2", "c3"))
+    more(run, approved("c2"))
+    assert duties(run) == ["Judge c3"] and not legal(run, f.Started("c2"))
+    more(run, approved("c3"))
+    assert duties(run) == ["Execute c2", "Execute c3"] and legal(run, f.Started("c2"))
+
+
 # -- grants, sessions, definitions -------------------------------------------------------------------
 
 
