@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from assent import Approve, Edit, Reject, Respond, Runner
+from assent import Approve, Edit, Reject, Respond, RunConfig, Runner
 from assent.engines import Worker
-from assent.errors import InvalidDecision
+from assent.errors import InvalidDecision, InvalidDefinition
 from assent.store import MemoryStore, Store
 from assent.testing import ScriptedModel, call
 from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, create_agent
@@ -91,3 +91,9 @@ async def test_nobody_answers_on_a_thread_under_a_blank_name(by: str) -> None:
 def test_a_worker_has_a_name_that_can_be_seen(name: str) -> None:
     with pytest.raises(InvalidDecision):
         Worker(MemoryStore(), scripted(), name=name)
+
+
+@pytest.mark.parametrize("name", [*BLANK, 7], ids=ascii)
+def test_nobody_asks_for_a_run_under_a_blank_name(name: Any) -> None:
+    with pytest.raises(InvalidDefinition, match="started_by"):
+        RunConfig(started_by=name)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 from typing_extensions import TypeVar
 
+from ..approval.decision import checked_name
 from ..core.digest import described
 from ..core.facts import MAX_ARGUMENT_BYTES, Release
 from ..core.number import LONGEST, is_count, is_seconds
@@ -21,7 +22,7 @@ from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.guardrail import InputGuardrail, OutputGuardrail, checked
 from ..definitions.handoff import InputFilter
-from ..errors import InvalidDefinition
+from ..errors import InvalidDecision, InvalidDefinition
 from ..models.model import Model, ModelSettings
 from ..models.named import model_from
 from ..tracing.settings import Tracing, exporter
@@ -189,6 +190,11 @@ class RunConfig(Struct, frozen=True, kw_only=True):
             raise InvalidDefinition(
                 f"RunConfig: model_settings must be ModelSettings, got {described(self.model_settings)}."
             )
+        if self.started_by is not None:
+            try:
+                checked_name(self.started_by, "started_by must say who asks for the run, as text that can be seen")
+            except InvalidDecision as error:
+                raise InvalidDefinition(f"RunConfig: {error}") from None
         early = self.pre_approval_tool_input_guardrails
         if type(early) is not bool:
             raise InvalidDefinition(

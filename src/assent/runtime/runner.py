@@ -445,13 +445,15 @@ async def drive_through(driver: Driver) -> None:
         await driver.drive()
         return
     writer.start()
-    for tries in range(RESTARTS + 1):
+    restarts = 0
+    while True:
         try:
             await driver.drive()
             break
         except Overtaken:
-            if writer.lease.held is None or driver.stop is not None or tries == RESTARTS:
+            if writer.lease.held is None or driver.stop is not None or restarts == RESTARTS:
                 raise
+            restarts += not driver.stays  # a live session lasts for long, and others may write all the time
             await writer.again()
             driver.restart()
     await writer.close()
