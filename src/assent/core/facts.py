@@ -310,7 +310,7 @@ class Asked(Fact, frozen=True):
 
     The answer to the earlier question no longer counts."""
     preview: Raw = NOTHING
-    """What the call would do, as the tool's own side says: the JSON of a `Preview`. The digest covers it."""
+    """The call's effect, as the tool's own side says: the JSON of a `Preview`. The digest covers it."""
     definition: Raw = NOTHING
     """The definition of a tool that a server defines, to show later how it has changed."""
     reviewers: tuple[str, ...] = ()

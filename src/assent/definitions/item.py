@@ -208,7 +208,7 @@ class ToolApprovalItem(RunItem, eq=False):
     redact: tuple[str, ...] = ()
     """The arguments to mask wherever nobody decides: in lists, messages and logs."""
     preview: Preview | None = None
-    """What the call would do, as the tool's own side says; None if the tool has no preview."""
+    """The call's effect, as the tool's own side says; None if the tool has no preview."""
     type: Literal["tool_approval_item"] = "tool_approval_item"
 
     @property

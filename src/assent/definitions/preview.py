@@ -117,7 +117,7 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     """A call's effect before it happens: one sentence, blocks with the details, and what must still hold later."""
 
     sentence: str = ""
-    """What would happen, in one sentence. Lists show it first."""
+    """The effect in one sentence. Lists show it first."""
     blocks: tuple[AnyBlock, ...] = ()
     preconditions: dict[str, Any] = {}
     """Values that the approval relies on: a hash, a version, a row count. They are compared before the call runs."""

@@ -76,7 +76,7 @@ IfMatch = Annotated[str | None, Header(alias="If-Match", description="The digest
 
 
 class Inbox(Struct):
-    """What the routes share."""
+    """The shared parts of the routes."""
 
     store: Store
     auth: Authenticates

@@ -1,4 +1,4 @@
-"""What the pages share: who is there, the list of questions, one question, and errors as pages."""
+"""The shared parts of the pages: who is there, the list of questions, one question, and errors as pages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sign_in_first(request: Request) -> Response:
 
 
 class Desk(Struct):
-    """What the pages share."""
+    """The shared parts of the pages."""
 
     store: Store
     auth: Authenticates

@@ -1,4 +1,4 @@
-"""What holds for every request: who asks, limits, security headers, counting, and no error but a problem."""
+"""The rules for every request: who asks, limits, security headers, counting, and no error but a problem."""
 
 from __future__ import annotations
 

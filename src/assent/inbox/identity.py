@@ -1,4 +1,4 @@
-"""Who is asking: a user or a token, its role, and what the role may do."""
+"""The identity of a request: a user or a token, its role, and what the role may do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAY: dict[Role, tuple[Deed, ...]] = {
     "admin": ("read", "decide", "start", "grant", "audit", "manage"),
     "agent": ("start",),
 }
-"""What each role may do. An agent starts runs, and never decides."""
+"""The deeds that each role may do. An agent starts runs, and never decides."""
 
 
 class Identity(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Who looks at which question now: kept in the memory of one server, and nowhere else."""
+"""The viewers of each question: kept in the memory of one server, and nowhere else."""
 
 from __future__ import annotations
 

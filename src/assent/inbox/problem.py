@@ -42,7 +42,7 @@ class Invalid(Struct):
 
 
 class Problem(Struct, omit_defaults=True, kw_only=True):
-    """What went wrong, for programs and for people."""
+    """An error, for programs and for people."""
 
     type: str
     title: str

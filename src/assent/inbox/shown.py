@@ -1,4 +1,4 @@
-"""What a person is shown of a question, and its hash, which is recorded with the decision."""
+"""The question as a person is shown it, and its hash, which is recorded with the decision."""
 
 from __future__ import annotations
 

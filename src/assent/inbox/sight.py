@@ -1,4 +1,4 @@
-"""What somebody may see of questions, journals and grants: secret arguments only if they may decide about them."""
+"""The view that somebody has of questions, journals and grants: secret arguments only if they may decide about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says about a question, a run or a grant, in words. Plain data in, plain data out."""
+"""The words of the page about a question, a run or a grant. Plain data in, plain data out."""
 
 from __future__ import annotations
 

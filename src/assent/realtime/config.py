@@ -70,7 +70,7 @@ class RealtimeSessionModelSettings(TypedDict, total=False):
     instructions: str
     """Instructions in place of the agent's own."""
     output_modalities: list[Literal["text", "audio"]]
-    """What the model replies with, ["audio"] or ["text"]; the transcript of audio comes with it."""
+    """The form of replies, ["audio"] or ["text"]; the transcript of audio comes with it."""
     modalities: list[Literal["text", "audio"]]
     """The older name of `output_modalities`."""
     audio: RealtimeAudioConfig

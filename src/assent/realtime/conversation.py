@@ -75,7 +75,7 @@ class Offer(Struct):
 
 
 class Conversation:
-    """What the model of a live session has heard, and what of it is recorded."""
+    """The conversation of a live session, as the model has it and as the journal has it."""
 
     def __init__(
         self,

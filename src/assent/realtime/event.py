@@ -17,7 +17,7 @@ from .model import RealtimeModelAudioEvent, RealtimeModelEvent
 
 
 class RealtimeEventInfo(Struct):
-    """What all events have."""
+    """The part that all events have."""
 
     context: RunContextWrapper[Any]
 

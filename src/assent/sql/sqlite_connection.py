@@ -114,7 +114,7 @@ class File(ABC):
         self.owner = Owner(name)
         self.seen = False
         self.known: set[str] = set()
-        """What is certainly stored. A new connection empties it, since the file may be a restored copy."""
+        """The rows that are certainly stored. A new connection empties it, since the file may be a restored copy."""
 
     @abstractmethod
     def prepare(self, connection: sqlite3.Connection) -> None:

@@ -55,7 +55,7 @@ class _Kept(Struct, eq=False):
     facts: list[tuple[int, AnyFact]] = []
     """The facts, each with the time at which it was written. Empty once the run is erased."""
     left: list[Entry] = []
-    """What erasing left of the facts."""
+    """The rest of the facts after erasing."""
     context: SavedContext = SavedContext()
     fence: int = 0
 

@@ -110,7 +110,7 @@ class Question(Struct, kw_only=True):
     shown: str | None = None
     """The hash of what the decider was shown, if it was recorded."""
     preview: Preview | None = None
-    """What the call would do, as the tool's own side says; None if the tool has no preview."""
+    """The call's effect, as the tool's own side says; None if the tool has no preview."""
 
 
 class AgentRecord(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What changed since a time, the number of open questions, and the agents that workers announced."""
+"""The changes since a time, the number of open questions, and the agents that workers announced."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from .schema import NEWS, READY, blobs, contexts, journal, outbox, questions, ru
 from .writing import LockedRun, columns_of, end_of, is_ready, linked, row_after
 
 WIDEST = 2**26
-"""How many bytes of facts and payloads go into one statement."""
+"""The number of bytes of facts and payloads go into one statement."""
 
 _json = msgspec.json.Encoder().encode
 _KINDS = {int: "int8", str: "text", bytes: "bytea"}

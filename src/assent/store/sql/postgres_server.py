@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 Work = Callable[["PostgresTransaction"], R]
 AtOnce = Callable[[], Steps[R]]
-"""What begins something that is done by statements outside of a transaction."""
+"""The first words of statements that run outside of a transaction."""
 
 FRESH = 60.0
 """The seconds after which the server's clock is read again; until then the local clock measures the time."""
