@@ -73,7 +73,7 @@ class Server(ABC):
         self.conninfo = conninfo
         self.owner = Owner(name)
         self.known: set[str] = set()
-        """The rows that are certainly stored. A lost connection empties it, since the next server may be a restored copy."""
+        """The rows that are certainly stored. A lost connection empties it: the next server may be a restored copy."""
         self._ready = threading.Event()
         self._preparing = threading.Lock()
         self._pool = Pool(pool_size, self.connect)

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 Work = Callable[["PostgresTransaction"], R]
 AtOnce = Callable[[], Steps[R]]
-"""The first words of statements that run outside of a transaction."""
+"""A function that begins work by statements outside of a transaction."""
 
 FRESH = 60.0
 """The seconds after which the server's clock is read again; until then the local clock measures the time."""
