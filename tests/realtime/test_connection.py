@@ -15,9 +15,13 @@ from assent.realtime import (
     RealtimeModelInputAudioTranscriptionCompletedEvent,
     RealtimeRunner,
 )
-from assent.store import MemoryStore, SQLiteStore, Store
+from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
 from assent.testing import ScriptedModel
+from tests.inbox.support import client
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
+from tests.store.postgres import postgres
+
+__all__ = ["postgres"]  # a fixture
 
 ran: list[Any] = []
 ONCE = {"reconnect": {"attempts": 1, "delay": 0}}
@@ -197,11 +201,14 @@ def test_a_text_run_goes_on_live() -> None:
     asyncio.run(main())
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Return a function that opens the store, each time as another process would."""
     if request.param == "sqlite":
         return lambda: SQLiteStore(tmp_path / "runs.db")
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres").database()
+        return lambda: PostgresStore(url, upgrade=True)
     one = MemoryStore()
     return lambda: one
 
@@ -349,3 +356,21 @@ def test_a_spoken_message_keeps_its_id_and_a_late_outcome_comes_last_after_a_rec
             assert history.start_response
 
     asyncio.run(main())
+
+
+async def test_a_decision_made_in_the_inbox_reaches_the_session(tmp_path: Path) -> None:
+    model = FakeModel()
+    async with (
+        SQLiteStore(tmp_path / "runs.db") as here,
+        SQLiteStore(tmp_path / "runs.db") as there,
+        client(there) as inbox,
+        await RealtimeRunner(desk(), model=model, store=here).run() as session,
+    ):
+        await waiting(model, session)
+        [question] = (await until_stored(there)).items
+        sent = {"If-Match": f'"{question.digest}"'}
+        path = f"/api/questions/{question.id}/decision"
+        answer = await inbox.post(path, json={"type": "edit", "arguments": {"amount": 4}}, headers=sent)
+        assert answer.status_code == 200
+        [output] = await until(lambda: model.outputs)
+    assert ran == [4] and "A person changed this call" in output["output"]
