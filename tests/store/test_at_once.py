@@ -725,7 +725,9 @@ async def test_a_statement_that_takes_too_long_is_given_up_and_nothing_is_writte
         assert len((await store.read("r1")).facts) == 3
 
 
-def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str) -> None:
+def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str, request: pytest.FixtureRequest) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     main, heard = threading.get_ident(), threading.Event()
     store = PostgresStore(url, upgrade=True)
     script = block(Script(store).begin())
