@@ -68,12 +68,12 @@ def _may_begin(ledger: Ledger, fact: f.Began) -> bool:
     if above is None or ledger.over(fact.path[:-1]) or fact.live:
         return False
     line = above.lines.get(fact.path[-1])
-    return line is not None and line.call.kind == "agent" and ready(line) and _released(ledger, fact.path[:-1])
+    return line is not None and line.call.kind == "agent" and ready(line) and _released(ledger, fact.path[:-1], line)
 
 
-def _released(ledger: Ledger, path: Path) -> bool:
+def _released(ledger: Ledger, path: Path, line: Line) -> bool:
     guards = any(ledger.places[path[:n]].awaited for n in range(len(path) + 1))
-    return not (ledger.cancelled or guards or ledger.held(path))
+    return not (ledger.cancelled or guards or ledger.held(path, line))
 
 
 def _fresh(place: Place, calls: tuple[f.Call, ...]) -> bool:
@@ -214,7 +214,7 @@ def _answered(ledger: Ledger, place: Place, line: Line, fact: f.Answered) -> boo
 
 def _started(ledger: Ledger, place: Place, line: Line, fact: f.Started) -> bool:
     due = (ready(line) or in_body(line)) and fact.attempt == len(line.starts) + 1
-    if not due or line.call.kind in ("agent", "output") or not _released(ledger, fact.path):
+    if not due or line.call.kind in ("agent", "output") or not _released(ledger, fact.path, line):
         return False
     return line.call.kind != "handoff" or alone(place, line)
 
@@ -309,7 +309,7 @@ def _due_of_ready(ledger: Ledger, path: Path, place: Place, line: Line) -> Itera
             yield f.Conclude(id, path)
     elif kind == "handoff" and line.turn in place.handed:
         yield f.Judge(id, path)
-    elif _released(ledger, path):
+    elif _released(ledger, path, line):
         near = [one for one in place.open() if one.turn == line.turn or not place.live]
         first = next(one for one in near if one.call.kind == kind and ready(one))
         if kind != "handoff" or (first is line and alone(place, line)):

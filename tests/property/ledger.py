@@ -120,11 +120,13 @@ class Ledger:
             for n in range(len(path))
         )
 
-    def held(self, path: Path) -> bool:
-        """Whether a verdict of a turn that is released as a batch is open."""
+    def held(self, path: Path, line: Line) -> bool:
+        """Whether a verdict of a turn that is released as a batch is open; a live run's turns are apart."""
         place = self.places[path]
         return place.began.release == "batch" and any(
-            not line.judged or (line.question is not None and line.question.kind == "approval") for line in place.open()
+            not one.judged or (one.question is not None and one.question.kind == "approval")
+            for one in place.open()
+            if one.turn == line.turn or not place.live
         )
 
     def may_await(self, path: Path) -> bool:
@@ -176,7 +178,7 @@ class Ledger:
         assert not self.places[path].awaited, "guardrails go before execution"
         assert not self.places[()].awaited, "and those of the run itself before any"
         assert not self.cancelled, "nothing starts in a cancelled run"
-        assert not self.held(path), "a batch is released as a whole"
+        assert not self.held(path, line), "a batch is released as a whole"
 
     def _said(self, fact: f.Said, place: Place, line: None) -> None:
         place.said += 1
