@@ -374,3 +374,20 @@ async def test_a_decision_made_in_the_inbox_reaches_the_session(tmp_path: Path) 
         assert answer.status_code == 200
         [output] = await until(lambda: model.outputs)
     assert ran == [4] and "A person changed this call" in output["output"]
+
+
+def test_who_is_told_of_a_question_finds_it_in_the_store(stores: Any) -> None:
+    async def main() -> None:
+        model, here, there = FakeModel(), stores(), stores()
+        async with await RealtimeRunner(desk(), model=model, store=here).run() as session:
+            await session.send_message("My money back!")
+            await until(lambda: model.items)
+            model.reply(called("refund", '{"amount": 9}'))
+            async for event in session:
+                if event.type == "tool_approval_required":
+                    break
+            assert (await there.question(event.item.id)).digest == event.item.digest
+        for store in {id(here): here, id(there): there}.values():
+            await store.close()
+
+    asyncio.run(main())

@@ -7,6 +7,7 @@ questions that wait. So nothing is told twice, however a fact came into the jour
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ from ..runtime.value import input_json
 from ..runtime.view import all_said
 from . import event as e
 from . import model as m
+
+log = logging.getLogger("assent")
 
 UNHEARD = "[The user interrupted this reply after {seconds:.1f} seconds of its audio. The rest was not heard.]"
 NO_WORDS = "[The user said something, and there is no transcript of it.]"
@@ -120,6 +123,8 @@ class Conversation:
         self._cut: str | None = None
         """The note on the reply that was interrupted, until the user's next words."""
         self._looking = False
+        self._storing: asyncio.Task[None] | None = None
+        """The task that stores questions, before anybody is told of them."""
         self.on_over: Callable[[], object] = _nothing
         """Called when the run was cancelled or closed."""
         self.journal.listen(self._heard)
@@ -312,8 +317,9 @@ class Conversation:
             if fact is not None and verdict is not None:
                 by = getattr(fact, "by", "")
                 self.emit(e.RealtimeToolApprovalDecided(call_id, id, verdict, by, self.info))
+        unstored = self._unstored() if now else ()
         for id, (path, state) in now.items():
-            if id in self._asked or state.question is None:
+            if id in self._asked or id in unstored or state.question is None:
                 continue
             item = self.scope.view(()).question(path, state, state.question)
             self._asked[id] = item.call_id or "", id
@@ -321,6 +327,25 @@ class Conversation:
             if self.ready:
                 note = [{"role": "system", "content": _waits(state, item)}]
                 self.send(m.RealtimeModelSendItems(note, start_response=True), _nothing)
+
+    def _unstored(self) -> set[str]:
+        """Return the questions that are not in the run's store yet; nobody is told of them before they are."""
+        writer = self.journal.writer
+        found = {fact.id for fact in writer.unwritten if type(fact) is f.Asked} if writer is not None else set()
+        if found and self._storing is None:
+            self._storing = asyncio.create_task(self._store())
+        return found
+
+    async def _store(self) -> None:
+        writer = self.journal.writer
+        try:
+            if writer is not None:
+                await writer.flush()
+        except Exception:
+            log.debug("A live run's question could not be stored; the drive ends with the error", exc_info=True)
+        finally:
+            self._storing = None
+            self.look_soon()
 
     def _required(self, state: CallState, item: ToolApprovalItem) -> e.RealtimeToolApprovalRequired:
         agent, tool, _ = self._shown(state)
