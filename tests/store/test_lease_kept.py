@@ -195,6 +195,7 @@ DRIVERS: list[Any] = [
     f.Continued(),
     f.Guarded("input", "g"),
     f.Limited(5),
+    f.Switched(False),
     f.Saved(1),
     f.Closed("why"),
     f.Asked("c1", "q1", "why", "digest"),

@@ -539,7 +539,7 @@ async def test_a_store_takes_little_more_than_what_is_in_it(path: Path) -> None:
         ({"tool": "t"}, "assent_questions_tool"),
         ({"run": "r"}, "assent_questions_run"),
         ({"run": "r", "agent": "a", "tool": "t"}, "assent_questions_run"),
-        ({"settled": True}, "assent_questions_settled"),
+        ({"settled": True}, "assent_questions_decided"),
     ],
 )
 @pytest.mark.parametrize("after", [None, '[5,"q"]'])

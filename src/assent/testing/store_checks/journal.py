@@ -42,8 +42,8 @@ def _sample(type: Any) -> Any:
     """Return a value for a required field of a fact."""
     if type is f.Call:
         return f.Call("c9", STRANGE, 2, "hook", "f" * 32)
-    if type in (str, Count):
-        return "7" if type is str else 7
+    if type in (str, Count, bool):
+        return {str: "7", bool: True}.get(type, 7)
     return ("7",) if getattr(type, "__origin__", None) is tuple else get_args(type)[0]
 
 
