@@ -200,9 +200,8 @@ async def test_decisions_are_exported_as_json_lines() -> None:
         await reader.open("/audit")
         assert "/audit.jsonl" in reader.page.links()
         lines = [json.loads(line) for line in (await reader.client.get("/audit.jsonl")).text.splitlines()]
-        assert [(line["id"], line["verdict"], line["by"]) for line in lines] == [
-            (first.id, "reject", "ben"), (second.id, "reject", "ben"),
-        ]  # fmt: skip
+        found = {line["id"]: (line["verdict"], line["by"]) for line in lines}  # both may end in one millisecond
+        assert len(lines) == 2 and found == {first.id: ("reject", "ben"), second.id: ("reject", "ben")}
         assert "hunter2" not in str(lines)
 
 

@@ -40,11 +40,9 @@ async def slow(path: Path) -> AsyncIterator[SQLiteStore]:
 
 async def until_waiting(store: SQLiteStore, count: int) -> None:
     """Let the tasks run until so many writes wait for the writer thread."""
-    for _ in range(1000):
-        if len(store._shared._waiting) == count:
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the writes do not wait")
+    async with asyncio.timeout(60):
+        while len(store._shared._waiting) != count:  # noqa: ASYNC110 - other threads bring it about
+            await asyncio.sleep(0.001)
 
 
 async def together(store: SQLiteStore, *writes: Coroutine[Any, Any, Any]) -> tuple[list[Any], list[str]]:
