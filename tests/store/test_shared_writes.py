@@ -97,7 +97,7 @@ async def test_one_that_is_refused_changes_only_itself(path: Path) -> None:
             assert (await other.read(without.id)).record.seq == without.seq
 
 
-async def test_of_two_decisions_in_one_commit_the_first_wins(path: Path) -> None:
+async def test_of_two_decisions_in_one_commit_one_wins(path: Path) -> None:
     async with slow(path) as store:
         [question] = await written(store)
         came, _ = await together(
@@ -107,8 +107,8 @@ async def test_of_two_decisions_in_one_commit_the_first_wins(path: Path) -> None
                 for kind, by in (("approve", "ann"), ("reject", "bob"))
             ),
         )
-        assert (came[0].by, type(came[1])) == ("ann", AlreadyDecided)
-        assert (await store.question(question.id)).by == "ann"
+        [won] = [each for each in came if not isinstance(each, AlreadyDecided)]  # either may be the first to wait
+        assert won.by in ("ann", "bob") and (await store.question(question.id)).by == won.by
         assert await store.verify(question.run) == []
 
 
