@@ -202,6 +202,7 @@ async def test_decisions_are_exported_as_json_lines() -> None:
         lines = [json.loads(line) for line in (await reader.client.get("/audit.jsonl")).text.splitlines()]
         found = {line["id"]: (line["verdict"], line["by"]) for line in lines}  # both may end in one millisecond
         assert len(lines) == 2 and found == {first.id: ("reject", "ben"), second.id: ("reject", "ben")}
+        assert lines == sorted(lines, key=lambda line: (line["decided"], line["id"]))
         assert "hunter2" not in str(lines)
 
 
