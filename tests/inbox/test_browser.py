@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from assent import Reject
 from assent.inbox.accounts import accounts_of
@@ -279,6 +279,30 @@ def test_a_grant_is_given_and_revoked(desk: Desk) -> None:
     picture(page, "grants")
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("No grants in force.")).to_be_visible()
+
+
+def test_what_is_typed_before_the_script_has_come_counts_as_changed(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store, memo="lamp"))
+    page = desk.browser()
+    held: list[Route] = []
+    grant, edit = page.get_by_role("button", name="Approve and give the grant"), page.locator("#sender")
+    desk.see(page, question, "/always")
+    page.route("**/inbox.js*", lambda route: held.append(route))
+    page.get_by_role("button", name="See it in words").click()
+    expect(grant).to_be_visible()
+    page.get_by_label("Up to").fill("4")
+    held.pop().continue_()
+    expect(grant).to_have_count(0)
+
+    page.goto(f"{desk.url}/questions/{question.id}/edit", wait_until="commit")
+    amount = page.get_by_label("amount", exact=True)
+    amount.fill("12")
+    held.pop().continue_()
+    expect(page.locator("#review")).to_contain_text("12")
+    expect(edit).to_be_enabled()
+    edit.click()
+    expect(page.locator(".banner")).to_contain_text("by you")
+    assert desk.verdict(question) == "edit"
 
 
 def test_two_people_decide_and_one_is_first(desk: Desk) -> None:

@@ -119,6 +119,9 @@
   });
   addEventListener("pageshow", () => { for (const form of $$("[data-sent]")) delete form.dataset.sent; });
 
+  // What was typed before this script ran, or kept by the browser as it loaded the page anew.
+  const touched = (form) => [...form.elements, ...$$("option", form)].some((field) => (/^(checkbox|radio)$/.test(field.type) ? field.checked !== field.defaultChecked : field.selected !== field.defaultSelected || ("defaultValue" in field && field.value !== field.defaultValue)));
+
   // -- the live difference of an edit ------------------------------------------------------------
   const form = $("[data-live-form]");
   if (form) {
@@ -143,6 +146,7 @@
       delete form.dataset.stale;
       show();
     };
+    if (touched(form)) { form.dataset.stale = "1"; update(); }
     form.addEventListener("input", (event) => {
       form.dataset.stale = "1";
       show();
@@ -157,8 +161,13 @@
     });
     show();
   }
-  // Terms that were changed after they were put in words must be put in words again.
-  $("#terms")?.addEventListener("input", () => { for (const each of $$("#send, [form=send], .zone.grant")) each.remove(); });
+  // Terms that were changed after they were put in words must be put in words again, even if it was before this script ran.
+  const terms = $("#terms");
+  if (terms) {
+    const unsaid = () => { for (const each of $$("#send, [form=send], .zone.grant")) each.remove(); };
+    terms.addEventListener("input", unsaid);
+    if (touched(terms)) unsaid();
+  }
   if (!/Mac|iP(hone|ad)/.test(navigator.platform)) for (const key of $$("kbd")) if (key.textContent === "⌘↵") key.textContent = "Ctrl ↵";
   tick();
   setInterval(tick, 15000);
