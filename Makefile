@@ -22,10 +22,10 @@ EMBEDDED := .venv/embedded
 demo: $(STAMP) $(EMBEDDED)
 	@$(BIN)/python examples/inbox.py $(ARGS)
 
-# In two processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one.
+# In four processes, since much of the time is spent waiting for others; ARGS="-n 0 ..." for one.
 test: $(STAMP) $(EMBEDDED)
 	@$(BIN)/python -m tests.mcp.peers || true
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(ARGS)
 
 # MCP servers that others wrote, into .venv/peers; some need Node. Tests with those that are missing are skipped.
 peers: $(STAMP)
