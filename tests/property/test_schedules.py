@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from assent import (
     Agent,
@@ -34,9 +35,9 @@ from assent import (
 from assent.core import facts as f
 from assent.engines import Worker
 from assent.errors import AlreadyDecided, NotPending, Overtaken, RunBusy, RunFinished, RunNotFound
-from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
+from assent.store import MemoryStore, PostgresStore, Question, RunRecord, SQLiteStore, Store
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.property.drawn_loop import Choose, by_chance, by_list, play
+from tests.property.drawn_loop import Choose, DrawnLoop, by_chance, by_list, play
 from tests.store.postgres import Server
 
 VERBS = ("append", "read", "take", "renew", "release", "claim", "question", "questions", "definition")
@@ -126,28 +127,50 @@ class Scene:
 
     # -- who does what ---------------------------------------------------------------------------------
 
+    async def begin(self, store: Store) -> None:
+        """Begin the runs, and drive each until it waits."""
+        for run in range(self.runs):
+            await Runner.run(self.agent(), str(run), store=store, run_config=self.config)
+
+    async def drive(self, store: Store, record: RunRecord) -> None:
+        """Go on with a run, as somebody with `Runner.run` does."""
+        with suppress(RunBusy, Overtaken, RunFinished, RunNotFound):
+            stored = await store.load(record.id)
+            await Runner.run(self.agent(), stored, store=store, run_config=self.config)
+
+    async def decide(self, store: Store, name: str, question: Question) -> None:
+        """Decide on a question, which somebody else may have done meanwhile."""
+        if question.kind == "doubt":
+            self.faults.append(f"asked what became of a call: {question.reason}")
+        with suppress(AlreadyDecided, NotPending):
+            await store.decide(question.id, self.decision(question), by=name, digest=question.digest)
+
+    async def stop(self, store: Store, record: RunRecord) -> None:
+        """Stop a run."""
+        with suppress(NotPending, RunFinished):
+            await store.cancel(record.id, by="cat")
+
+    async def resume(self, store: Store, record: RunRecord) -> None:
+        """Let a run that was stopped go on, and say something to it."""
+        with suppress(NotPending, RunFinished):
+            await store.resume(record.id, by="cat")
+            await store.say(record.id, "Go on.", by="cat")
+
     async def driver(self, store: Store, first: bool) -> None:
         """Somebody with `Runner.run`: begins the runs, or goes on with what is there."""
-        for run in range(self.runs):
-            if first:
-                await Runner.run(self.agent(), str(run), store=store, run_config=self.config)
+        if first:
+            await self.begin(store)
         while not self.over:
             await asyncio.sleep(0.003)
             for record in (await store.runs()).items:
-                with suppress(RunBusy, Overtaken, RunFinished, RunNotFound):
-                    stored = await store.load(record.id)
-                    await Runner.run(self.agent(), stored, store=store, run_config=self.config)
+                await self.drive(store, record)
 
     async def person(self, store: Store, name: str) -> None:
         """Looks at what is open, and decides."""
         while not self.over:
             await asyncio.sleep(0.002)
             for question in (await store.questions()).items:
-                if question.kind == "doubt":
-                    self.faults.append(f"asked what became of a call: {question.reason}")
-                decision = self.decision(question)
-                with suppress(AlreadyDecided, NotPending):
-                    await store.decide(question.id, decision, by=name, digest=question.digest)
+                await self.decide(store, name, question)
 
     def decision(self, question: Any) -> Any:
         """The same for each question, whoever decides."""
@@ -161,24 +184,27 @@ class Scene:
         for _ in range(self.meddled):
             await asyncio.sleep(0.003)
             for record in (await store.runs()).items:
-                with suppress(NotPending, RunFinished):
-                    await store.cancel(record.id, by="cat")
-                with suppress(NotPending, RunFinished):
-                    await store.resume(record.id, by="cat")
-                    await store.say(record.id, "Go on.", by="cat")
+                await self.stop(store, record)
+                await self.resume(store, record)
+
+    def workers(self, *stores: Store) -> list[Worker]:
+        """A worker for each store."""
+        return [Worker(store, self.agent(), poll=0.05, run_config=self.config) for store in stores]
 
     async def play(self, store: Store, people: Store, others: Store) -> None:
         """Everybody at once, until all runs are done."""
-        workers = [Worker(each, self.agent(), poll=0.05, run_config=self.config) for each in (store, others)]
-        work = [
-            self.driver(store, True),
-            self.driver(others, False),
-            self.person(people, "ann"),
-            self.person(people, "bob"),
-            *(worker.run(signals=False) for worker in workers),
-        ]
+        workers = self.workers(store, others)
         meddling = asyncio.ensure_future(self.meddler(people))
-        tasks = [meddling, *map(asyncio.ensure_future, work)]
+        work = [self.driver(store, True), *(worker.run(signals=False) for worker in workers)]
+        await self.end(store, people, others, workers, [meddling, *map(asyncio.ensure_future, work)])
+
+    async def end(
+        self, store: Store, people: Store, others: Store, workers: list[Worker], tasks: list[asyncio.Future[None]]
+    ) -> None:
+        """Two people and a driver more, until all runs are done; then look at what was done."""
+        meddling = tasks[0]
+        work = [self.driver(others, False), self.person(people, "ann"), self.person(people, "bob")]
+        tasks += map(asyncio.ensure_future, work)
         for _ in range(2000):
             await asyncio.sleep(0.01)
             was_meddled, records = meddling.done(), (await people.runs()).items
@@ -292,3 +318,116 @@ def in_postgres(scene: Scene, choose: Choose, url: str) -> None:
 @given(scene=scenes, choose=orders)
 def test_nor_in_postgres(postgres: Server, scene: Scene, choose: Choose) -> None:
     in_postgres(scene, choose, postgres.database())
+
+
+# -- the same, where hypothesis says who goes next -----------------------------------------------------
+
+
+class Office(RuleBasedStateMachine):
+    """Two workers are always there; who else comes, and who is quick, is a step of the machine each."""
+
+    server: Server | None = None
+    """A Postgres server, or None for memory."""
+
+    @initialize(
+        turns=st.lists(st.sampled_from(TURNS), min_size=1, max_size=3),
+        runs=st.integers(1, 2),
+        lag=st.sampled_from([0.01, 0.0, 0.001]),
+        mixed=st.booleans(),
+    )
+    def opens(self, turns: list[tuple[str, ...]], runs: int, lag: float, mixed: bool) -> None:
+        self.scene, self.turns = Scene(turns, runs, lag, mixed, meddled=0), list[int]()
+        self.loop = DrawnLoop(self.choose, threads=self.server is not None)
+        self.runner = asyncio.Runner(loop_factory=lambda: self.loop)
+        self.runner.run(self.begin())
+
+    async def begin(self) -> None:
+        clock = FakeClock()
+        if self.server is None:
+            self.stores = [overtakable(MemoryStore)(clock=clock)] * 3
+        else:
+            url = self.server.database()
+            self.stores = [overtakable(PostgresStore)(url, clock=clock) for _ in range(3)]
+            await self.stores[0].upgrade()
+        self.workers = self.scene.workers(*self.stores[:2])
+        self.tasks = [asyncio.ensure_future(worker.run(signals=False)) for worker in self.workers]
+        self.tasks.append(asyncio.ensure_future(self.scene.begin(self.stores[0])))
+
+    def choose(self, count: int) -> int:
+        """The next of the drawn turns; after the last of them the loop stands still."""
+        if not self.turns:
+            return 0
+        if len(self.turns) == 1:
+            self.loop.stop()
+        return self.turns.pop(0) % count
+
+    @rule(turns=st.lists(st.integers(0, 15), min_size=1, max_size=80))
+    def take_turns(self, turns: list[int]) -> None:
+        """So many callbacks, each the one that is drawn; a number beyond them is a timer that fires too early."""
+        self.turns = turns
+        self.loop.run_forever()
+
+    @rule(which=st.sampled_from([0, 1]), number=st.integers(0, 1))
+    def somebody_drives(self, which: int, number: int) -> None:
+        self.soon(self.with_run(self.scene.drive, self.stores[which], number))
+
+    @rule(name=st.sampled_from(["ann", "bob"]), number=st.integers(0, 3))
+    def a_person_decides(self, name: str, number: int) -> None:
+        self.soon(self.look(name, number))
+
+    @rule(number=st.integers(0, 1))
+    def a_run_is_stopped(self, number: int) -> None:
+        self.scene.meddled += 1
+        self.soon(self.with_run(self.scene.stop, self.stores[2], number))
+
+    @rule(number=st.integers(0, 1))
+    def a_run_goes_on(self, number: int) -> None:
+        self.soon(self.with_run(self.scene.resume, self.stores[2], number))
+
+    def soon(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.append(self.loop.create_task(work))
+
+    async def with_run(self, act: Callable[[Any, RunRecord], Awaitable[None]], store: Any, number: int) -> None:
+        for record in (await store.runs()).items[number : number + 1]:
+            await act(store, record)
+
+    async def look(self, name: str, number: int) -> None:
+        for question in (await self.stores[2].questions()).items[number : number + 1]:
+            await self.scene.decide(self.stores[2], name, question)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "runner"):
+            return
+        self.turns = []
+        try:
+            self.runner.run(self.close())
+        finally:
+            self.runner.close()
+
+    async def close(self) -> None:
+        store, others, people = self.stores
+        resumed = asyncio.ensure_future(self.resume_all())
+        try:
+            await self.scene.end(store, people, others, self.workers, [resumed, *self.tasks])
+        finally:
+            for each in self.stores:
+                await each.close()
+
+    async def resume_all(self) -> None:
+        """Nothing stays stopped: what was about to stop a run has done so when all others have come to their end."""
+        await asyncio.gather(*self.tasks[len(self.workers) :])
+        for number in range(self.scene.runs):
+            await self.with_run(self.scene.resume, self.stores[2], number)
+
+
+TestOffice = Office.TestCase
+TestOffice.settings = settings(max_examples=60, stateful_step_count=30, suppress_health_check=slow, deadline=None)
+
+
+def test_the_office_in_postgres(postgres: Server) -> None:
+    class InPostgres(Office):
+        server = postgres
+
+    run_state_machine_as_test(
+        InPostgres, settings=settings(max_examples=6, stateful_step_count=30, suppress_health_check=slow, deadline=None)
+    )
