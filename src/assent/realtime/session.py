@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Self
@@ -35,6 +34,7 @@ from . import model as m
 from .config import RealtimeModelConfig, RealtimeSessionModelSettings
 from .conversation import Conversation, Offer, typed_input
 from .driver import LiveDriver
+from .event_queue import EventQueue
 from .guard import ReplyGuard
 from .watch import watch_of
 
@@ -73,7 +73,7 @@ class RealtimeSession(m.RealtimeModelListener):
         """The time at which the last connection was made."""
         self._scope = driver.scope
         self._info = e.RealtimeEventInfo(self._scope.ctx)
-        self._events: deque[e.RealtimeSessionEvent | None] = deque()
+        self._events = EventQueue(self._info)
         self._reader: asyncio.Future[None] | None = None
         self._outbox: list[Sent] = []
         self._mail = asyncio.Event()
@@ -346,16 +346,15 @@ class RealtimeSession(m.RealtimeModelListener):
                 raise UsageError("Another task iterates over this session already; give each event to both yourself.")
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        event = self._events.popleft()
+        event = self._events.pop()
         if event is not None:
             return event
-        self._events.append(None)  # the end stays the end
         if self._error is not None:
             raise self._error
         raise StopAsyncIteration
 
     def _emit(self, event: e.RealtimeSessionEvent | None) -> None:
-        self._events.append(event)
+        self._events.push(event)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
