@@ -93,7 +93,7 @@ class RealtimeSession(m.RealtimeModelListener):
         self.history: list[i.RealtimeItem] = []
         """The conversation so far, without audio."""
         self._places: dict[str, int] = {}
-        driver.on_restart = self._talk.look_soon
+        driver.on_restart = self._talk.restarted
 
     # -- opening and closing ---------------------------------------------------------------------------
 
