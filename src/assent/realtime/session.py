@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respon
 from ..approval.terms import always as always_grant
 from ..core.digest import described
 from ..core.rules import verdict_of
+from ..core.run import CallState, Run
 from ..definitions.guardrail import OutputGuardrailResult
 from ..definitions.item import ToolApprovalItem
 from ..errors import (
@@ -247,6 +248,8 @@ class RealtimeSession(m.RealtimeModelListener):
         """
         if not isinstance(audio, bytes | bytearray | memoryview):
             raise InvalidInput(f"Audio is bytes, got {described(audio)}.")
+        if not isinstance(commit, bool):
+            raise InvalidInput(f"commit is True or False, got {described(commit)}.")
         await self._send(m.RealtimeModelSendAudio(bytes(audio), commit))
 
     async def interrupt(self) -> None:
@@ -320,7 +323,7 @@ class RealtimeSession(m.RealtimeModelListener):
             ids = ", ".join(item.id for item in found)
             raise UsageError(f"Several calls have the id {call_id!r}; name the question instead: {ids}.")
         run = self._scope.journal.run
-        for state in reversed(run.calls.values()):
+        for state in _calls(run):
             asked = state.question
             if wanted in (state.proposal.call_id, asked.id if asked else None):
                 fact = run.decided.get(asked.id) if asked is not None else None
@@ -538,6 +541,14 @@ class RealtimeSession(m.RealtimeModelListener):
 
 def _nothing() -> None:
     return None
+
+
+def _calls(run: Run) -> Iterator[CallState]:
+    """Yield the calls of a run and of its nested agents, the newest first."""
+    for state in reversed(run.calls.values()):
+        if state.child is not None:
+            yield from _calls(state.child)
+        yield state
 
 
 TAKE: dict[type, Callable[[RealtimeSession, Any], None]] = {
