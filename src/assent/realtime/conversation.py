@@ -301,7 +301,7 @@ class Conversation:
                 self.send(told, lambda id=id: self._lacking.pop(id, None))  # type: ignore[misc]
 
     def restarted(self) -> None:
-        """Number the inputs anew: the drive has begun again with the stored facts, in their order."""
+        """Note the places of the inputs, because the drive has begun again with the stored facts, in their order."""
         before, self._run = all_said(self._run), self.journal.run
         number_of, new, numbers = self._numbers, len(before), {}
         for place, was in enumerate(input_order.places(before, all_said(self._run))):
