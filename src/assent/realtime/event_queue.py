@@ -56,11 +56,10 @@ class EventQueue:
 
 def _size(event: e.RealtimeSessionEvent | None) -> int:
     """Return the bytes that an event counts for; 0 if it must be kept."""
-    kind = type(event)
-    if kind is e.RealtimeRawModelEvent:  # its audio is counted below
+    if type(event) is e.RealtimeRawModelEvent:  # its audio is counted below
         return 0 if type(event.data) is m.RealtimeModelConnectionStatusEvent else EACH
-    if kind is e.RealtimeAudio:
+    if type(event) is e.RealtimeAudio:
         return EACH + len(event.audio.data)
-    if kind is e.RealtimeError:  # a provider may send any number of them; the session's own are exceptions
+    if type(event) is e.RealtimeError:  # a provider may send any number of them; the session's own are exceptions
         return 0 if isinstance(event.error, Exception) else EACH
     return 0
