@@ -123,6 +123,8 @@ def test_audio_goes_through_and_is_never_kept() -> None:
             model.push(RealtimeModelAudioEvent(b"AUDIO" * 100, "r", "i", 0))
             await session.interrupt()
             assert isinstance(model.sent[-1], RealtimeModelSendInterrupt)
+            with pytest.raises(InvalidInput, match="commit"):
+                await session.send_audio(b"\0\0", commit="no")
             with pytest.raises(InvalidInput, match="bytes"):
                 await session.send_audio("text")
             for bad in ("", 7, {"role": "system", "content": "x"}, None):
@@ -332,6 +334,8 @@ def test_an_agent_that_cannot_be_live_is_refused(options: Any, told: str) -> Non
         {"reconnect": {"attemps": 1}},
         {"guardrails_settings": ["x"]},
         {"tool_execution": "x"},
+        {"model_settings": 5},
+        {"model_settings": {"volume": 5}},
         7,
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from assent import Agent, RunConfig, ToolContext, function_tool
 from assent.errors import AlreadyDecided, InvalidDecision, NotPending, QuestionNotFound, UsageError
 from assent.realtime import RealtimeAgent, RealtimeRunner, RealtimeSession
+from assent.store import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
 
@@ -108,6 +109,47 @@ def test_unknown_and_settled_ids_are_errors_and_change_nothing() -> None:
         with pytest.raises(UsageError, match="closed"):
             await session.approve_tool_call("call_1")
         assert not ran
+
+    asyncio.run(main())
+
+
+VERBS: dict[str, Any] = {
+    "approve": lambda session, id: session.approve_tool_call(id),
+    "reject": lambda session, id: session.reject_tool_call(id),
+    "edit": lambda session, id: session.edit_tool_call(id, {"amount": 7}),
+    "respond": lambda session, id: session.respond_tool_call(id, "Paid by hand."),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("stored", [False, True])
+def test_no_verb_decides_a_call_that_is_unknown_or_settled_here_or_in_a_nested_agent(verb: str, stored: bool) -> None:
+    async def main() -> None:
+        decide, model = VERBS[verb], FakeModel()
+        inner = Agent("Cashier", tools=[refund], model=ScriptedModel([call("refund", {"amount": 3}, "in"), "Paid."]))
+        tools = [refund, inner.as_tool("cashier", "Pays.")]
+        session = await session_of(model, tools, store=MemoryStore() if stored else None)
+        async with session:
+            calls = [called("cashier", '{"input": "pay 3"}', "nested"), called("refund", '{"amount": 1}', "here")]
+            questions = await asked(model, session, *calls)
+            with pytest.raises(QuestionNotFound):
+                await decide(session, "nowhere")
+            with pytest.raises(NotPending):
+                await decide(session, "nested")  # the call inside is asked about
+            assert {question.call_id for question in session.pending_approvals} == {"in", "here"}
+            await session.reject_tool_call("in", by="ann")
+            await session.reject_tool_call("here", by="ann")
+            for again in ("in", "here", *(question.id for question in questions)):
+                with pytest.raises(AlreadyDecided, match="reject, by ann"):
+                    await decide(session, again)
+            await until(lambda: len(model.outputs) == 2)
+            for again in ("in", "here", *(question.id for question in questions)):
+                with pytest.raises(AlreadyDecided, match="reject, by ann"):
+                    await decide(session, again)
+        for after in ("nowhere", "in", "here"):
+            with pytest.raises(UsageError, match="closed"):
+                await decide(session, after)
+        assert not ran and session.pending_approvals == []
 
     asyncio.run(main())
 

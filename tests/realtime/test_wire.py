@@ -228,6 +228,29 @@ def test_other_items_come_as_they_are(kind: str) -> None:
     assert isinstance(event, RealtimeModelOtherEvent) and event.data["item"]["type"] == kind
 
 
+def test_a_connection_that_lasts_remembers_only_its_last_replies_and_items() -> None:
+    wire = Wire()
+
+    def size() -> int:
+        protocol = wire.protocol
+        return sum(len(each) for each in vars(protocol).values() if isinstance(each, dict | set | list))
+
+    sizes = []
+    for n in range(3_000):
+        reply, item = f"resp_{n}", message("Hello.", f"item_{n}")
+        wire.created(reply)
+        wire.said("Hel", f"item_{n}", reply)
+        wire.get("conversation.item.done", item=item)
+        if n % 3:
+            wire.done(reply, output=[item])  # the others never end
+        wire.said("lo.", f"item_{n}", reply)
+        sizes.append(size())
+    assert max(sizes[1_500:]) <= max(sizes[:1_500]) < 3_000
+    assert wire.created("resp_2999") == wire.done("resp_2998") == []  # repeated
+    assert wire.get("conversation.item.done", item=message("Hello.", "item_2998")) == []
+    assert wire.get("conversation.item.added", item=message(None, "item_2998", "in_progress")) == []
+
+
 def test_an_event_that_is_repeated_is_left_out() -> None:
     wire = Wire()
     for text in (

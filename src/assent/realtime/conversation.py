@@ -24,6 +24,7 @@ from ..definitions.agent import Toolbox
 from ..definitions.item import ToolApprovalItem
 from ..errors import InvalidInput, ModelFailed
 from ..models.model import ModelResponse
+from ..runtime import input_order
 from ..runtime.scope import Scope
 from ..runtime.steps.model_call import replied
 from ..runtime.value import input_json
@@ -99,6 +100,13 @@ class Conversation:
         """True if the model has the whole conversation, so that news can be sent."""
         self.place = ""
         """The place of the agent that the model speaks for."""
+        self._run = self.journal.run
+        """The run before a restart replaces it."""
+        self._numbers: dict[int, int] = {}
+        """The numbers of inputs here, by their places in the run, where they differ.
+
+        Inputs are numbered as they come, and keep their numbers. A drive that begins again puts those that others have
+        stored meanwhile before those of this session that were not stored."""
         self._queued = self._said = 0
         """The number of inputs that are on their way to the model, and of those that it has."""
         self._item_ids: dict[int, str] = {}
@@ -224,7 +232,8 @@ class Conversation:
         event, offer, run = reply.event, reply.offer, self.journal.run
         if event is None or offer is None or not (event.output or any(event.usage.numbers())):
             return
-        saw = max(reply.saw, run.said - len(run.unheard), *(speech.upto for speech in reply.after))
+        saw = self._places_before(max(reply.saw, *(speech.upto for speech in reply.after), 0))
+        saw = max(saw, run.said - len(run.unheard))
         tools = offer.tools
         if offer.place != run.agent:  # the agent that made the calls has handed over, so they are calls of no tool
             tools = replace(tools, tools={})
@@ -255,7 +264,7 @@ class Conversation:
     def look(self) -> None:
         """Tell the user and the model what has changed in the run."""
         self._looking = False
-        run = self.journal.run
+        run = self._run = self.journal.run
         if self.place and run.agent != self.place:
             self._hand_over(run)
         self._tell_questions(run)
@@ -291,13 +300,36 @@ class Conversation:
                 told = m.RealtimeModelSendItems(items, start_response=not _goes_on(state.turn))
                 self.send(told, lambda id=id: self._lacking.pop(id, None))  # type: ignore[misc]
 
+    def restarted(self) -> None:
+        """Note the places of the inputs, because the drive has begun again with the stored facts, in their order."""
+        before, self._run = all_said(self._run), self.journal.run
+        number_of, new, numbers = self._numbers, len(before), {}
+        for place, was in enumerate(input_order.places(before, all_said(self._run))):
+            if was is None:
+                number, new = new, new + 1
+            else:
+                number = number_of.get(was, was)
+            if number != place:
+                numbers[place] = number
+        self._numbers = numbers
+        self.look_soon()
+
+    def _places_before(self, number: int) -> int:
+        """Return the number of inputs of the run, from the first on, whose numbers are all less than this."""
+        if not self._numbers:
+            return number
+        said = range(self.journal.run.said)
+        return next((place for place in said if self._numbers.get(place, place) >= number), len(said))
+
     def _tell_inputs(self, run: Run) -> None:
         first = run.said - len(run.unheard)
+        places = {number: place for place, number in self._numbers.items()}
         for number in range(self._queued, run.said):
             if number in self._not_sent:
                 self._not_sent.discard(number)
                 continue
-            fact = run.unheard[number - first] if number >= first else all_said(run)[number]
+            place = places.get(number, number)
+            fact = run.unheard[place - first] if place >= first else all_said(run)[place]
             items = [dict(item) for item in said_items(fact)]
             self.send(m.RealtimeModelSendItems(_named(items, number), start_response=True), _nothing)
         if run.said != self._queued:
@@ -392,7 +424,8 @@ class Conversation:
             elif type(entry) is Turn:
                 items += _turn_items(entry, news)
             elif type(entry) is f.Said:
-                items += _named(said_items(entry), said, self._item_ids.get(said))
+                number = self._numbers.get(said, said)
+                items += _named(said_items(entry), number, self._item_ids.get(number))
                 said += 1
         items += [_output(state, text) for state in news if (text := output_text(state)) is not None]
         return [each for each in map(as_function, items) if each.get("type", "message") in SENT]

@@ -171,6 +171,21 @@ class RealtimeRawModelEvent(Struct):
     type: Literal["raw_model_event"] = "raw_model_event"
 
 
+class RealtimeEventsDropped(Struct):
+    """Events were dropped, because too many were unread: audio, raw events and errors that the provider reports.
+
+    Read faster, or iterate in a task of its own. Questions, calls, history and the session's own errors are never
+    dropped.
+    """
+
+    count: int
+    """The number of dropped events."""
+    by_type: dict[str, int]
+    """The number of dropped events of each `type`."""
+    info: RealtimeEventInfo
+    type: Literal["events_dropped"] = "events_dropped"
+
+
 RealtimeSessionEvent = (
     RealtimeAgentStartEvent
     | RealtimeAgentEndEvent
@@ -188,5 +203,6 @@ RealtimeSessionEvent = (
     | RealtimeInputAudioTimeoutTriggered
     | RealtimeError
     | RealtimeRawModelEvent
+    | RealtimeEventsDropped
 )
 """An event of a live session."""

@@ -256,7 +256,7 @@ def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | No
             raise UsageError(f"A realtime model has no option {each!r}; there are: {', '.join(OPTIONS)}.")
     url, seconds = options.get("url"), options.get("connect_timeout", CONNECT_TIMEOUT)
     if url is not None and not (isinstance(url, str) and _is_address(url)):
-        raise UsageError(f"The url of a realtime model begins with ws:// or wss://, got {described(url)}.")
+        raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise UsageError(f"The connect_timeout of a realtime model is a number of seconds, got {described(seconds)}.")
     tracker = options.get("playback_tracker")
@@ -271,9 +271,9 @@ def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | No
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-    except ValueError:
+        return parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0 and not parts.fragment
+    except ValueError:  # the port is read here, and may be none
         return False
-    return parts.scheme in ("ws", "wss") and bool(parts.hostname)
 
 
 async def _key(options: RealtimeModelConfig) -> str | None:
@@ -305,8 +305,9 @@ def _headers(options: RealtimeModelConfig, key: str | None) -> dict[str, str]:
     given: Any = options.get("headers")
     if given is None:
         return {"Authorization": f"Bearer {key}"} if key else {}
-    if not isinstance(given, Mapping) or not all(isinstance(each, str) for pair in given.items() for each in pair):
-        raise UsageError("The headers of a realtime model are a dict of texts.")
+    words = [each for pair in given.items() for each in pair] if isinstance(given, Mapping) else [None]
+    if not all(isinstance(each, str) and each.isprintable() for each in words):
+        raise UsageError("The headers of a realtime model are a dict of texts, each on one line.")
     return dict(given)
 
 

@@ -71,6 +71,9 @@ class RealtimeRunner:
         check_store(store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _checked("config", config, RealtimeRunConfig)
+        self._model_settings = _checked(
+            "model_settings", self._settings.get("model_settings"), RealtimeSessionModelSettings
+        )
         self._limits = _limits(self._settings)
         self._config = _run_config(run_config or DEFAULT, self._settings)
 
@@ -90,7 +93,7 @@ class RealtimeRunner:
         """
         options: Any = _checked("model_config", model_config, RealtimeModelConfig)
         settings: Any = {
-            **_checked("model_settings", self._settings.get("model_settings"), RealtimeSessionModelSettings),
+            **self._model_settings,
             **_checked("initial_model_settings", options.get("initial_model_settings"), RealtimeSessionModelSettings),
         }
         driver = self._begun(context) if state is None else self._resumed(state, context)

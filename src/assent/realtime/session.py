@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respon
 from ..approval.terms import always as always_grant
 from ..core.digest import described
 from ..core.rules import verdict_of
+from ..core.run import CallState, Run
 from ..definitions.guardrail import OutputGuardrailResult
 from ..definitions.item import ToolApprovalItem
 from ..errors import (
@@ -35,6 +35,7 @@ from . import model as m
 from .config import RealtimeModelConfig, RealtimeSessionModelSettings
 from .conversation import Conversation, Offer, typed_input
 from .driver import LiveDriver
+from .event_queue import EventQueue
 from .guard import ReplyGuard
 from .watch import watch_of
 
@@ -73,7 +74,7 @@ class RealtimeSession(m.RealtimeModelListener):
         """The time at which the last connection was made."""
         self._scope = driver.scope
         self._info = e.RealtimeEventInfo(self._scope.ctx)
-        self._events: deque[e.RealtimeSessionEvent | None] = deque()
+        self._events = EventQueue(self._info)
         self._reader: asyncio.Future[None] | None = None
         self._outbox: list[Sent] = []
         self._mail = asyncio.Event()
@@ -93,7 +94,7 @@ class RealtimeSession(m.RealtimeModelListener):
         self.history: list[i.RealtimeItem] = []
         """The conversation so far, without audio."""
         self._places: dict[str, int] = {}
-        driver.on_restart = self._talk.look_soon
+        driver.on_restart = self._talk.restarted
 
     # -- opening and closing ---------------------------------------------------------------------------
 
@@ -247,6 +248,8 @@ class RealtimeSession(m.RealtimeModelListener):
         """
         if not isinstance(audio, bytes | bytearray | memoryview):
             raise InvalidInput(f"Audio is bytes, got {described(audio)}.")
+        if not isinstance(commit, bool):
+            raise InvalidInput(f"commit is True or False, got {described(commit)}.")
         await self._send(m.RealtimeModelSendAudio(bytes(audio), commit))
 
     async def interrupt(self) -> None:
@@ -320,7 +323,7 @@ class RealtimeSession(m.RealtimeModelListener):
             ids = ", ".join(item.id for item in found)
             raise UsageError(f"Several calls have the id {call_id!r}; name the question instead: {ids}.")
         run = self._scope.journal.run
-        for state in reversed(run.calls.values()):
+        for state in _calls(run):
             asked = state.question
             if wanted in (state.proposal.call_id, asked.id if asked else None):
                 fact = run.decided.get(asked.id) if asked is not None else None
@@ -346,16 +349,15 @@ class RealtimeSession(m.RealtimeModelListener):
                 raise UsageError("Another task iterates over this session already; give each event to both yourself.")
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        event = self._events.popleft()
+        event = self._events.pop()
         if event is not None:
             return event
-        self._events.append(None)  # the end stays the end
         if self._error is not None:
             raise self._error
         raise StopAsyncIteration
 
     def _emit(self, event: e.RealtimeSessionEvent | None) -> None:
-        self._events.append(event)
+        self._events.push(event)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
@@ -539,6 +541,14 @@ class RealtimeSession(m.RealtimeModelListener):
 
 def _nothing() -> None:
     return None
+
+
+def _calls(run: Run) -> Iterator[CallState]:
+    """Yield the calls of a run and of its nested agents, the newest first."""
+    for state in reversed(run.calls.values()):
+        if state.child is not None:
+            yield from _calls(state.child)
+        yield state
 
 
 TAKE: dict[type, Callable[[RealtimeSession, Any], None]] = {

@@ -71,6 +71,8 @@ NOT_ACTIVE = "response_cancel_not_active"
 """The code of an error that means that a reply ended just before it was cancelled."""
 REMEMBERED = 64
 """The number of events, at least, whose ids are remembered to leave out repeated ones."""
+KEPT = 512
+"""The number of replies and of items that are remembered, the newest: servers repeat and complete recent ones."""
 NOTHING: tuple[Message, ...] = ()
 
 
@@ -240,12 +242,12 @@ class OpenAIRealtimeProtocol:
         """The audio before the current one, and its milliseconds: it may still be played."""
         self._whole: Audio | None = None
         """The last audio that is complete."""
-        self._begun: set[str] = set()
-        self._ended: set[str] = set()
-        self._said: dict[tuple[str, str], list[str]] = {}
+        self._replies: dict[str, bool] = {}
+        """The last replies; True for those that have ended."""
+        self._said: dict[str, dict[str, list[str]]] = {}
         """The pieces of text by reply and item, for messages that come without their text."""
         self._items: dict[str, tuple[int, bool]] = {}
-        """The hash of the last update of each item, and True if the item was complete then."""
+        """The hash of the last update of each of the last items, and True if the item was complete then."""
         self._ids: dict[int, str] = {}
         """The types of the last events, by the hash of the event's id, which takes less memory than the id."""
         self._older_ids: dict[int, str] = {}
@@ -296,12 +298,19 @@ class OpenAIRealtimeProtocol:
         return Reaction((RealtimeModelAudioEvent(data, event.response_id, event.item_id, event.content_index),))
 
     def _transcript(self, event: TranscriptDelta) -> Reaction:
-        self._said.setdefault((event.response_id, event.item_id), []).append(event.delta)
+        self._take_text(event)
         return Reaction((RealtimeModelTranscriptDeltaEvent(event.item_id, event.delta, event.response_id),))
 
     def _text(self, event: TextDelta) -> Reaction:
-        self._said.setdefault((event.response_id, event.item_id), []).append(event.delta)
+        self._take_text(event)
         return Reaction((RealtimeModelOutputTextDeltaEvent(event.item_id, event.delta, event.response_id),))
+
+    def _take_text(self, event: TranscriptDelta | TextDelta) -> None:
+        said = self._said.get(event.response_id)
+        if said is None:
+            said = {}
+            _keep(self._said, event.response_id, said)
+        said.setdefault(event.item_id, []).append(event.delta)
 
     def _audio_done(self, event: AudioDone) -> Reaction:
         if event.response_id == self._cut:
@@ -328,9 +337,9 @@ class OpenAIRealtimeProtocol:
 
     def _created(self, event: Created) -> Reaction:
         id = event.response.id
-        if id in self._begun or id in self._ended:
+        if id in self._replies:
             return Reaction()
-        self._begun.add(id)
+        _keep(self._replies, id, False)
         self._active, self._asked = id, None
         if self._cancelled == "":
             self._cancelled = self._cut = id
@@ -338,11 +347,10 @@ class OpenAIRealtimeProtocol:
 
     def _done(self, event: Done) -> Reaction:
         response = event.response
-        if response.id in self._ended:
+        if self._replies.get(response.id):
             return Reaction()
-        self._begun.discard(response.id)
-        self._ended.add(response.id)
-        said = {item: "".join(self._said.pop((id, item))) for id, item in list(self._said) if id == response.id}
+        _keep(self._replies, response.id, True)
+        said = {item: "".join(pieces) for item, pieces in self._said.pop(response.id, {}).items()}
         output, errors = _output(response, said)
         ended = RealtimeModelTurnEndedEvent(
             response.id, output, _usage(response.usage), ENDS.get(response.status, "incomplete"), _reason(response)
@@ -407,7 +415,7 @@ class OpenAIRealtimeProtocol:
         digest = hash(encode(seen))
         if digest == before or (was_complete and not complete):
             return Reaction()
-        self._items[id] = (digest, complete)
+        _keep(self._items, id, (digest, complete))
         return Reaction((RealtimeModelItemUpdatedEvent(seen),))
 
     def _session(self, data: Message) -> Reaction:
@@ -596,6 +604,14 @@ _OTHERS: dict[str, Callable[[OpenAIRealtimeProtocol, Message], Reaction]] = {
 
 
 # -- parts of messages ---------------------------------------------------------------------------
+
+
+def _keep(known: dict[str, T], id: str, value: T) -> None:
+    """Note a value as the newest, and forget the oldest one if there are too many."""
+    known.pop(id, None)
+    known[id] = value
+    if len(known) > KEPT:
+        del known[next(iter(known))]
 
 
 def _unreadable(what: str) -> Reaction:

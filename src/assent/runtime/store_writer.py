@@ -22,6 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from ..core import facts as f
 from ..core.codec import replay
@@ -41,12 +42,12 @@ from ..errors import (
 )
 from ..store.projection import Projection
 from ..store.record import Change, SavedContext
-from . import saved_context
+from . import input_order, saved_context
 from .journal import Journal, StoredPart
 from .lease import HELD, LOST, REFUSED, RELEASED, RELEASING, Heartbeat, RunLease
 from .scope import Scope
 from .steps.guardrail import await_guardrails
-from .view import View
+from .view import View, all_said
 
 if TYPE_CHECKING:
     from ..store.store import Store
@@ -552,7 +553,7 @@ class StoreWriter:
         stored = await self.store.read(self.lease.run)
         if self.unsure is None:
             self._see_that_nobody_drove(stored.facts[self.seq :])
-        live = self.journal.run.live
+        live, said = self.journal.run.live, all_said(self.journal.run)
         outcomes = [fact for fact in self.unwritten if _happened(fact) or (live and _spoken(fact))]
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
@@ -562,7 +563,19 @@ class StoreWriter:
             self.phase = Phase.OPEN
         for fact in outcomes:
             with suppress(IllegalFact):
-                self.journal.add(fact)
+                self.journal.add(self._reordered(fact, said))
+
+    def _reordered(self, fact: AnyFact, said: list[f.Said]) -> AnyFact:
+        """Return a reply that was not made with the inputs which others have stored before those that it answers.
+
+        `said` has the inputs in the order in which the reply counts them. A reply can only say how many of the first
+        inputs it has seen. So it may leave out one that it has seen, but never counts one that it has not.
+        """
+        run = self.journal.run
+        if type(fact) is not f.Replied or fact.saw is None:
+            return fact
+        saw = max(run.said - len(run.unheard), input_order.seen(said, fact.saw, all_said(run)))
+        return fact if saw == fact.saw else replace(fact, saw=saw)
 
     async def _bear_witness(self) -> None:
         """Store the outcomes of this drive's bodies as evidence only: another worker has the run."""
@@ -600,9 +613,11 @@ def _happened(fact: AnyFact) -> bool:
 def _course(run: Run) -> tuple[Any, ...]:
     """Return the values that determine what happens next; compared after a merge.
 
-    Facts in another order may be legal too, and lead elsewhere: a guardrail that ran before an input has not seen it.
+    Facts in another order may be legal too, and lead elsewhere: a guardrail that ran before an input has not seen it,
+    and a reply has not answered it.
     """
-    said = (run.said, run.watched, len(run.unheard), tuple(run.guards), run.armed)
+    unheard = sorted(map(input_order.key, run.unheard))
+    said = (run.said, run.watched, unheard, tuple(run.guards), run.armed)
     return (*said, owed(run), run.cancelled, run.closed, run.concluded, run.uses)
 
 
