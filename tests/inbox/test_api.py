@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from msgspec.structs import replace
 from starlette.requests import Request
 
 import assent.inbox
@@ -19,6 +20,7 @@ from assent.inbox.guard import HEADERS, MOST_BYTES
 from assent.inbox.identity import ROLES, Identity
 from assent.inbox.shown import shown_hash
 from assent.store import MemoryStore
+from assent.store.filter import MOST_SEARCHED
 from assent.store.store import Store
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import SEND, Draft, asking, ended, written
@@ -212,6 +214,29 @@ async def test_questions_are_filtered_and_searched(live_store: Store) -> None:
             assert await ids(settled=True) == set()
             await decide(web, mine)
             assert await ids(settled=True) == {mine.id}
+
+
+async def test_a_page_of_a_search_may_be_empty_and_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    agents = ["Other"] * 7 + ["Clerk"] + ["Other"] * 3
+    for agent in agents:
+        await one(store, agent=agent)
+        clock.advance(1)
+    pages: list[list[str]] = []
+    every = store.page
+    monkeypatch.setattr(store, "page", lambda filter: every(replace(filter, reach=3)))
+    async with client(store) as web:
+        query: dict[str, str] = {"search": "clerk"}
+        while True:
+            page = (await web.get("/api/questions", params=query)).json()
+            pages.append([each["agent"] for each in page["items"]])
+            if page["next"] is None:
+                break
+            query["after"] = page["next"]
+        described = (await web.get("/openapi.json")).json()["paths"]["/api/questions"]["get"]["description"]
+    assert pages == [[], [], ["Clerk"], []]
+    assert f"{MOST_SEARCHED:,} questions" in described
 
 
 async def test_secret_arguments_are_masked_in_lists_and_shown_to_who_may_decide() -> None:

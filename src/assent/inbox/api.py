@@ -135,6 +135,9 @@ async def list_questions(
 ) -> Response:
     """List open questions, the oldest first, or settled ones, by the time of their end.
 
+    A page of a search looks at no more than 10,000 questions. It may have few items, or none, although it is not the
+    last page: only a `next` that is null says so.
+
     Secret arguments are masked for everybody, and digests of them left out for whoever may not decide.
     """
     page = await inbox.store.questions(
