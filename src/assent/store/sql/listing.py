@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
 from ...definitions.item import Evidence
@@ -59,10 +59,10 @@ class _Shape(NamedTuple):
     newest: bool
 
     @property
-    def place(self) -> tuple[ColumnElement[int], ColumnElement[str]]:
-        """The columns by which the list is sorted."""
+    def place(self) -> list[Any]:
+        """The two columns by which the list is sorted."""
         table, _ = _LISTS[self.kind]
-        return table.c[fields_of(self.kind, self.ended).order], table.c["run" if table is runs else "id"]
+        return [table.c[fields_of(self.kind, self.ended).order], table.c["run" if table is runs else "id"]]
 
     def of(self, base: Select[Any]) -> Select[Any]:
         """Return a query of the rows that fit, in the order of the list, without the search."""
@@ -74,7 +74,8 @@ class _Shape(NamedTuple):
             where.append(table.c[age] <= bindparam("until"))
         if self.ended is not None and end is not None:
             where.append(table.c[end].is_not(None) if self.ended else table.c[end].is_(None))
-        from_at, from_id = bindparam("from_at"), bindparam("from_id")
+        from_at: BindParameter[int] = bindparam("from_at")
+        from_id: BindParameter[str] = bindparam("from_id")
         if self.further and self.newest:  # only the first condition lets an index find the start
             where.append(and_(at <= from_at, or_(at < from_at, id < from_id)))
         elif self.further:
@@ -86,7 +87,9 @@ class _Shape(NamedTuple):
 def _query(shape: _Shape, search: bool, bounded: bool) -> Statement:
     """Return the query of a page; `bounded` for a search that ends at a place."""
     query = shape.of(_LISTS[shape.kind][1])
-    (at, id), to_at, to_id = shape.place, bindparam("to_at"), bindparam("to_id")
+    at, id = shape.place
+    to_at: BindParameter[int] = bindparam("to_at")
+    to_id: BindParameter[str] = bindparam("to_id")
     if search:
         query = query.where(_contains())
     if bounded and shape.newest:
