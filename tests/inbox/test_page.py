@@ -138,7 +138,8 @@ async def test_a_search_that_stopped_before_the_end_says_so() -> None:
         assert "Nothing among the first 10,000 questions." in part.text and "Nothing fits" not in part.text
 
         second = await reader.open(further.pop())
-        assert "Among the next 10,000 questions. There are more." in second.text and "Look further" in second.text
+        assert "Found among the next 10,000 questions. There are more." in second.text and "Look further" in second.text
+        assert "1 found among the next 10,000 questions." in second.text
         assert "Nothing" not in second.text and "More questions" not in second.text
         rows = [given["data-id"] for tag, given in second.tags if "data-id" in given]
         assert len(rows) == 1 and "rare" in (await store.question(rows[0])).arguments
