@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from msgspec.structs import replace
 from starlette.requests import Request
 
 import assent.inbox
@@ -17,8 +18,11 @@ from assent.core import facts as f
 from assent.errors import StoreFailed, UsageError
 from assent.inbox.guard import HEADERS, MOST_BYTES
 from assent.inbox.identity import ROLES, Identity
+from assent.inbox.metrics import KEPT
 from assent.inbox.shown import shown_hash
 from assent.store import MemoryStore
+from assent.store.filter import MOST_SEARCHED
+from assent.store.news import Tally
 from assent.store.store import Store
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import SEND, Draft, asking, ended, written
@@ -212,6 +216,29 @@ async def test_questions_are_filtered_and_searched(live_store: Store) -> None:
             assert await ids(settled=True) == set()
             await decide(web, mine)
             assert await ids(settled=True) == {mine.id}
+
+
+async def test_a_page_of_a_search_may_be_empty_and_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    agents = ["Other"] * 7 + ["Clerk"] + ["Other"] * 3
+    for agent in agents:
+        await one(store, agent=agent)
+        clock.advance(1)
+    pages: list[list[str]] = []
+    every = store.page
+    monkeypatch.setattr(store, "page", lambda filter: every(replace(filter, reach=3)))
+    async with client(store) as web:
+        query: dict[str, str] = {"search": "clerk"}
+        while True:
+            page = (await web.get("/api/questions", params=query)).json()
+            pages.append([each["agent"] for each in page["items"]])
+            if page["next"] is None:
+                break
+            query["after"] = page["next"]
+        described = (await web.get("/openapi.json")).json()["paths"]["/api/questions"]["get"]["description"]
+    assert pages == [[], [], ["Clerk"], []]
+    assert f"{MOST_SEARCHED:,} questions" in described
 
 
 async def test_secret_arguments_are_masked_in_lists_and_shown_to_who_may_decide() -> None:
@@ -605,6 +632,71 @@ async def test_metrics_count_questions_decisions_and_requests() -> None:
     assert 'assent_decisions_total{verdict="approve"} 1\n' in text
     assert 'route="/api/questions/{id}/decision",status="200"} 1\n' in text
     assert "assent_feed_viewers 0\n" in text
+
+
+class Counting(MemoryStore):
+    """A store that counts how often its questions are counted, and can be held up or fail meanwhile."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.counts = 0
+        self.began, self.may_end = asyncio.Event(), asyncio.Event()
+        self.may_end.set()
+        self.error: Exception | None = None
+
+    async def tally(self) -> Tally:
+        self.counts += 1
+        self.began.set()
+        await self.may_end.wait()
+        if self.error is not None:
+            raise self.error
+        return await super().tally()
+
+
+async def test_open_questions_are_counted_at_most_every_ten_seconds() -> None:
+    clock = FakeClock()
+    store = Counting(clock=clock)
+    await one(store)
+    async with client(store) as web:
+        assert "assent_questions_open 1\n" in (await web.get("/metrics")).text
+        await one(store)
+        clock.advance(9.5)
+        text = (await web.get("/metrics")).text
+        assert "assent_questions_open 1\n" in text and "assent_questions_oldest_seconds 9.5\n" in text
+        assert "# HELP assent_questions_open Open questions, counted at most every 10 seconds.\n" in text
+        clock.advance(0.5)
+        assert "assent_questions_open 2\n" in (await web.get("/metrics")).text
+        assert store.counts == 2
+        clock.advance(-3600)  # somebody put the clock right
+        await web.get("/metrics")
+        assert store.counts == 3
+        described = (await web.get("/openapi.json")).json()["paths"]["/metrics"]["get"]["description"]
+    assert f"every {KEPT} seconds" in described
+
+
+async def test_those_who_ask_for_metrics_at_once_share_one_count() -> None:
+    store = Counting(clock=FakeClock())
+    await one(store)
+    store.may_end.clear()
+    async with client(store) as web:
+        first, *others = [asyncio.create_task(web.get("/metrics")) for _ in range(5)]
+        await store.began.wait()
+        first.cancel()  # its count goes on, for the others
+        store.may_end.set()
+        texts = [(await each).text for each in others]
+        with pytest.raises(asyncio.CancelledError):
+            await first
+    assert all("assent_questions_open 1\n" in text for text in texts)
+    assert store.counts == 1
+
+
+async def test_a_count_that_failed_is_not_kept() -> None:
+    store = Counting(clock=FakeClock())
+    store.error = StoreFailed("The disk is gone.")
+    async with client(store) as web:
+        assert (await web.get("/metrics")).status_code == 502
+        store.error = None
+        assert "assent_questions_open 0\n" in (await web.get("/metrics")).text
 
 
 async def test_methods_that_a_client_makes_up_are_counted_as_one() -> None:

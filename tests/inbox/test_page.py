@@ -7,11 +7,12 @@ import re
 import unicodedata
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from msgspec.structs import replace
 
 import assent.inbox
 from assent import Agent, Approve, Reject, Runner, ToolContext, function_tool
@@ -21,11 +22,14 @@ from assent.inbox.render import POLICY
 from assent.inbox.shown import shown_hash
 from assent.inbox.visible import HIDDEN, visible
 from assent.store import MemoryStore, SQLiteStore, Store
-from assent.store.record import Question
-from assent.testing import ScriptedModel, call
+from assent.store.filter import Filter
+from assent.store.record import Page, Question
+from assent.testing import FakeClock, ScriptedModel, call
 from tests.inbox.office import ask, ask_everything, ask_order, ask_refund, hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
+
+T = TypeVar("T")
 
 __all__ = ["cheap_hashes"]  # a fixture
 pytestmark = pytest.mark.usefixtures("cheap_hashes")
@@ -107,6 +111,42 @@ async def test_the_list_can_be_filtered_and_searched() -> None:
         assert "Send an e-mail" not in reader.page.text
         assert "Delete 1,204" in (await reader.open("/questions?q=records")).text
         assert "Nothing fits" in (await reader.open("/questions?q=no-such-thing")).text
+
+
+class Near(MemoryStore):
+    """A store whose searches look at three questions at a time."""
+
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        return await super().page(replace(filter, reach=3))
+
+
+async def test_a_search_that_stopped_before_the_end_says_so() -> None:
+    clock = FakeClock()
+    store = Near(clock=clock)
+    await hire(store)
+    for word in ("plain", "plain", "plain", "rare", "plain", "plain", "plain", "plain"):
+        await ask(store, "Writer", call("write", {"text": word}))
+        clock.advance(1)
+    async with Reader(make_app(store)) as reader:
+        first = await reader.open("/questions?q=rare&tool=write")
+        assert "Nothing among the first 10,000 questions." in first.text and "Look further" in first.text
+        assert "Nothing fits" not in first.text and "Nothing waits" not in first.text
+        assert "Nothing found so far" in first.text
+        further = {link for link in first.links() if "after=" in link}
+        assert len(further) == 1 and "q=rare&tool=write" in further.copy().pop()
+        part = await reader.open("/questions?q=rare&part=list")
+        assert "Nothing among the first 10,000 questions." in part.text and "Nothing fits" not in part.text
+
+        second = await reader.open(further.pop())
+        assert "Found among the next 10,000 questions. There are more." in second.text and "Look further" in second.text
+        assert "1 found among the next 10,000 questions." in second.text
+        assert "Nothing" not in second.text and "More questions" not in second.text
+        rows = [given["data-id"] for tag, given in second.tags if "data-id" in given]
+        assert len(rows) == 1 and "rare" in (await store.question(rows[0])).arguments
+
+        third = await reader.open(next(link for link in second.links() if "after=" in link and "/questions?" in link))
+        assert "Nothing fits. No later question has these words or filters." in third.text
+        assert "Look further" not in third.text and "From the start" in third.text
 
 
 async def test_the_list_has_pages() -> None:

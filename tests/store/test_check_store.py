@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pytest
@@ -30,7 +30,7 @@ from assent.store import (
     Stored,
 )
 from assent.store import memory as inside
-from assent.store.filter import cursor
+from assent.store.filter import Filter, cursor
 from assent.store.row_codec import START, is_erased, link, pack, payloads, redacted
 from assent.store.rules import is_driven
 from assent.store.wakeup import Wakeup
@@ -38,6 +38,7 @@ from assent.testing import check_store
 from assent.testing import store as checks
 from assent.testing.store_checks import lease as lease_checks
 
+T = TypeVar("T")
 FAULTS: list[tuple[type[MemoryStore], str]] = []
 
 
@@ -451,6 +452,45 @@ class PagesByTimeOnly(MemoryStore):
             at, _ = msgspec.json.decode(after)
             after = cursor(at, "")
         return await super().questions(after=after, **chosen)
+
+
+@fault("A page of a search looks at no more questions than it may.")
+class SearchesEverything(MemoryStore):
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        return await super().page(replace(filter, reach=1_000_000))
+
+
+@fault("A search that has not looked at all questions says where it goes on.")
+class SearchesNoFurther(MemoryStore):
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        page = await super().page(filter)
+        return page if page.items or filter.search is None else Page([])
+
+
+@fault("A search that has looked at all questions has no next page.")
+class AlwaysSearchesOn(MemoryStore):
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        page = await super().page(filter)
+        if filter.search is not None and page.next is None and page.items:
+            page.next = cursor(*filter.place(page.items[-1]))
+        return page
+
+
+@fault("Without a search, the whole list is looked at.")
+class LooksNoFurther(MemoryStore):
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        page = await super().page(filter)
+        return page if filter.search is not None else Page(page.items[: filter.reach], page.next)
+
+
+@fault("The pages of a search find each question once")
+class SearchesPastWhatItFound(MemoryStore):
+    async def page(self, filter: Filter[T]) -> Page[T]:
+        page = await super().page(filter)
+        if filter.search is None or page.next is None:
+            return page
+        every = await super().page(replace(filter, search=None, limit=filter.reach))
+        return Page(page.items, every.next)
 
 
 @fault("The oldest questions come first.")

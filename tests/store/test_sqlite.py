@@ -23,12 +23,14 @@ from assent.errors import Conflict, StoreFailed, UnreadableState, UsageError
 from assent.runtime.sync import block
 from assent.sql import sqlite_connection as file
 from assent.sql.thread_queue import ThreadQueue
-from assent.store import SavedContext, SQLiteStore
+from assent.store import Question, SavedContext, SQLiteStore
+from assent.store.filter import Filter, page_start
 from assent.store.row_codec import LARGE
 from assent.store.sql import migrating, sqlite_file
 from assent.store.sql.schema import VERSION
 from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
+from assent.testing.store_checks.draft import SEND, written
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
 SECRET = "correct horse battery staple"
@@ -556,6 +558,42 @@ async def test_every_list_of_questions_is_read_off_an_index(
     steps = [step[3] for step in plan]
     assert any(index in step.split() for step in steps), steps
     assert not any("TEMP B-TREE" in step or (step.startswith("SCAN") and "INDEX" not in step) for step in steps), steps
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize(
+    ("equal", "ended", "index"),
+    [
+        ({}, False, "assent_questions_open"),
+        ({"agent": "Clerk"}, False, "assent_questions_agent"),
+        ({"tool": "send"}, False, "assent_questions_tool"),
+        ({}, True, "assent_questions_decided"),
+    ],
+)
+async def test_a_search_reads_a_part_of_an_index(
+    path: Path, equal: dict[str, str], ended: bool, index: str, newest: bool
+) -> None:
+    async with SQLiteStore(path) as store:
+        for question in await written(store, (SEND,) * 9):
+            if ended:
+                await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
+        await store.runs()
+        seen: list[str] = []
+        store._reader._connection.set_trace_callback(seen.append)  # type: ignore[union-attr]
+        more: dict[str, Any] = {"equal": equal, "ended": ended, "newest": newest}
+        page = await store.page(Filter(kind=Question, search="no such text", limit=5, reach=3, **more))
+        assert page.items == [] and page.next is not None
+        await store.page(Filter(kind=Question, search="none", limit=5, reach=3, start=page_start(5, page.next), **more))
+        store._reader._connection.set_trace_callback(None)  # type: ignore[union-attr]
+        plans = [[step[3] for step in store._reader.execute(f"EXPLAIN QUERY PLAN {text}")] for text in seen]
+    assert len(plans) == 4
+    for steps in plans:
+        assert not any("TEMP B-TREE" in step or step.startswith("SCAN assent_runs") for step in steps), steps
+        assert any(index in step.split() for step in steps), steps
+    (_, first), (_, second) = plans[:2], plans[2:]
+    order = "decided" if ended else "at"
+    assert f"{order}{'>' if newest else '<'}?" in first[0], first
+    assert f"{order}>? AND {order}<?" in second[0], second
 
 
 @pytest.mark.parametrize("agents", [None, ["a"], ["a", "b"]])

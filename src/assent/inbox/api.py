@@ -26,7 +26,7 @@ from . import describe as d
 from .auth import Authenticates, who_sent
 from .feed import Feeds
 from .identity import Identity
-from .metrics import MEDIA_TYPE, Metrics
+from .metrics import MEDIA_TYPE, KeptTally, Metrics
 from .model import (
     AgentList,
     GiveGrant,
@@ -82,6 +82,7 @@ class Inbox(Struct):
     auth: Authenticates
     feeds: Feeds
     metrics: Metrics
+    tally: KeptTally
     streams: Streams
     agents: Collection[str] | None = None
     """The agents whose runs may be started; None for all."""
@@ -134,6 +135,9 @@ async def list_questions(
     after: After = None,
 ) -> Response:
     """List open questions, the oldest first, or settled ones, by the time of their end.
+
+    A page of a search looks at no more than 10,000 questions. It may have few items, or none, although it is not the
+    last page: only a `next` that is null says so.
 
     Secret arguments are masked for everybody, and digests of them left out for whoever may not decide.
     """
@@ -439,7 +443,6 @@ async def health(inbox: Here) -> Response:
 
 @router.get("/metrics", responses=d.plain(MEDIA_TYPE))
 async def metrics(inbox: Here, who: Reader) -> Response:
-    """Return numbers for Prometheus."""
-    tally = await inbox.store.tally()
-    await inbox.store.open()
+    """Return numbers for Prometheus. The open questions are counted at most every 10 seconds."""
+    tally = await inbox.tally.get()
     return Response(inbox.metrics.text(tally, int(inbox.store.clock() * 1000)), media_type=MEDIA_TYPE)

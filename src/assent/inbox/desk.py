@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from msgspec import Struct
 
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
+from ..store.filter import MOST_SEARCHED
 from ..store.record import Question
 from ..store.store import Store
 from .auth import Authenticates, identified
@@ -111,6 +112,13 @@ class Shown(Struct):
     count: str
     """The number of open questions, whatever the filters."""
     damaged: int = 0
+    stopped: bool = False
+    """True if a search has not looked at all questions."""
+
+    @property
+    def looked_at(self) -> str:
+        """The questions that a stopped search has looked at, in words."""
+        return f"the {'next' if 'after' in self.query else 'first'} {MOST_SEARCHED:,} questions"
 
     def link(self, **other: str | None) -> str:
         """Return the query string of the list, with other values."""
@@ -131,7 +139,8 @@ async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
     count = await desk.waiting() if query else counted_page(len(rows), page.next)
-    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, count, len(page.damaged))
+    stopped = page.next is not None and len(page.items) + len(page.damaged) < PAGE
+    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, count, len(page.damaged), stopped)
 
 
 async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -> tuple[Question, dict[str, Any]]:

@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter
 
 from ..store.news import Tally
+from ..store.store import Store
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = (1, 10, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
 """The bounds of the waiting times, in seconds."""
+KEPT = 10
+"""The seconds for which a count of the open questions is kept: a million take most of a second to count."""
+
+
+_LATE = f", counted at most every {KEPT} seconds."
+
+
+class KeptTally:
+    """The count of a store's open questions, kept for some seconds. All who ask during a count share it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: tuple[float, Tally] | None = None
+        """The last count, and its time on the store's clock."""
+        self._counting: dict[asyncio.AbstractEventLoop, asyncio.Task[Tally]] = {}
+
+    async def get(self) -> Tally:
+        """Return the count, a new one if the last is too old."""
+        await self._store.open()
+        if self._kept is not None and 0 <= self._store.clock() - self._kept[0] < KEPT:
+            return self._kept[1]
+        loop = asyncio.get_running_loop()
+        counting = self._counting.get(loop)
+        if counting is None:
+            counting = self._counting[loop] = loop.create_task(self._count(loop))
+        return await asyncio.shield(counting)  # others may wait for it after this request is cancelled
+
+    async def _count(self, loop: asyncio.AbstractEventLoop) -> Tally:
+        try:
+            tally = await self._store.tally()
+            self._kept = self._store.clock(), tally
+            return tally
+        finally:
+            del self._counting[loop]
 
 
 class Metrics:
@@ -35,8 +71,8 @@ class Metrics:
         """Return everything as text; `now` is the store's time in milliseconds."""
         oldest = 0.0 if tally.oldest is None else max(0, now - tally.oldest) / 1000
         lines = [
-            *_one("assent_questions_open", "gauge", "Open questions.", tally.open),
-            *_one("assent_questions_oldest_seconds", "gauge", "The age of the oldest open question.", oldest),
+            *_one("assent_questions_open", "gauge", f"Open questions{_LATE}", tally.open),
+            *_one("assent_questions_oldest_seconds", "gauge", f"The age of the oldest open question{_LATE}", oldest),
             *_head("assent_decisions_total", "counter", "Decisions recorded by this process."),
             *(f"assent_decisions_total{_of(verdict=name)} {n}" for name, n in sorted(self.decisions.items())),
             *self._histogram("assent_decision_wait_seconds", "The time from a question to its decision."),

@@ -22,7 +22,7 @@ from .dispatch import dispatching
 from .failure import answer
 from .feed import Feeds
 from .guard import Guard, Remembered
-from .metrics import Metrics
+from .metrics import KeptTally, Metrics
 from .streams import Streams
 
 
@@ -51,7 +51,7 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
         redirect_slashes=False,  # the guard does it, without the Host header
     )
     metrics = Metrics()
-    made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, Streams(), agents)
+    made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, KeptTally(store), Streams(), agents)
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):
         made.add_exception_handler(kind, answer)

@@ -18,6 +18,8 @@ T = TypeVar("T", default=Any)
 
 LONGEST_SEARCH = 200
 """The most characters of a search."""
+MOST_SEARCHED = 10_000
+"""The most questions that one page of a search looks at: a search has no index."""
 
 
 class Fields(NamedTuple):
@@ -58,6 +60,11 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
     """True for settled questions or revoked grants, False for the others, None for both."""
     search: str | None = None
     """Text that a question must contain; see `searched`."""
+    reach: int = MOST_SEARCHED
+    """The most questions that a search looks at, of those that fit the rest of the filter.
+
+    If there are more, the page has what was found among these, perhaps nothing, and its `next` goes on after them.
+    """
     limit: int
     start: tuple[int, str] | None = None
     """The time and the id of the last item of the page before."""
@@ -74,23 +81,28 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
         return getattr(item, self.fields.order) or 0, item.id  # type: ignore[attr-defined]
 
     def fits(self, item: T, now: int) -> bool:
-        """Return True if an item is on this page or a later one."""
+        """Return True if an item is on this page or a later one, unless the search does not find it."""
         return (
             all(getattr(item, name) == value for name, value in self.equal.items())
             and (self.age is None or getattr(item, self.fields.age) <= now - self.age * 1000)
             and (self.ended is None or (getattr(item, self.fields.end or "") is not None) is self.ended)
             and (self.start is None or self._follows(self.place(item), self.start))
-            and (self.search is None or any(self.search.lower() in text.lower() for text in searched(item)))
         )
+
+    def finds(self, item: T) -> bool:
+        """Return True if an item has the text of the search, or nothing is searched for."""
+        return self.search is None or any(self.search.lower() in text.lower() for text in searched(item))
 
     def _follows(self, place: tuple[int, str], other: tuple[int, str]) -> bool:
         return place < other if self.newest else place > other
 
     def page(self, items: Iterable[T], now: int) -> Page[T]:
         """Return the page of all of a store's items."""
-        found = sorted((item for item in items if self.fits(item, now)), key=self.place, reverse=self.newest)
-        more = len(found) > self.limit
-        return Page(found[: self.limit], cursor(*self.place(found[self.limit - 1])) if more else None)
+        every = sorted((item for item in items if self.fits(item, now)), key=self.place, reverse=self.newest)
+        near = every if self.search is None else every[: self.reach]
+        found = [item for item in near if self.finds(item)]
+        last = found[self.limit - 1] if len(found) > self.limit else near[-1] if len(near) < len(every) else None
+        return Page(found[: self.limit], None if last is None else cursor(*self.place(last)))
 
 
 def searched(question: Any) -> list[str]:

@@ -211,10 +211,14 @@ class Stored(Struct, kw_only=True):
 
 
 class Page(Struct, Generic[T]):
-    """A part of a list, and the cursor of the next page; None on the last page."""
+    """A part of a list, and the cursor of the next page.
+
+    A page of a search may have few items, or none, although it is not the last: only `next` tells.
+    """
 
     items: list[T]
     next: str | None = None
+    """The `after` of the next page; None on the last page."""
     damaged: list[str] = []
     """The ids of the questions that are left out of this page because their rows are damaged."""
 

@@ -117,7 +117,10 @@ class Store(ABC):
 
     @abstractmethod
     async def page(self, filter: Filter[T]) -> Page[T]:
-        """Return a page of the questions, runs or grants that a filter wants, the oldest first."""
+        """Return a page of the questions, runs or grants that a filter wants, the oldest first.
+
+        A search looks at no more than `filter.reach` questions; `next` goes on after these if there are more.
+        """
 
     @abstractmethod
     async def question(self, question_id: str) -> Question:
@@ -290,6 +293,8 @@ class Store(ABC):
             kind: Only questions of this kind: "approval", "input" or "doubt".
             search: Only questions that contain this text in an id, a name, the reason, the arguments or the preview.
                 Case does not matter. Of a question with masked arguments, only ids and names are searched.
+                One page looks at no more than 10,000 questions. If there are more, the page has what was found among
+                these, perhaps nothing, and its `next` goes on after them.
             older_than: Only questions asked at least this many seconds ago.
             settled: True for the questions that are no longer open.
             limit: The size of a page, at most 1,000.

@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
@@ -47,29 +47,62 @@ _LISTS: dict[type, tuple[Table, Select[Any]]] = {
 }
 
 
+class _Shape(NamedTuple):
+    """The parts of a filter that make the text of its query."""
+
+    kind: type
+    names: tuple[str, ...]
+    aged: bool
+    ended: bool | None
+    further: bool
+    """True for a page that starts at a cursor."""
+    newest: bool
+
+    @property
+    def place(self) -> list[Any]:
+        """The two columns by which the list is sorted."""
+        table, _ = _LISTS[self.kind]
+        return [table.c[fields_of(self.kind, self.ended).order], table.c["run" if table is runs else "id"]]
+
+    def of(self, base: Select[Any]) -> Select[Any]:
+        """Return a query of the rows that fit, in the order of the list, without the search."""
+        table, _ = _LISTS[self.kind]
+        _, age, end = fields_of(self.kind, self.ended)
+        at, id = self.place
+        where = [_equal(table, name, self.names) for name in self.names]
+        if self.aged:
+            where.append(table.c[age] <= bindparam("until"))
+        if self.ended is not None and end is not None:
+            where.append(table.c[end].is_not(None) if self.ended else table.c[end].is_(None))
+        from_at: BindParameter[int] = bindparam("from_at")
+        from_id: BindParameter[str] = bindparam("from_id")
+        if self.further and self.newest:  # only the first condition lets an index find the start
+            where.append(and_(at <= from_at, or_(at < from_at, id < from_id)))
+        elif self.further:
+            where.append(and_(at >= from_at, or_(at > from_at, id > from_id)))
+        return base.where(*where).order_by(*((at.desc(), id.desc()) if self.newest else (at, id)))
+
+
 @functools.cache
-def _query(
-    kind: type, names: tuple[str, ...], aged: bool, ended: bool | None, search: bool, further: bool, newest: bool
-) -> Statement:
-    """Return the query of a page; `further` for a page that starts at a cursor."""
-    table, base = _LISTS[kind]
-    order, age, end = fields_of(kind, ended)
-    at, id = table.c[order], table.c["run" if table is runs else "id"]
-    where = [_equal(table, name, names) for name in names]
-    if aged:
-        where.append(table.c[age] <= bindparam("until"))
-    if ended is not None and end is not None:
-        where.append(table.c[end].is_not(None) if ended else table.c[end].is_(None))
+def _query(shape: _Shape, search: bool, bounded: bool) -> Statement:
+    """Return the query of a page; `bounded` for a search that ends at a place."""
+    query = shape.of(_LISTS[shape.kind][1])
+    at, id = shape.place
+    to_at: BindParameter[int] = bindparam("to_at")
+    to_id: BindParameter[str] = bindparam("to_id")
     if search:
-        where.append(_contains())
-    from_at: BindParameter[int] = bindparam("from_at")
-    from_id: BindParameter[str] = bindparam("from_id")
-    if further and newest:  # only the first condition lets an index find the start
-        where.append(and_(at <= from_at, or_(at < from_at, id < from_id)))
-    elif further:
-        where.append(and_(at >= from_at, or_(at > from_at, id > from_id)))
-    order_by = (at.desc(), id.desc()) if newest else (at, id)
-    return Statement(base.where(*where).order_by(*order_by).limit(bindparam("limit")))
+        query = query.where(_contains())
+    if bounded and shape.newest:
+        query = query.where(at >= to_at, or_(at > to_at, id >= to_id))
+    elif bounded:
+        query = query.where(at <= to_at, or_(at < to_at, id <= to_id))
+    return Statement(query.limit(bindparam("limit")))
+
+
+@functools.cache
+def _end_query(shape: _Shape) -> Statement:
+    """Return the query of the last place that a search looks at, and of the place after it."""
+    return Statement(shape.of(select(*shape.place)).offset(bindparam("skipped")).limit(2))
 
 
 def _contains() -> ColumnElement[bool]:
@@ -104,12 +137,17 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
         values["until"] = now - int(filter.age * 1000)
     if filter.start is not None:
         values["from_at"], values["from_id"] = filter.start
-    if filter.search is not None:
-        values["search"] = _pattern(filter.search)
-    kind: type = filter.kind
     aged, further, search = filter.age is not None, filter.start is not None, filter.search is not None
-    query = _query(kind, tuple(filter.equal), aged, filter.ended, search, further, filter.newest)
-    rows = transaction.rows(query, **values, limit=filter.limit + 1)
+    shape = _Shape(filter.kind, tuple(filter.equal), aged, filter.ended, further, filter.newest)
+    end: tuple[int, str] | None = None
+    if filter.search is not None:
+        end = _end_of_search(transaction, shape, values, filter.reach)
+        values["search"] = _pattern(filter.search)
+    if end is not None:
+        values["to_at"], values["to_id"] = end
+    rows = transaction.rows(_query(shape, search, end is not None), **values, limit=filter.limit + 1)
+    if end is not None and len(rows) <= filter.limit:
+        found.next = cursor(*end)
     for row in rows[: filter.limit]:
         columns = _columns(filter.kind, row)
         if filter.kind is not Question or is_sealed(columns):
@@ -122,11 +160,29 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
     return found
 
 
+def _end_of_search(
+    transaction: Transaction, shape: _Shape, values: dict[str, Any], reach: int
+) -> tuple[int, str] | None:
+    """Return the last place that a search looks at; None if it looks at all the rest.
+
+    It does too if a damaged row there has no valid time or id.
+    """
+    places = transaction.rows(_end_query(shape), **values, skipped=reach - 1)
+    if len(places) < 2:
+        return None
+    at, id = places[0]
+    return (at, id) if _is_place(at, id) and at >= 0 else None
+
+
 def _end_of(at: Any, id: Any) -> str | None:
     """Return the cursor after this row; None if a damaged row has no valid time or id."""
-    if type(at) is not int or type(id) is not str or not holds(id):
+    if not _is_place(at, id):
         return None
     return cursor(at, id) if at >= 0 else cursor(0, "")
+
+
+def _is_place(at: Any, id: Any) -> bool:
+    return type(at) is int and type(id) is str and holds(id)
 
 
 def find_question(transaction: Transaction, question_id: str) -> Question:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core import facts as f
 from ...errors import QuestionNotFound, UsageError
-from ...store.filter import cursor
+from ...store.filter import Filter, cursor, page_start
 from ...store.record import Page, Question
 from ...store.store import Store
 from ..clock import FakeClock
@@ -183,6 +183,45 @@ async def pages_with_filters(store: Store, clock: FakeClock) -> None:
         same(found, [_key(each) for each in (await find()).items], "Pages have the order of the whole.")
 
 
+async def searches_in_parts(store: Store, clock: FakeClock) -> None:
+    """A page of a search looks at a limited number of questions, and the next one goes on after them."""
+    asked: list[Question] = []
+    for tools in ((SEND,) * 3, (SEND, SHRED), (SEND,) * 3, (SHRED,)):  # questions of one run have the same time
+        clock.advance(1)
+        asked += await written(store, tools)
+    await written(store, (SHRED,), agent="Bailiff")
+
+    async def find(reach: int, after: str | None = None, limit: int = 50, **more: Any) -> Page[Question]:
+        start = page_start(limit, after)
+        given: dict[str, Any] = {"equal": {"agent": "Clerk"}, "ended": False, "search": "Shred", **more}
+        return await store.page(Filter(kind=Question, limit=limit, start=start, reach=reach, **given))
+
+    first = await find(3)
+    same(first.items, [], "A page of a search looks at no more questions than it may.")
+    true(first.next is not None, "A search that has not looked at all questions says where it goes on.")
+    same(len((await find(8)).items), 1, "A page of a search has what was found among the questions it looked at.")
+    same((await find(len(asked))).next, None, "A search that has looked at all questions has no next page.")
+    same(len((await find(1, search=None)).items), len(asked), "Without a search, the whole list is looked at.")
+    await _searches_on(find)
+    for question in asked:
+        await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
+    await _searches_on(find, ended=True)
+
+
+async def _searches_on(find: Find, **more: Any) -> None:
+    for newest in (False, True):
+        whole = _ids(await find(1000, newest=newest, **more))
+        same(len(whole), 2, "A search that may look at all questions finds all.")
+        for reach, limit in ((1, 1), (2, 50), (4, 1), (5, 2), (8, 1)):
+            found: list[str] = []
+            after, pages = None, 0
+            while pages == 0 or after is not None:
+                page = await find(reach, after, limit, newest=newest, **more)
+                found, after, pages = found + _ids(page), page.next, pages + 1
+                true(pages < 20, "The pages of a search come to an end.")
+            same(found, whole, "The pages of a search find each question once, in the order of the list.")
+
+
 def _key(each: Any) -> tuple[str, str]:
     return each.id, getattr(each, "run", "")
 
@@ -314,6 +353,7 @@ CHECKS = (
     pages_questions,
     pages_settled_questions,
     pages_with_filters,
+    searches_in_parts,
     refuses_bad_pages,
     lists_runs,
     lists_grants,
