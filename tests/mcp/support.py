@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,15 +59,21 @@ def written(file: Path) -> list[str]:
 
 async def until(file: Path, line: str) -> None:
     """Wait until a server has written a line."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while line not in lines(file):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
+PORTS = itertools.count(os.getpid() * 97)
+
+
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port that nobody uses: below those that the system deals out, and no two alike."""
+    for number in PORTS:
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port := 20_000 + number % 12_000))
+            return port
+    raise AssertionError
 
 
 @asynccontextmanager
@@ -74,7 +82,7 @@ async def served(kind: str, port: int | None = None) -> AsyncIterator[tuple[int,
     port = port or free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, str(SERVERS / "tools.py"), kind, str(port))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -38,7 +38,7 @@ class Visitor:
 
     async def until(self, type: str, fits: Callable[[Message], bool] = lambda message: True) -> Message:
         """Return the next message of this type that fits."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 message: Message = json.loads(await self.connection.recv())
                 self.seen.append(message)

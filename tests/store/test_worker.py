@@ -297,14 +297,14 @@ async def test_workers_in_threads_of_their_own_enter_each_body_once() -> None:
     start = threading.Barrier(4)
 
     def work() -> None:
-        start.wait(20)
+        start.wait(60)
         asyncio.run(Worker(store, agent, concurrency=2).run_until_idle())
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        await asyncio.to_thread(thread.join, 20)
+        await asyncio.to_thread(thread.join, 60)
     assert len(sent) == 40
     assert all([await is_done(store, run) for run in runs])
 
@@ -907,7 +907,7 @@ async def test_a_worker_in_another_thread_is_stopped_from_here() -> None:
         await until(lambda: is_done(store, run))
     finally:
         worker.stop()
-        await asyncio.to_thread(thread.join, 20)
+        await asyncio.to_thread(thread.join, 60)
     assert not thread.is_alive()
     assert sent == [("ann", 1)]
 

@@ -274,7 +274,7 @@ async def test_a_body_in_a_thread_has_the_grace_too(ends: bool) -> None:
     def work() -> str:
         ran.append(1)
         loop.call_soon_threadsafe(inside.set)
-        may_end.wait(20)
+        may_end.wait(60)
         return "did it"
 
     agent = scripted(call("work"), "done", tools=[work])
