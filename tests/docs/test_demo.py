@@ -258,7 +258,7 @@ class Terminal:
         self.process.wait()
         os.close(self.fd)
 
-    def _read(self, patience: float = 30) -> str:
+    def _read(self, patience: float = 60) -> str:
         ready, _, _ = select.select([self.fd], [], [], patience)
         try:
             return os.read(self.fd, 65536).decode("utf-8", "replace") if ready else ""
