@@ -172,7 +172,7 @@ def test_without_the_embedded_model_the_demo_follows_its_script_and_says_so(tmp_
         env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("The embedded model is not installed, so the model follows a script;")
