@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assent import Agent
+from assent import Agent, RunHooks
 from assent.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from assent.testing import ScriptedModel, call
 
@@ -55,6 +55,16 @@ def lines(file: Path) -> list[str]:
 
 def written(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
+
+
+class Impatient(RunHooks[Any]):
+    """Gives a server a second for a call, and all the time that it needs for what comes before."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        self._server.call_timeout = 1
 
 
 async def until(file: Path, line: str) -> None:

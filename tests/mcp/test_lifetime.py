@@ -33,7 +33,10 @@ def pids(file: Path) -> list[int]:
     return [int(line.removeprefix("pid ")) for line in written(file) if line.startswith("pid ")]
 
 
-def test_a_server_that_will_not_end_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grace", [0.2, 0.0])
+def test_a_server_that_will_not_end_is_ended(grace: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.mcp.stdio_transport.GRACE", grace)
+
     async def main() -> None:
         async with raw("stays", tmp_path / "log") as server:
             assert [tool.name for tool in await server.list_tools()] == ["act"]

@@ -16,7 +16,7 @@ from assent.definitions.content import ToolOutputFileContent, ToolOutputImage, T
 from assent.errors import MCPServerFailed, UsageError
 from assent.mcp import MCPServer
 from assent.testing import ScriptedModel, call
-from tests.mcp.support import agent_of, lines, output, over, run, script, served, until
+from tests.mcp.support import Impatient, agent_of, lines, output, over, run, script, served, until
 
 KINDS = ("stdio", "sse", "streamable-http")
 
@@ -265,9 +265,8 @@ RESULTS: dict[str, Any] = {
 
 def test_a_call_that_was_sent_is_in_doubt_even_if_its_cancellation_cannot_be_sent() -> None:
     async def main() -> None:
-        options = {"client_session_timeout_seconds": 1}
-        async with answering(None) as port, over("streamable-http", port, **options) as server:
-            result = await Runner.run(agent_of(server, call("act", {})), "Act.")
+        async with answering(None) as port, over("streamable-http", port) as server:
+            result = await Runner.run(agent_of(server, call("act", {})), "Act.", hooks=Impatient(server))
             [question] = result.interruptions
             assert question.kind == "doubt"
 
