@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
+from assent.realtime import openai_websocket
 from assent.testing import call
 from tests.realtime.example import Desk, desk
 
@@ -309,7 +310,8 @@ def test_the_agents_voice_is_played_and_stopped(office: Office) -> None:
 # -- connections -------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_can_be_decided_while_the_model_is_away(office: Office) -> None:
+def test_a_call_can_be_decided_while_the_model_is_away(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_websocket, "CONNECT_TIMEOUT", WAIT / 1000)  # or the model is given up meanwhile
     page = office.visit()
     card = ask(page)
     office.do(office.desk.model.stall)  # no new connection is answered
