@@ -37,6 +37,13 @@ from tests.unit.support import python, scripted, sending, soon
 GO = call("send", {"to": "ann"})
 
 
+@pytest.fixture(autouse=True)
+def drained_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker that waits for the end of its drain, though nothing is left to be done, wait for ever."""
+    begin: Any = Worker.__init__
+    monkeypatch.setitem(begin.__kwdefaults__, "drain", 1000.0)
+
+
 def shop(*steps: Any, **options: Any) -> tuple[Agent[Any], list[tuple[str, int]]]:
     """An agent that asks before it sends, and what it sent."""
     send, sent = sending(needs_approval=True)

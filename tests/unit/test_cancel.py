@@ -38,7 +38,7 @@ from assent.runtime import session_sync as history
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, facts, heard, outcomes, reloaded, scripted, sending, soon, told
 
-LONG = 60.0
+LONG = 1000.0
 """A grace that no test waits for."""
 
 
