@@ -32,7 +32,7 @@ from assent.engines.backoff import delay
 from assent.errors import InputGuardrailTripwireTriggered, LeaseLost, Overtaken, RunBusy, StoreFailed
 from assent.store import Change, Lease, MemoryStore, RunRecord, Store, open_store
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import python, scripted, sending, soon
+from tests.unit.support import HANGS, python, scripted, sending, soon
 
 GO = call("send", {"to": "ann"})
 
@@ -83,11 +83,9 @@ async def kinds(store: Store, run_id: str) -> list[str]:
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
     """Let the others work until this is so."""
-    for _ in range(1_000_000):
-        if await true():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came to this")
+    async with asyncio.timeout(HANGS):
+        while not await true():  # noqa: ASYNC110 - there is nothing that tells it
+            await asyncio.sleep(0)
 
 
 async def serving(worker: Worker, work: Callable[[], Awaitable[None]]) -> None:
