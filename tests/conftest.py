@@ -76,7 +76,7 @@ def run_example(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str
             env=os.environ | plain,
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=300,
         )
 
     return run

@@ -172,7 +172,7 @@ def test_without_the_embedded_model_the_demo_follows_its_script_and_says_so(tmp_
         env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("The embedded model is not installed, so the model follows a script;")
@@ -251,14 +251,14 @@ class Terminal:
         """The exit code, once it has nothing more to show."""
         while more := self._read():
             self.unread += more
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self.fd)
 
-    def _read(self, patience: float = 30) -> str:
+    def _read(self, patience: float = 60) -> str:
         ready, _, _ = select.select([self.fd], [], [], patience)
         try:
             return os.read(self.fd, 65536).decode("utf-8", "replace") if ready else ""

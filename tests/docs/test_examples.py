@@ -96,7 +96,7 @@ def in_a_shell(commands: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
     )
     assert ended.returncode == 0, ended.stdout
     return ended.stdout

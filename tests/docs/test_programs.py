@@ -312,7 +312,7 @@ def weather(directory: Path, stdin: str) -> list[str]:
         env=os.environ | {"PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=300,
     )
     return lines(ended)
 

@@ -112,7 +112,7 @@ def legs() -> dict[str, list[str]]:
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory) / "runs.db")
         commands = {leg: [sys.executable, __file__, leg, path] for leg in LEGS}
-        return {leg: json.loads(subprocess.check_output(command, timeout=60)) for leg, command in commands.items()}
+        return {leg: json.loads(subprocess.check_output(command, timeout=300)) for leg, command in commands.items()}
 
 
 def row(leg: str) -> re.Pattern[str]:

@@ -34,7 +34,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--font-render-hinting=none",
 ]  # fmt: skip
-WAIT = 15_000
+WAIT = 60_000
 """The milliseconds that a browser on a busy machine may take."""
 
 
@@ -118,7 +118,7 @@ class Desk:
         for context in self._contexts:
             context.close()
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 @pytest.fixture
@@ -145,6 +145,14 @@ def live(page: Page) -> Page:
     """Wait until the page hears of news."""
     expect(page.locator("#live")).to_be_visible()
     return page
+
+
+def until(page: Page, true: Callable[[], bool]) -> None:
+    """Let the browser go on until this is true."""
+    end = time.monotonic() + WAIT / 1000
+    while not true():
+        assert time.monotonic() < end, "it never was"
+        page.wait_for_timeout(10)
 
 
 async def aged(desk: Desk) -> dict[str, Question]:
@@ -194,6 +202,27 @@ def test_a_question_arrives_live(desk: Desk) -> None:
     expect(page.locator("#count")).to_have_text("1")
 
 
+def test_a_list_that_comes_late_does_not_replace_a_newer_one(desk: Desk) -> None:
+    page = live(desk.browser())
+    held: list[Route] = []
+    rows = page.locator(".row")
+    page.route("**/questions?*part=list*", lambda route: held.append(route))
+    desk.do(ask_refund(desk.store))
+    until(page, lambda: len(held) > 0)
+    late = held[0].fetch()
+    desk.do(ask_order(desk.store))
+    until(page, lambda: len(held) > 1)
+    held[1].continue_()
+    expect(rows).to_have_count(2)
+    held[0].fulfill(response=late)
+    so_far = len(held)
+    desk.do(ask_refund(desk.store, memo="lamp"))
+    until(page, lambda: len(held) > so_far)
+    expect(rows).to_have_count(2)
+    held[-1].continue_()
+    expect(rows).to_have_count(3)
+
+
 def test_the_words_and_the_call_are_side_by_side(desk: Desk) -> None:
     made = desk.do(aged(desk))
     page = desk.browser()
@@ -230,6 +259,30 @@ def test_an_edit_by_form_with_its_difference_live(desk: Desk) -> None:
     page.keyboard.press("Control+Enter")
     expect(page.locator(".banner")).to_contain_text("by you")
     assert desk.verdict(question) == "edit"
+
+
+def test_a_difference_that_comes_late_is_not_taken_for_one_of_what_was_typed_since(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser()
+    page.clock.install()
+    desk.see(page, question, "/edit")
+    held: list[Route] = []
+    page.route("**/edit", lambda route: held.append(route))
+    send, amount = page.get_by_role("button", name="Approve with changes"), page.get_by_label("amount")
+    amount.fill("12")
+    page.clock.run_for(1000)
+    until(page, lambda: len(held) == 1)
+    amount.fill("13")
+    with page.expect_event("response"):
+        held[0].continue_()
+    page.evaluate("fetch('/questions').then((answer) => answer.text())")  # by then the page has looked at it
+    expect(send).to_be_disabled()
+    expect(page.locator("#review")).not_to_contain_text("12")
+    page.clock.run_for(1000)
+    until(page, lambda: len(held) == 2)
+    held[1].continue_()
+    expect(page.locator("#review")).to_contain_text("13")
+    expect(send).to_be_enabled()
 
 
 def test_a_list_in_a_form(desk: Desk) -> None:
@@ -407,6 +460,7 @@ def test_the_keyboard_is_enough(desk: Desk) -> None:
     press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
     press("j")
     expect(page.locator("h1#sentence")).to_contain_text("Send an e-mail")
     press("j")

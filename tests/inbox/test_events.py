@@ -67,7 +67,7 @@ async def until(events: AsyncIterator[Event], kind: str, id: str) -> Event:
 async def inbox(store: Store, auth: Any = None) -> AsyncIterator[httpx.AsyncClient]:
     async with (
         served(assent.inbox.app(store, auth or Tokens())) as address,
-        httpx.AsyncClient(base_url=address, headers=bearer()) as web,
+        httpx.AsyncClient(base_url=address, headers=bearer(), timeout=60) as web,
     ):
         yield web
 
@@ -111,7 +111,9 @@ async def test_fifty_viewers_all_see_a_question() -> None:
     app = assent.inbox.app(store, Tokens())
     async with (
         served(app) as address,
-        httpx.AsyncClient(base_url=address, headers=bearer(), limits=httpx.Limits(max_connections=100)) as web,
+        httpx.AsyncClient(
+            base_url=address, headers=bearer(), limits=httpx.Limits(max_connections=100), timeout=60
+        ) as web,
         AsyncExitStack() as stack,
     ):
         viewers = [await stack.enter_async_context(viewing(web)) for _ in range(50)]
@@ -131,7 +133,7 @@ async def test_a_user_has_a_limited_number_of_streams(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(streams.Streams, "end", ended)
     app = assent.inbox.app(MemoryStore(), Tokens())
-    async with served(app) as address, httpx.AsyncClient(base_url=address, headers=bearer()) as web:
+    async with served(app) as address, httpx.AsyncClient(base_url=address, headers=bearer(), timeout=60) as web:
         async with AsyncExitStack() as stack:
             for _ in range(3):
                 await stack.enter_async_context(viewing(web))
@@ -276,7 +278,7 @@ async def test_a_feed_that_fails_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
 
     async with Broken() as store:
         stream = Feeds(store, Metrics()).stream(None, None, known)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert b"event: open" in await anext(stream)
             [question] = await written(store)
             told = b"".join([piece async for piece in _up_to(stream, b"question.asked")])
@@ -313,7 +315,7 @@ async def test_a_question_that_is_written_while_the_feed_begins_is_not_lost() ->
             await asyncio.sleep(0)
         [question] = await written(store)
         store.go_on.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert question.id.encode() in await reading
         await stream.aclose()  # type: ignore[attr-defined]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assent import Agent
+from assent import Agent, RunHooks
 from assent.mcp import MCPServer, MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from assent.testing import ScriptedModel, call
 
@@ -55,17 +57,33 @@ def written(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+class Impatient(RunHooks[Any]):
+    """Gives a server a second for a call, and all the time that it needs for what comes before."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._server = server
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        self._server.call_timeout = 1
+
+
 async def until(file: Path, line: str) -> None:
     """Wait until a server has written a line."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while line not in lines(file):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
+PORTS = itertools.count(os.getpid() * 97)
+
+
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port that nobody uses: below those that the system deals out, and no two alike."""
+    for number in PORTS:
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port := 20_000 + number % 12_000))
+            return port
+    raise AssertionError
 
 
 @asynccontextmanager
@@ -74,7 +92,7 @@ async def served(kind: str, port: int | None = None) -> AsyncIterator[tuple[int,
     port = port or free_port()
     process = await asyncio.create_subprocess_exec(sys.executable, str(SERVERS / "tools.py"), kind, str(port))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import time
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from assent import Runner
 from assent.errors import MCPServerFailed
-from tests.mcp.support import act, agent_of, lines, output, raw, run, until
+from assent.mcp.stdio_transport import Stderr
+from tests.mcp.support import Impatient, act, agent_of, lines, output, raw, run, until
 
 
 @pytest.fixture(autouse=True)
@@ -24,12 +26,22 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("exits", "cannot read /etc/secret.conf"),
         ("garbage", "<html>Not what you wanted</html>"),
-        ("hangs", "it did not answer within 2 seconds"),
+        ("hangs", "it did not answer within 1 seconds"),
     ],
 )
-def test_a_server_that_cannot_be_connected_says_why(behaviour: str, words: str) -> None:
+def test_a_server_that_cannot_be_connected_says_why(
+    behaviour: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Stderr.add_garbage
+
+    def time_is_over(self: Stderr, line: bytes) -> None:
+        add(self, line)
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + 1000)
+
+    monkeypatch.setattr(Stderr, "add_garbage", time_is_over)
+
     async def main() -> None:
-        server = raw(behaviour, client_session_timeout_seconds=2)
+        server = raw(behaviour, client_session_timeout_seconds=1 if behaviour == "hangs" else 1000)
         with pytest.raises(MCPServerFailed) as caught:
             await server.connect()
         assert words in str(caught.value)
@@ -67,7 +79,8 @@ def test_lines_that_are_no_messages_are_passed_over() -> None:
 )
 def test_a_list_that_cannot_be_used_is_an_error(behaviour: str, words: str) -> None:
     async def main() -> None:
-        async with raw(behaviour, client_session_timeout_seconds=1) as server:
+        async with raw(behaviour) as server:
+            server.call_timeout = 1 if behaviour == "hangs in list" else server.call_timeout
             with pytest.raises(MCPServerFailed, match=words):
                 await server.refresh()
             assert server.tools == ()
@@ -170,8 +183,8 @@ def test_a_tool_that_the_user_calls_idempotent_is_called_again_at_a_new_process(
 
 def test_a_call_that_takes_too_long_is_cancelled_at_the_server_and_in_doubt(tmp_path: Path) -> None:
     async def main() -> None:
-        async with raw("hangs in call", tmp_path / "log", client_session_timeout_seconds=1) as server:
-            result = await Runner.run(agent_of(server, act()), "Act.")
+        async with raw("hangs in call", tmp_path / "log") as server:
+            result = await Runner.run(agent_of(server, act()), "Act.", hooks=Impatient(server))
             [question] = result.interruptions
             assert question.kind == "doubt"
             assert "did not answer within 1 seconds" in question.reason

@@ -33,7 +33,10 @@ def pids(file: Path) -> list[int]:
     return [int(line.removeprefix("pid ")) for line in written(file) if line.startswith("pid ")]
 
 
-def test_a_server_that_will_not_end_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grace", [0.2, 0.0])
+def test_a_server_that_will_not_end_is_ended(grace: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.mcp.stdio_transport.GRACE", grace)
+
     async def main() -> None:
         async with raw("stays", tmp_path / "log") as server:
             assert [tool.name for tool in await server.list_tools()] == ["act"]
@@ -56,7 +59,7 @@ def test_a_connection_that_was_given_up_leaves_no_process(tmp_path: Path) -> Non
     async def main() -> None:
         server = raw("hangs", tmp_path / "log")
         connecting = asyncio.create_task(server.connect())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not pids(tmp_path / "log"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         connecting.cancel()

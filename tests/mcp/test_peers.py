@@ -304,7 +304,7 @@ async def test_an_approved_call_runs_in_another_process_with_the_run_in_a_store(
 
 def in_a_process(*words: object) -> Any:
     command = [sys.executable, "-m", "tests.mcp.peer_program", *map(str, words)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 

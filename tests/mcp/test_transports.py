@@ -16,7 +16,7 @@ from assent.definitions.content import ToolOutputFileContent, ToolOutputImage, T
 from assent.errors import MCPServerFailed, UsageError
 from assent.mcp import MCPServer
 from assent.testing import ScriptedModel, call
-from tests.mcp.support import agent_of, lines, output, over, run, script, served, until
+from tests.mcp.support import Impatient, agent_of, lines, output, over, run, script, served, until
 
 KINDS = ("stdio", "sse", "streamable-http")
 
@@ -110,7 +110,7 @@ def test_a_server_of_the_new_protocol_is_listened_to_while_its_list_is_cached(ki
         async with server_over(kind, cache_tools_list=True) as server:
             agent = agent_of(server, call("grow"))
             await Runner.run(agent, "Grow.")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while "grown" not in [tool.name for tool in await server.list_tools()]:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
 
@@ -265,9 +265,8 @@ RESULTS: dict[str, Any] = {
 
 def test_a_call_that_was_sent_is_in_doubt_even_if_its_cancellation_cannot_be_sent() -> None:
     async def main() -> None:
-        options = {"client_session_timeout_seconds": 1}
-        async with answering(None) as port, over("streamable-http", port, **options) as server:
-            result = await Runner.run(agent_of(server, call("act", {})), "Act.")
+        async with answering(None) as port, over("streamable-http", port) as server:
+            result = await Runner.run(agent_of(server, call("act", {})), "Act.", hooks=Impatient(server))
             [question] = result.interruptions
             assert question.kind == "doubt"
 

@@ -26,7 +26,7 @@ def test_a_program_whose_agent_has_no_model_runs_as_it_is_written(embedded: None
         env=keyless | {"PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=110,
+        timeout=300,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.strip()

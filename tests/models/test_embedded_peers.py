@@ -44,7 +44,7 @@ async def test_a_streamed_call_waits_for_a_person_and_another_process_goes_on(
     file.write_text(result.to_state().to_string(), "utf-8")
     command = [sys.executable, "-m", "tests.models.shop_program", dialect, embedded_server, str(file)]
     ended = await asyncio.to_thread(
-        subprocess.run, command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=110
+        subprocess.run, command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     found = json.loads(ended.stdout)

@@ -38,7 +38,7 @@ class Visitor:
 
     async def until(self, type: str, fits: Callable[[Message], bool] = lambda message: True) -> Message:
         """Return the next message of this type that fits."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 message: Message = json.loads(await self.connection.recv())
                 self.seen.append(message)
@@ -72,13 +72,14 @@ class Desk:
         self.token = ""
 
     async def page(self, **options: Any) -> httpx.Response:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             return await client.get(self.address, **options)
 
     def connect(self, name: str = NAME, **options: Any) -> connect:
         """Open a WebSocket as the page does."""
-        headers: Message = {"origin": self.address, "subprotocols": ["assent.realtime", f"token.{self.token}"]}
-        return connect(f"{self.address.replace('http', 'ws')}/ws/{name}", **{**headers, **options})
+        given: Message = {"origin": self.address, "subprotocols": ["assent.realtime", f"token.{self.token}"]}
+        given["open_timeout"] = 60
+        return connect(f"{self.address.replace('http', 'ws')}/ws/{name}", **{**given, **options})
 
     @contextlib.asynccontextmanager
     async def visitor(self, name: str = NAME) -> AsyncIterator[Visitor]:

@@ -58,7 +58,7 @@ class Ears(RealtimeModelListener):
 
     async def until(self, type: str, count: int = 1) -> Any:
         """Wait for the event of this type that is the `count`th."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.of(type)) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -66,7 +66,7 @@ class Ears(RealtimeModelListener):
 
     async def other(self, type: str, count: int = 1) -> dict[str, Any]:
         """Wait for an event of the provider that has no type of its own."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(found := [each.data for each in self.of("other") if each.data["type"] == type]) < count:
                 self._more.clear()
                 await self._more.wait()

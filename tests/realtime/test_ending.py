@@ -227,11 +227,11 @@ def test_a_tool_may_close_its_session_and_its_outcome_counts() -> None:
             return "goodbye"
 
         agent = RealtimeAgent("Desk", tools=[hang_up], model=ScriptedModel(["Over."]))
-        session = await RealtimeRunner(agent, model=model, run_config=RunConfig(cancel_grace=60)).run()
+        session = await RealtimeRunner(agent, model=model, run_config=RunConfig(cancel_grace=600)).run()
         sessions.append(session)
         async with session:
             model.reply(called("hang_up"))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 types = [event.type async for event in session]
         assert "tool_end" in types
         assert (await Runner.run(agent, session.to_state())).final_output == "Over."

@@ -355,6 +355,6 @@ def test_the_program_prints_its_address_and_ends_well(tmp_path: Path) -> None:
         assert started.stdout
         shown = [started.stdout.readline(), started.stdout.readline()]
         started.send_signal(signal.SIGINT)
-        rest, _ = started.communicate(timeout=60)
+        rest, _ = started.communicate(timeout=120)
     assert "OPENAI_API_KEY" in shown[0] and re.search(r"http://127\.0\.0\.1:\d+$", shown[1].strip()), [*shown, rest]
     assert started.returncode == 0 and "Traceback" not in rest, rest

@@ -37,7 +37,7 @@ class Line:
 
     async def until(self, type: str) -> dict[str, Any]:
         """Return the next event of this type."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 event = json.loads(await self.connection.recv())
                 check_server_event(event)

@@ -50,7 +50,7 @@ from assent.store.sqlite import SQLiteStore
 from assent.testing import ScriptedModel, call
 
 LEASE = 30.0
-HANGS = 30
+HANGS = 100
 """Seconds after which a child hangs, and is ended."""
 
 MOMENTS = ("before a write", "after a write", "inside a write", "at a fact", "before an effect", "after an effect")

@@ -37,6 +37,7 @@ class Server:
 
     def start(self) -> None:
         settings = f"-c listen_addresses= -c unix_socket_directories={self.folder} -c max_connections=200"
+        settings += " -c fsync=off"  # the system outlives the server, and with it what was written but not yet synced
         self._run(["pg_ctl", "-D", self._data, "-l", self.folder / "log", "-w", "-o", settings, "start"])
 
     def stop(self, how: str = "immediate") -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from assent import Agent, ModelRequest, Runner, ToolContext, function_tool
 from assent.engines import Worker
 from assent.errors import AlreadyDecided, Conflict, RunFinished, StoreFailed
-from assent.store import Store, open_store
+from assent.store import SQLiteStore, Store, open_store
 from assent.testing import ScriptedModel, call
 
 
@@ -74,6 +74,11 @@ def done(effects: Path | str) -> Counter[str]:
     return Counter(Path(effects).read_text().splitlines()) if os.path.exists(effects) else Counter()
 
 
+def opened(address: str) -> Store:
+    """The store at an address, with patience: many share it, and a busy machine may let one wait for long."""
+    return open_store(address) if address.startswith("postgresql") else SQLiteStore(address, busy_timeout=100)
+
+
 def ready() -> None:
     """Say so, and wait for the word."""
     print("ready", flush=True)
@@ -82,7 +87,7 @@ def ready() -> None:
 
 async def work(address: str, effects: str, count: str) -> Any:
     """So many workers, each with a store of its own, until nothing is owed."""
-    stores = [open_store(address) for _ in range(int(count))]
+    stores = [opened(address) for _ in range(int(count))]
     await asyncio.gather(*(store.runs(limit=1) for store in stores))
     workers = [Worker(store, agent(), concurrency=3) for store in stores]
     ready()
@@ -94,7 +99,7 @@ async def work(address: str, effects: str, count: str) -> Any:
 async def decide(address: str, effects: str, verdict: str) -> Any:
     """Decide on every question, whoever was first."""
     told: dict[str, list[str]] = {}
-    async with open_store(address) as store:
+    async with opened(address) as store:
         questions = (await store.questions(limit=1000)).items
         ready()
         for question in questions:
@@ -109,7 +114,7 @@ async def decide(address: str, effects: str, verdict: str) -> Any:
 async def resume(address: str, effects: str, runs: str) -> Any:
     """Go on with runs, each as it was before the others could."""
     told: dict[str, str] = {}
-    async with open_store(address) as store:
+    async with opened(address) as store:
         loaded = [await store.load(run) for run in runs.split(",")]
         ready()
         for stored in loaded:
@@ -124,7 +129,7 @@ async def fill(address: str, effects: str, room: str) -> Any:
     """Run where no file, and so no database's log, can grow beyond some size; when it is full make room, and go on."""
     whole = resource.getrlimit(resource.RLIMIT_FSIZE)
     failures = []
-    async with open_store(address) as store:
+    async with opened(address) as store:
         run = (await store.runs(limit=1)).items[0].id
         start: Any = await store.load(run)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(room), whole[1]))

@@ -8,6 +8,7 @@ import itertools
 import random
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -452,20 +453,20 @@ async def meanwhile(url: str, statements: list[str]) -> AsyncIterator[Callable[[
             task = asyncio.ensure_future(work)
             await asyncio.to_thread(_blocked, url, holder.info.backend_pid)
             holder.commit()
-            return await asyncio.wait_for(task, 30)
+            return await asyncio.wait_for(task, 60)
 
         yield runs_into
 
 
 def _blocked(url: str, by: int) -> None:
+    """Wait until somebody waits for this connection of the server's."""
+    end = time.monotonic() + 60
     with behind(url) as connection:
-        for _ in range(3000):
-            row = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", (by,)
-            ).fetchone()
-            if row != (0,):
-                return
-    raise AssertionError("nobody waits")
+        while connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))", (by,)
+        ).fetchone() == (0,):
+            assert time.monotonic() < end, "nobody waits"
+            connection.execute("SELECT pg_sleep(0.01)")
 
 
 RENEWED = "UPDATE assent_runs SET until = until + 5000"
@@ -593,7 +594,7 @@ async def test_of_many_that_write_and_take_at_once_one_does_and_the_others_leave
                     replied("c1"), asked("c1", f"q_{run}_{place}"),
                     lease=lease, take=True, hold=60, context=SavedContext(b"{}", f"by {place}"),
                 )  # fmt: skip
-                gate.wait(30)
+                gate.wait(60)
                 try:
                     await made.store.append(change)
                 except (Overtaken, RunBusy) as error:
@@ -708,16 +709,23 @@ async def test_a_connection_that_has_rested_is_asked_whether_it_is_there(
         assert asked_for == ["SELECT 1"]
 
 
+@contextmanager
+def impatient(store: PostgresStore) -> Iterator[None]:
+    """Let the server give up statements on the store's connections soon. All others have the time they need."""
+    for link in store._server._pool._idle:
+        link.connection.execute("SET statement_timeout = 300")
+    yield
+    for link in store._server._pool._idle:
+        link.connection.execute("RESET statement_timeout")
+
+
 async def test_a_statement_that_takes_too_long_is_given_up_and_nothing_is_written(url: str, ways: Ways) -> None:
-    impatient = url.replace("options=", "options=-cstatement_timeout%3D300%20")
     async with made(url) as store:
         script = await Script(store).begin()
-    async with PostgresStore(impatient) as store:
-        script.store = store
         change = script.change(f.Cancelled("ann"))
         async with meanwhile(url, ["UPDATE assent_runs SET waiting = waiting"]):
             ways.of()
-            with pytest.raises(StoreFailed, match="took too long") as error:
+            with impatient(store), pytest.raises(StoreFailed, match="took too long") as error:
                 await store.append(change)
             assert error.value.unknown is False
             assert ways.of() == ["once"]
@@ -737,7 +745,7 @@ def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str, r
 
         def press() -> None:
             _blocked(url, holder.info.backend_pid)
-            while not heard.wait(0.05):  # once asks, and twice insists
+            while not heard.wait(0.5):  # once asks, and twice insists
                 signal.pthread_kill(main, signal.SIGINT)
 
         pressing = threading.Thread(target=press)
@@ -750,7 +758,7 @@ def test_ctrl_c_is_heard_while_a_blocking_call_waits_for_a_statement(url: str, r
         while pressing.is_alive():
             with suppress(KeyboardInterrupt):  # one more press may be under way
                 heard.set()
-                pressing.join(30)
+                pressing.join(60)
         assert interrupted
         with behind(url) as connection:  # or the statement, for which nobody waits any more, would go on to wait for us
             connection.execute(

@@ -19,7 +19,7 @@ from assent.sql.pool import Link
 from assent.store import PostgresStore
 from tests.store.postgres import Server
 from tests.store.support import Script, at_once, js, waiting
-from tests.store.test_at_once import _blocked, behind
+from tests.store.test_at_once import _blocked, behind, impatient
 from tests.store.test_postgres import made
 
 MORE = f.Said(js("more"))
@@ -102,9 +102,9 @@ async def test_a_change_that_nobody_waits_for_any_more_is_written_and_confuses_n
                 await task
             reading = [asyncio.ensure_future(store.read("r1", 4)), asyncio.ensure_future(store.newest("t"))]
             holder.commit()
-        found = (await asyncio.wait_for(reading[0], 30)).facts
+        found = (await asyncio.wait_for(reading[0], 60)).facts
         assert 1 <= len(found) <= 2 and all(isinstance(fact, f.Said) for fact in found)
-        assert await asyncio.wait_for(reading[1], 30) is None
+        assert await asyncio.wait_for(reading[1], 60) is None
     assert count(url) == script.seq == 6  # a store that is closed has waited for its writes
 
 
@@ -114,7 +114,7 @@ def test_several_loops_share_a_store_and_each_has_its_own_answers(url: str) -> N
     gate = threading.Barrier(3)
 
     async def work(number: int) -> list[int]:
-        gate.wait(30)
+        gate.wait(60)
         script = await Script(store, f"r{number}").begin()
         found = []
         for _ in range(30):
@@ -138,7 +138,7 @@ async def test_what_is_under_way_when_a_store_is_closed_is_done(url: str) -> Non
             task = await under_way(script.write(MORE), url, holder)
             await store.close()
             holder.commit()
-            await asyncio.wait_for(task, 30)
+            await asyncio.wait_for(task, 60)
         assert count(url) == 6
         assert store._server._pool._idle == []
 
@@ -162,7 +162,7 @@ async def test_a_connection_that_is_lost_after_a_change_was_sent_says_that_it_is
             task = await under_way(store.append(change), url, holder)
             end(url, BLOCKED)
             with pytest.raises(StoreFailed, match="not known whether the change was written") as error:
-                await asyncio.wait_for(task, 30)
+                await asyncio.wait_for(task, 60)
             assert error.value.unknown is True
         await store.append(change)
         assert count(url) == 6
@@ -176,19 +176,17 @@ async def test_a_read_whose_connection_is_lost_is_done_again(url: str) -> None:
             end(url, BLOCKED)
             await asyncio.to_thread(_blocked, url, holder.info.backend_pid)
             holder.commit()
-            assert len((await asyncio.wait_for(task, 30)).facts) == 5
+            assert len((await asyncio.wait_for(task, 60)).facts) == 5
 
 
 async def test_a_statement_that_the_server_gives_up_says_so_and_the_connection_is_kept(url: str) -> None:
-    impatient = url.replace("options=", "options=-cstatement_timeout%3D300%20")
-    async with made(url) as store:
-        await known(store)
-    async with PostgresStore(impatient, pool_size=2) as store:
-        script = await known(store, "r2")
-        change = script.change(MORE)
-        with held(url), pytest.raises(StoreFailed, match="took too long") as error:
+    async with made(url, pool_size=2) as store:
+        script = await known(store)
+        change, links = script.change(MORE), list(store._server._pool._idle)
+        with held(url), impatient(store), pytest.raises(StoreFailed, match="took too long") as error:
             await store.append(change)
         assert error.value.unknown is False
+        assert store._server._pool._idle == links
         await store.append(change)
 
 

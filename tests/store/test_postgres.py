@@ -33,10 +33,10 @@ async def made(url: str, **options: Any) -> AsyncIterator[PostgresStore]:
 
 
 def cut(url: str) -> int:
-    """End all connections of this place but one's own; how many there were."""
+    """End all connections of this place but one's own, and wait until they are gone; how many there were."""
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity"
             " WHERE pid <> pg_backend_pid() AND usename = current_user"
         ).fetchone()
         assert row is not None
@@ -220,7 +220,7 @@ async def test_transactions_that_stand_in_each_others_way_are_both_done(url: str
             transaction.connection.execute(text, (first,))
             if not tries:
                 tries.append(1)
-                gate.wait(30)
+                gate.wait(60)
             transaction.connection.execute(text, (second,))
 
         return work
@@ -238,7 +238,7 @@ async def test_a_server_that_is_restarted_is_found_again() -> None:
             url = own.database()
             async with made(url) as store, made(url) as waiter:
                 script = await waiting(store)
-                await asyncio.wait_for(waiter.wait(60), 30)
+                await asyncio.wait_for(waiter.wait(600), 60)
                 waits = asyncio.ensure_future(waiter.wait(600))
                 await asyncio.sleep(0)
                 await asyncio.to_thread(own.stop)
@@ -249,7 +249,7 @@ async def test_a_server_that_is_restarted_is_found_again() -> None:
                 assert len((await store.read("r1")).facts) == 4
                 assert (await store.question("q_r1")).verdict is None
                 await Script(store, "r2").begin()
-                await asyncio.wait_for(waits, 30)
+                await asyncio.wait_for(waits, 60)
     except NotStarted as error:
         pytest.skip(f"no Postgres: {error}")
 
@@ -264,13 +264,13 @@ async def test_what_is_under_way_while_another_connection_is_lost_is_done(url: s
 
     def long(transaction: Transaction) -> int:
         entered.set()
-        assert go_on.wait(30)
+        assert go_on.wait(60)
         return 7
 
     async with made(url) as store:
         script = await Script(store).begin()
         reading = asyncio.ensure_future(store._read(long))
-        await asyncio.to_thread(entered.wait, 30)
+        await asyncio.to_thread(entered.wait, 60)
         store._server._pool.give_up()  # as it is when a connection is lost
         await script.ask()
         go_on.set()
@@ -391,7 +391,7 @@ def test_a_pool_has_no_more_connections_than_it_is_to_have() -> None:
     pool.give(one)
     pool.give(other)
     for thread in waiting:
-        thread.join(30)
+        thread.join(60)
     assert {id(link) for link in found} == {id(one), id(other)} and len(made) == 2
 
 

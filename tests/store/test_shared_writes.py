@@ -192,14 +192,20 @@ async def test_one_that_nobody_waits_for_any_more_is_left_out(path: Path) -> Non
 
 
 PROGRAM = """
-import asyncio, os, signal, sys
+import asyncio, os, shutil, signal, sys
 from assent.store import SQLiteStore
 from assent.testing.store_checks.draft import asking
+
+def empty(path):
+    async def make():
+        async with SQLiteStore(path) as store:
+            await store.upgrade()
+    asyncio.run(make())
+    os._exit(0)
 
 def child(path, number):
     async def live():
         store = SQLiteStore(path)
-        await store.upgrade()
         await asking(store.clock).write(store)
         store._writer.pace = 1e9
         told = os.open(f"{path}.told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -226,12 +232,20 @@ def child(path, number):
     asyncio.run(live())
     os._exit(0)
 
-path, last = sys.argv[1], int(sys.argv[2])
-for number in range(1, last + 1):
+def in_a_fork(work, *given):
     process = os.fork()
     if process == 0:
-        child(f"{path}_{number}.db", number)
-    _, status = os.waitpid(process, 0)
+        try:
+            work(*given)
+        finally:
+            os._exit(1)
+    return os.waitpid(process, 0)[1]
+
+path, last = sys.argv[1], int(sys.argv[2])
+assert in_a_fork(empty, f"{path}.db") == 0
+for number in range(1, last + 1):
+    shutil.copy(f"{path}.db", f"{path}_{number}.db")
+    status = in_a_fork(child, f"{path}_{number}.db", number)
     print(os.waitstatus_to_exitcode(status), flush=True)
     if os.waitstatus_to_exitcode(status) == 0:
         break

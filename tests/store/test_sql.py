@@ -112,7 +112,7 @@ def test_many_may_be_the_first_to_use_a_store(place: Place) -> None:
 
     async def first(number: int) -> int:
         async with place.store() as store:
-            gate.wait(30)
+            gate.wait(60)
             await Script(store, f"r{number}").begin()
             return len((await store.runs()).items)
 
@@ -124,7 +124,7 @@ def test_only_the_stores_module_brings_its_driver() -> None:
         "import sys, assent.store, assent.store.memory;"
         "print([name for name in ('sqlalchemy', 'sqlite3', 'psycopg', 'alembic') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stderr
 
 
@@ -142,7 +142,7 @@ async def test_of_stores_that_append_at_once_one_does(place: Place) -> None:
             for fact in (await store.read("r1")).facts:
                 script.change(fact)
             change = script.change(f.Cancelled(f"person {number}"))
-            gate.wait(30)
+            gate.wait(60)
             try:
                 await store.append(change)
             except Overtaken:
@@ -396,12 +396,12 @@ async def _woken(place: Place, wake: Callable[[Store], Awaitable[Any]]) -> None:
     async with place.store() as waiter, place.store() as other:
         await other.upgrade()
         if place.engine.dialect.name == "postgresql":
-            await asyncio.wait_for(waiter.wait(60), 30)  # once, when it has begun to listen
+            await asyncio.wait_for(waiter.wait(600), 60)  # once, when it has begun to listen
         waits = asyncio.ensure_future(waiter.wait(600))
         await asyncio.sleep(0)
         assert waiter._wakeup._waiting
         await wake(other)
-        await asyncio.wait_for(waits, 30)
+        await asyncio.wait_for(waits, 60)
 
 
 async def test_a_run_that_is_written_elsewhere_wakes_who_waits(place: Place) -> None:
@@ -419,7 +419,7 @@ async def test_a_run_that_is_written_between_looking_and_waiting_is_not_missed(p
     async with place.store() as store:
         assert await store.claim("w", agents=None, hold=60, limit=1) == []
         await Script(store).begin()
-        await asyncio.wait_for(store.wait(600), 30)
+        await asyncio.wait_for(store.wait(600), 60)
 
 
 async def test_a_run_that_is_driven_wakes_nobody(place: Place) -> None:

@@ -141,7 +141,7 @@ async def test_what_is_done_is_written_while_a_slow_model_thinks() -> None:
         async def stream(self, request: Any) -> Any:
             nonlocal wanted
             wanted = f.Said if len(request.input) == 1 else f.Finished
-            await asyncio.wait_for(written.wait(), 20)
+            await asyncio.wait_for(written.wait(), 60)
             written.clear()
             async for event in super().stream(request):
                 yield event

@@ -32,9 +32,16 @@ from assent.engines.backoff import delay
 from assent.errors import InputGuardrailTripwireTriggered, LeaseLost, Overtaken, RunBusy, StoreFailed
 from assent.store import Change, Lease, MemoryStore, RunRecord, Store, open_store
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import python, scripted, sending, soon
+from tests.unit.support import HANGS, python, scripted, sending, soon
 
 GO = call("send", {"to": "ann"})
+
+
+@pytest.fixture(autouse=True)
+def drained_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker that waits for the end of its drain, though nothing is left to be done, wait for ever."""
+    begin: Any = Worker.__init__
+    monkeypatch.setitem(begin.__kwdefaults__, "drain", 1000.0)
 
 
 def shop(*steps: Any, **options: Any) -> tuple[Agent[Any], list[tuple[str, int]]]:
@@ -76,11 +83,9 @@ async def kinds(store: Store, run_id: str) -> list[str]:
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
     """Let the others work until this is so."""
-    for _ in range(1_000_000):
-        if await true():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came to this")
+    async with asyncio.timeout(HANGS):
+        while not await true():  # noqa: ASYNC110 - there is nothing that tells it
+            await asyncio.sleep(0)
 
 
 async def serving(worker: Worker, work: Callable[[], Awaitable[None]]) -> None:
@@ -297,14 +302,14 @@ async def test_workers_in_threads_of_their_own_enter_each_body_once() -> None:
     start = threading.Barrier(4)
 
     def work() -> None:
-        start.wait(20)
+        start.wait(60)
         asyncio.run(Worker(store, agent, concurrency=2).run_until_idle())
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        await asyncio.to_thread(thread.join, 20)
+        await asyncio.to_thread(thread.join, 60)
     assert len(sent) == 40
     assert all([await is_done(store, run) for run in runs])
 
@@ -907,7 +912,7 @@ async def test_a_worker_in_another_thread_is_stopped_from_here() -> None:
         await until(lambda: is_done(store, run))
     finally:
         worker.stop()
-        await asyncio.to_thread(thread.join, 20)
+        await asyncio.to_thread(thread.join, 60)
     assert not thread.is_alive()
     assert sent == [("ann", 1)]
 

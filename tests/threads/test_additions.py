@@ -158,7 +158,7 @@ def test_whoever_collects_it_as_garbage_does_not_wait_for_ever(monkeypatch: pyte
             yield 1
             await asyncio.Event().wait()
         finally:
-            if held.acquire(timeout=20):
+            if held.acquire(timeout=60):
                 ended.set()
 
     class Cycle:
@@ -169,7 +169,7 @@ def test_whoever_collects_it_as_garbage_does_not_wait_for_ever(monkeypatch: pyte
     with held:  # as a store does that is being written to
         gc.collect()
         assert not ended.is_set()
-    assert ended.wait(20)
+    assert ended.wait(60)
 
 
 def test_what_it_raises_is_raised() -> None:
@@ -193,9 +193,9 @@ def test_that_there_is_no_loop_to_be_had_is_raised(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_iterator_that_nobody_reads_starts_nothing() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     things = iterate(numbers([]))
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # those of other tests may end meanwhile
     things.close()  # type: ignore[attr-defined]
 
 

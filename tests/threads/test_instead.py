@@ -58,7 +58,7 @@ class Scene:
 
         @tool_input_guardrail
         async def trips(data: Any) -> Any:
-            await asyncio.wait_for(self.waits.wait(), 20)
+            await asyncio.wait_for(self.waits.wait(), 60)
             asyncio.get_running_loop().call_later(0, self._go_on)
             return ToolGuardrailFunctionOutput.raise_exception("bad")
 
@@ -76,7 +76,7 @@ class Scene:
     async def meanwhile(self) -> None:
         """Return when the run was stopped."""
         self.waits.set()
-        await asyncio.wait_for(self.stopped.wait(), 20)
+        await asyncio.wait_for(self.stopped.wait(), 60)
         await asyncio.sleep(0)
 
     async def play(self, other: Any, store: Any) -> None:
@@ -283,7 +283,7 @@ async def test_the_way_into_a_call_is_closed_when_its_drive_is_gone() -> None:
 
     agent = create_agent(Paired([call("first"), "ok"]), [first], checkpointer=InMemorySaver())
     drive = asyncio.create_task(agent.ainvoke(say("go"), thread()))
-    await asyncio.wait_for(entered.wait(), 20)
+    await asyncio.wait_for(entered.wait(), 60)
     drive.cancel()
     await asyncio.wait([drive])
     del drive

@@ -1086,7 +1086,7 @@ async def test_parallel_calls_each_have_their_middleware() -> None:
 
     @wrap_tool_call
     async def meet(request: Any, handler: Any) -> Any:
-        await asyncio.wait_for(inside.wait(), 20)
+        await asyncio.wait_for(inside.wait(), 60)
         return await handler(request)
 
     agent, ran = office([call("read_data", {"table": "a"}), call("read_data", {"table": "b"})], "ok", middleware=[meet])

@@ -55,7 +55,7 @@ class Racer:
     def end(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
-        assert self.process.wait(20) == 0
+        assert self.process.wait(60) == 0
         self.process.stdout.close()
 
 
@@ -109,7 +109,7 @@ async def together(store: Store, *works: Any) -> list[Any]:
         task = asyncio.current_task()
         if task in tasks and task not in waited:
             waited.add(task)
-            await asyncio.wait_for(seen.wait(), 20)
+            await asyncio.wait_for(seen.wait(), 60)
         return found
 
     store.newest = barred  # type: ignore[method-assign]
@@ -272,7 +272,7 @@ async def test_a_call_that_nobody_saw_end_is_asked_about_and_not_run_again() -> 
     stuck.__name__ = "pay"
     agent = create_agent(Paired([call("pay"), "ok"]), [stuck], checkpointer=store)
     task = asyncio.ensure_future(agent.ainvoke(say("go"), thread("u")))
-    await asyncio.wait_for(entered.wait(), 20)
+    await asyncio.wait_for(entered.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

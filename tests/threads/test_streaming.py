@@ -50,7 +50,7 @@ class Slow:
         try:
             yield {"type": "response.output_text.delta", "item_id": "m", "delta": "one "}
             if not self.was_seen:
-                await asyncio.wait_for(self.again.wait(), 20)
+                await asyncio.wait_for(self.again.wait(), 60)
             yield {"type": "response.output_text.delta", "item_id": "m", "delta": "two"}
             content = [{"type": "output_text", "text": "one two"}]
             yield ModelResponse([{"type": "message", "role": "assistant", "content": content}])

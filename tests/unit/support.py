@@ -17,7 +17,7 @@ from assent.testing import ScriptedModel
 R = TypeVar("R")
 SOURCES = Path(__file__).parents[2] / "src"
 
-HANGS = 20
+HANGS = 100
 """Seconds after which something hangs. No test waits for it unless it fails."""
 
 

@@ -119,7 +119,7 @@ def test_blocking_runs_work_in_threads_side_by_side() -> None:
 
     @function_tool
     def meet() -> str:
-        both.wait(timeout=20)
+        both.wait(timeout=60)
         return "met"
 
     def run(n: int) -> Any:
@@ -436,4 +436,4 @@ def test_what_was_left_on_a_threads_loop_is_cancelled_when_the_thread_ends() -> 
     thread = threading.Thread(target=lambda: block(connect()))
     thread.start()
     thread.join()
-    assert ended.wait(20)
+    assert ended.wait(60)

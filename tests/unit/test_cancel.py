@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -37,7 +38,7 @@ from assent.runtime import session_sync as history
 from assent.testing import ScriptedModel, call
 from tests.unit.support import asked, facts, heard, outcomes, reloaded, scripted, sending, soon, told
 
-LONG = 60.0
+LONG = 1000.0
 """A grace that no test waits for."""
 
 
@@ -238,7 +239,7 @@ async def test_a_body_in_doubt_runs_again_only_if_a_person_says_so() -> None:
     assert ran == ["it", "it"]
 
 
-async def test_of_several_bodies_each_has_its_own_fate() -> None:
+async def test_of_several_bodies_each_has_its_own_fate(monkeypatch: pytest.MonkeyPatch) -> None:
     quick, slow = Gate(), Gate()
     ran: list[str] = []
 
@@ -249,11 +250,13 @@ async def test_of_several_bodies_each_has_its_own_fate() -> None:
         return f"did {name}"
 
     agent = scripted([call("work", {"name": name}) for name in ("slow", "quick")], "done", tools=[work])
-    result = Runner.run_streamed(agent, "go", run_config=RunConfig(cancel_grace=0.05))
+    result = Runner.run_streamed(agent, "go", run_config=RunConfig(cancel_grace=LONG))
     await soon(slow.reached.wait())
     await soon(quick.reached.wait())
     result.cancel()
     quick.opened.set()
+    assert len(await quiet()) > 0  # the quick one has ended, and the slow one is waited for
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + LONG)
     await drained(result)
     again = await Runner.run(agent, await reloaded(agent, result.to_state()))
     [item] = again.interruptions
@@ -274,7 +277,7 @@ async def test_a_body_in_a_thread_has_the_grace_too(ends: bool) -> None:
     def work() -> str:
         ran.append(1)
         loop.call_soon_threadsafe(inside.set)
-        may_end.wait(20)
+        may_end.wait(60)
         return "did it"
 
     agent = scripted(call("work"), "done", tools=[work])

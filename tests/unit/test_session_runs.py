@@ -733,7 +733,7 @@ def test_a_session_is_used_by_runs_in_several_loops_and_threads(tmp_path: Path) 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert errors == []
     history = asyncio.run(stored(session))
     assert len(history) == len(set(history)) == 24

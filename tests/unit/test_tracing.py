@@ -767,7 +767,7 @@ async def test_a_receiver_that_is_slow_does_not_slow_the_run(receiver: Receiver)
 
     def slow(headers: dict[str, str]) -> tuple[int, str]:
         reached.set()
-        go.wait(20)
+        go.wait(60)
         return 200, "OK"
 
     receiver.answer = slow
@@ -775,7 +775,7 @@ async def test_a_receiver_that_is_slow_does_not_slow_the_run(receiver: Receiver)
     config = RunConfig(tracing=tracing)
     await soon(Runner.run(scripted("Done."), "Go.", run_config=config))
     assert tracing.flush(timeout=0.01) is False
-    assert reached.wait(20)
+    assert reached.wait(60)
     await soon(Runner.run(scripted("Done."), "Go.", run_config=config))
     assert receiver.bodies == []
     go.set()

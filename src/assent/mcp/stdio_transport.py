@@ -29,6 +29,8 @@ log = logging.getLogger("assent.mcp")
 
 GRACE = 2.0
 """The seconds that a server has to exit after its standard input was closed, and again after SIGTERM."""
+KILLED = 30.0
+"""The seconds for which a server that was killed is waited for. Only the system can delay its end then."""
 FLUSH = 0.5
 """The seconds that remaining messages may take to be written before the standard input is closed."""
 POLL = 0.01
@@ -181,7 +183,7 @@ async def _stop(process: anyio.abc.Process) -> None:
         _signal(process, "SIGTERM")
         if not await _exits(process):
             _signal(process, "SIGKILL")
-            await _exits(process)
+            await _exits(process, KILLED)
     await _closed(process.stdout)
     await _closed(process.stderr)
     transport = getattr(getattr(process, "_process", None), "_transport", None)
@@ -195,12 +197,12 @@ async def _closed(stream: anyio.abc.AsyncResource) -> None:
         await stream.aclose()
 
 
-async def _exits(process: anyio.abc.Process) -> bool:
+async def _exits(process: anyio.abc.Process, seconds: float | None = None) -> bool:
     """Wait for the exit of the process and return True; False if it takes too long.
 
     `process.wait()` would also wait for everyone who holds a pipe of the process.
     """
-    for _ in range(int(GRACE / POLL)):
+    for _ in range(int((GRACE if seconds is None else seconds) / POLL)):
         if process.returncode is not None:
             return True
         await anyio.sleep(POLL)

@@ -28,10 +28,14 @@
 
   // -- parts of the page that follow the store ---------------------------------------------------
   const ids = () => $$("#rows .row").map((row) => row.dataset.id);
+  let turns = 0;
   const refresh = async (part) => {
+    const mine = ++turns;
     const answer = await fetch(part.dataset.refresh, { headers: { "X-Part": "1" } });
     if (!answer.ok || answer.redirected) return;
     const text = await answer.text();
+    if (mine < (part.shown || 0)) return; // a later answer was faster
+    part.shown = mine;
     if (part.seen === text) return;
     const known = part.id === "rows" ? ids() : null;
     const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -141,7 +145,7 @@
       if (!answer || !answer.ok || mine !== turn) return;
       const made = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = $("#review", made);
-      if (!fresh) return;
+      if (!fresh || mine !== turn) return;
       $("#review").replaceWith(fresh);
       delete form.dataset.stale;
       show();
@@ -149,6 +153,7 @@
     if (touched(form)) { form.dataset.stale = "1"; update(); }
     form.addEventListener("input", (event) => {
       form.dataset.stale = "1";
+      turn += 1; // an answer that is under way does not know of this
       show();
       const field = event.target;
       if ("defaultValue" in field) {
