@@ -16,6 +16,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -27,6 +28,7 @@ from assent import (
     Reject,
     Respond,
     RunConfig,
+    RunHooks,
     Runner,
     Tool,
     ToolContext,
@@ -318,6 +320,45 @@ def in_postgres(scene: Scene, choose: Choose, url: str) -> None:
 @given(scene=scenes, choose=orders)
 def test_nor_in_postgres(postgres: Server, scene: Scene, choose: Choose) -> None:
     in_postgres(scene, choose, postgres.database())
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_nothing_goes_on_from_a_call_that_fails_its_branch_in_any_order(turns: int) -> None:
+    """The call has its outcome before its task ends: until then nobody knows that the branch has failed."""
+
+    @function_tool(failure_error_function=None)
+    async def fails() -> str:
+        raise RuntimeError("no")
+
+    @function_tool
+    async def looks() -> str:
+        for _ in range(6):
+            await asyncio.sleep(0)
+        return "looked"
+
+    class Slow(RunHooks[Any]):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        async def on_agent_start(self, context: Any, agent: Any) -> None:
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+    async def work() -> None:
+        inner_model = ScriptedModel([call("fails"), "not to be asked for"])
+        inner = Agent("inner", tools=[fails], model=inner_model)
+        tool = inner.as_tool(
+            "ask", "Ask.", max_turns=turns, failure_error_function=lambda ctx, error: f"failed: {error}"
+        )
+        model = ScriptedModel([[call("ask", {"input": "?"}), *(call("looks") for _ in range(4))], "done"])
+        result = await Runner.run(Agent("outer", tools=[tool, looks], model=model), "Go.", hooks=Slow())
+        assert result.final_output == "done"
+        assert len(inner_model.requests) == 1
+        assert "failed: no" in str(model.requests[1].input)
+
+    for seed in range(100):
+        play(work(), by_chance(seed, 0.4))
 
 
 # -- the same, where hypothesis says who goes next -----------------------------------------------------

@@ -163,7 +163,7 @@ class Driver:
 
     def _allowed(self, todo: list[f.AnyEffect]) -> list[f.AnyEffect]:
         """Return the owed effects that may be begun now."""
-        todo = [effect for effect in todo if key_of(effect) not in self.tasks.busy]
+        todo = [effect for effect in todo if key_of(effect) not in self.tasks.busy and not self._may_yet_fail(effect)]
         if self.tasks.broken:
             todo = [effect for effect in todo if not any(under(effect.path, path) for path in self.tasks.broken)]
         if (
@@ -174,6 +174,16 @@ class Driver:
             self.journal.add(f.Cancelled("local", at=self.journal.now()))
             return []
         return todo
+
+    def _may_yet_fail(self, effect: f.AnyEffect) -> bool:
+        """Return True if the effect goes on from calls of its branch, and the task of one of them has not ended.
+
+        All of these calls have their outcomes then, but a task that has recorded one may still raise.
+        """
+        if type(effect) not in _AFTER_CALLS:
+            return False
+        branch = (*effect.path, effect.call) if type(effect) is f.Return else effect.path
+        return any(path == branch and call is not None and not is_guard(call) for path, call in self.tasks.busy)
 
     async def _perform(self, todo: list[f.AnyEffect]) -> None:
         """Perform the quick effects, and begin a task for each long one."""
@@ -324,6 +334,9 @@ PERFORM: dict[type[f.Effect], Callable[[Scope, Any], Coroutine[Any, Any, None]]]
 
 _LONG = (f.AskModel, f.Execute, f.Guard, f.Conclude, f.Return, f.Settle)
 """The effects that may take long, and get a task of their own."""
+
+_AFTER_CALLS = (f.AskModel, f.Conclude, f.Return)
+"""The effects that are owed once the calls of a branch have their outcomes."""
 
 
 def key_of(effect: f.AnyEffect) -> Key:
