@@ -373,6 +373,8 @@ def test_a_question_that_somebody_else_decides_says_so_while_it_is_looked_at(des
     expect(page.locator(".banner")).to_contain_text("Rejected by ben")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
     expect(page.locator(".row")).to_have_count(0)
+    page.get_by_role("link", name="See what was decided").click()
+    expect(page.get_by_role("heading", name="The reason for the rejection")).to_be_visible()
 
 
 def test_a_run_is_followed_live(desk: Desk) -> None:

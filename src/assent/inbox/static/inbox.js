@@ -56,6 +56,10 @@
     say($(".banner", part).textContent.trim());
     for (const each of $$(".act button, .act .button")) each.remove();
     for (const each of $$(".act form")) each.remove();
+    const whole = document.createElement("a"); // the rest of this page is as it was
+    whole.href = location.href;
+    whole.textContent = "See what was decided";
+    $(".banner p", part).append(" ", whole);
   };
   const say = (words) => { $("#said").textContent = words; };
   let waiting = 0;
