@@ -444,6 +444,24 @@ async def test_a_grant_is_given_after_its_terms_were_shown_in_words() -> None:
         assert "revoked by ann" in (await reader.open("/grants?all=1")).text
 
 
+@pytest.mark.parametrize("later", [0, 600, 1200, 3600, 7200])
+async def test_a_grant_ends_when_its_words_said_however_late_it_is_given(later: int) -> None:
+    now = 1_790_000_000
+    store = MemoryStore(clock=lambda: now)
+    await hire(store)
+    question = await ask_refund(store)
+    async with Reader(make_app(store)) as reader:
+        await reader.open(f"/questions/{question.id}/always")
+        await reader.fill("See it in words", {"end": "hour"})
+        until, now = (now + 3600) * 1000, now + later
+        await reader.press("Approve and give the grant")
+        if later < 3600:
+            assert [grant.until for grant in (await store.grants()).items] == [until]
+        else:
+            assert reader.answer.status_code == 422 and "see the terms in words again" in reader.page.text
+            assert (await settled(store, question)).verdict is None and (await store.grants()).items == []
+
+
 async def test_terms_that_make_no_sense_are_refused() -> None:
     store, app = await office()
     question = await ask_refund(store)
