@@ -252,6 +252,23 @@ def test_each_decision_has_a_command(words: tuple[str, ...], verdict: str, cli: 
     assert questions(cli) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("approve",), "Approve as ann? [y/N]"),
+        (("reject",), "Reject as ann? [y/N]"),
+        (("reject", "--message", "not \u202ehers"), 'Reject with the message "not \\u202ehers" as ann? [y/N]'),
+        (("edit", "--arguments", '{"to": "bea"}'), 'Approve with the arguments {"to":"bea"} as ann? [y/N]'),
+        (("respond", "--output", '"by hand"'), 'Answer "by hand" as ann? [y/N]'),
+    ],
+)
+def test_the_decision_is_confirmed_in_words(words: tuple[str, ...], asked: str, cli: Cli) -> None:
+    ask("ann")
+    [question] = questions(cli)
+    code, _, err = cli(words[0], question["id"], *STORE, "--by", "ann", *words[1:], stdin="n\n")
+    assert code == 1 and asked in err
+
+
 def test_without_a_digest_the_question_is_shown_and_a_yes_decides(cli: Cli) -> None:
     ask("ann")
     [question] = questions(cli)
@@ -259,7 +276,7 @@ def test_without_a_digest_the_question_is_shown_and_a_yes_decides(cli: Cli) -> N
     code, out, err = cli(*words, stdin="\n")
     assert (code, out) == (1, "") and "tool: send" in err and "Nothing was decided" in err
     code, out, err = cli(*words, stdin="y\n")
-    assert code == 0 and "approve by ann" in out and '{"type":"approve"} as ann?' in err
+    assert code == 0 and "approve by ann" in out and "Approve as ann? [y/N]" in err
     settled = found(cli, "questions", "show", question["id"], *STORE)
     assert len(settled["shown"]) == 64
     assert cli(*words, stdin="y\n")[0] == 1

@@ -426,6 +426,8 @@ def test_a_question_that_somebody_else_decides_says_so_while_it_is_looked_at(des
     expect(page.locator(".banner")).to_contain_text("Rejected by ben")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
     expect(page.locator(".row")).to_have_count(0)
+    page.get_by_role("link", name="See what was decided").click()
+    expect(page.get_by_role("heading", name="The reason for the rejection")).to_be_visible()
 
 
 def test_a_run_is_followed_live(desk: Desk) -> None:
@@ -488,6 +490,32 @@ def test_the_keyboard_is_enough(desk: Desk) -> None:
     page.keyboard.type("records")
     press("Enter")
     expect(page.locator(".row")).to_have_count(1)
+
+
+@pytest.mark.parametrize("away", ["j", "e"])
+def test_a_key_that_comes_while_the_next_page_loads_decides_nothing(desk: Desk, away: str) -> None:
+    made = desk.do(ask_everything(desk.store))
+    page = desk.browser()
+    desk.see(page, made["send_mail"])
+    live(page)
+    held: list[Route] = []
+    page.route(lambda url: url.endswith((made["refund"].id, "/edit")), lambda route: held.append(route))
+    with page.expect_request(lambda request: request.is_navigation_request()):
+        page.keyboard.press(away)
+    page.keyboard.press("a")
+    page.keyboard.press("Control+Enter")
+    held.pop().continue_()
+    expect(page.locator("h1#sentence" if away == "j" else "#edit")).to_be_visible()
+    page.wait_for_url("**/questions/*/edit" if away == "e" else f"**/questions/{made['refund'].id}")
+    assert desk.verdict(made["send_mail"]) is None and desk.verdict(made["refund"]) is None
+
+
+def test_the_first_field_of_an_edit_is_ready_to_type(desk: Desk) -> None:
+    question = desk.do(ask_refund(desk.store))
+    page = desk.browser()
+    desk.see(page, question)
+    live(page).keyboard.press("e")
+    expect(page.locator("#edit :focus")).to_have_count(1)
 
 
 def test_everything_works_without_the_script(desk: Desk) -> None:

@@ -24,7 +24,7 @@ from tests.unit.otlp import Receiver
 from tests.unit.support import scripted
 
 CARD = 'four-one-"1111"\né'
-PIN = 8264
+PIN = 826_417_539_264  # long enough not to be in an id or a time by chance
 
 
 class Card(BaseModel):

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from msgspec.structs import replace
 
 import assent.inbox
-from assent import Agent, Approve, Reject, Runner, ToolContext, function_tool
+from assent import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
 from assent.inbox.forms import Form, changed
 from assent.inbox.page import STATIC
 from assent.inbox.render import POLICY
@@ -484,6 +484,24 @@ async def test_a_grant_is_given_after_its_terms_were_shown_in_words() -> None:
         assert "revoked by ann" in (await reader.open("/grants?all=1")).text
 
 
+@pytest.mark.parametrize("later", [0, 600, 1200, 3600, 7200])
+async def test_a_grant_ends_when_its_words_said_however_late_it_is_given(later: int) -> None:
+    now = 1_790_000_000
+    store = MemoryStore(clock=lambda: now)
+    await hire(store)
+    question = await ask_refund(store)
+    async with Reader(make_app(store)) as reader:
+        await reader.open(f"/questions/{question.id}/always")
+        await reader.fill("See it in words", {"end": "hour"})
+        until, now = (now + 3600) * 1000, now + later
+        await reader.press("Approve and give the grant")
+        if later < 3600:
+            assert [grant.until for grant in (await store.grants()).items] == [until]
+        else:
+            assert reader.answer.status_code == 422 and "see the terms in words again" in reader.page.text
+            assert (await settled(store, question)).verdict is None and (await store.grants()).items == []
+
+
 async def test_terms_that_make_no_sense_are_refused() -> None:
     store, app = await office()
     question = await ask_refund(store)
@@ -747,6 +765,75 @@ async def test_a_settled_question_does_not_say_what_will_happen() -> None:
         await store.decide(question.id, Reject("no"), by="ben", digest=question.digest)
         text = (await reader.open(f"/questions/{question.id}")).text
         assert "What was asked" in text and "If you approve" not in text
+
+
+async def test_an_edited_question_shows_what_runs_instead_and_so_does_the_timeline() -> None:
+    store, app = await office()
+    question = await ask_refund(store)
+    given = Edit({"order": 1042, "amount": 89.9, "memo": "<b>lamp</b>"}, note="What was paid.")
+    await store.decide(question.id, given, by="ben", digest=question.digest)
+    async with Reader(app) as reader:
+        page = await reader.open(f"/questions/{question.id}")
+        text = page.text
+        zone = text[text.index("What runs instead") : text.index("What was asked")]
+        assert '- "amount": 899.0' in re.sub(r"\s+", " ", zone) and '+ "amount": 89.9' in re.sub(r"\s+", " ", zone)
+        assert "What was paid." in zone and "<b>lamp" not in page.source
+        shown = (await reader.open(f"/runs/{question.run}")).text
+        assert "was edited and approved by ben" in shown
+        assert 'It runs with {"amount":89.9,"memo":"<b>lamp</b>","order":1042} · What was paid.' in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "title", "words"),
+    [
+        (Approve("Seen with the till."), "The note to the approval", "Seen with the till."),
+        (Reject("Refund 89.90."), "The reason for the rejection", "Refund 89.90."),
+        (Respond({"refunded": "by hand"}), "The answer", "by hand"),
+        (Approve(), None, ""),
+        (Reject(), None, ""),
+    ],
+)
+async def test_a_settled_question_shows_the_words_of_its_decision(given: Any, title: str | None, words: str) -> None:
+    store, app = await office()
+    question = await ask_refund(store)
+    await store.decide(question.id, given, by="ben", digest=question.digest)
+    async with Reader(app) as reader:
+        page = await reader.open(f"/questions/{question.id}")
+        text = page.text
+        assert ("z-decided" in page.source) == (title is not None)
+        if title is not None:
+            assert words in text[text.index(title) : text.index("What was asked")]
+
+
+async def test_a_changed_secret_is_masked_for_who_may_not_see_it() -> None:
+    @function_tool(needs_approval=True)
+    async def unlock(key: Secret[str]) -> str:
+        """Open a door."""
+        return "open"
+
+    store, app = await office()
+    porter: Agent[Any] = Agent(
+        "Porter", tools=[unlock], model=ScriptedModel([call("unlock", {"key": "swordfish"}), "."])
+    )
+    [item] = (await Runner.run(porter, "go", store=store)).interruptions
+    question = await store.question(item.id)
+    await store.decide(question.id, Edit({"key": "marlinspike"}), by="ben", digest=question.digest)
+    async with Reader(app) as ann, Reader(app, "vera") as viewer:
+        assert "marlinspike" in (await ann.open(f"/questions/{question.id}")).text
+        page = await viewer.open(f"/questions/{question.id}")
+        assert "What was changed is masked for you." in page.text
+        assert "marlinspike" not in page.source and "swordfish" not in page.source
+        assert "marlinspike" not in (await viewer.open(f"/runs/{question.run}")).source
+
+
+async def test_without_the_script_no_keys_are_named() -> None:
+    style = (STATIC / "inbox.css").read_text()
+    assert "html:not(.js) :is(kbd, .with-keys) { display: none }" in style
+    store, app = await office()
+    await ask_refund(store)
+    async with Reader(app) as reader:
+        source = (await reader.open("/questions")).source
+        assert re.search(r'Choose one<span class="with-keys">, or press .*</span>\.', source)
 
 
 async def test_a_form_begins_with_what_must_be_given_and_says_what_is_so_otherwise() -> None:

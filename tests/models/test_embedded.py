@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -343,3 +345,50 @@ async def test_a_run_with_the_embedded_model_by_name(library: Library) -> None:
     state.approve(result.interruptions[0])
     result = await Runner.run(agent, state, run_config=config)
     assert (result.final_output, ran) == ("It is done.", [7])
+
+
+# -- signals -------------------------------------------------------------------------------------------
+
+PRESSED = """
+import concurrent.futures, ctypes, os, signal, sys, types
+from assent.models import embedded_engine
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+if sys.argv[1:] == ["fake"]:
+    class Server:
+        def __init__(self, settings):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                ctypes.CDLL(None).signal(int(number), ctypes.c_void_p(1))  # what C code ignores, Python does not hear
+
+    class Settings:
+        model, cpuparams, cpuparams_batch = types.SimpleNamespace(), types.SimpleNamespace(), types.SimpleNamespace()
+
+    sys.modules["xllamacpp"] = types.SimpleNamespace(Server=Server, CommonParams=Settings)
+    embedded_engine.weights_file = lambda: "weights"
+
+with concurrent.futures.ThreadPoolExecutor(1) as thread:
+    kept = thread.submit(embedded_engine._loaded).result()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("heard", flush=True)
+signal.signal(signal.SIGTERM, lambda *_: (print("ended", flush=True), os._exit(0)))
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def pressed(library: str) -> str:
+    """Load the model in a program of its own, on a thread, and return what it says to Ctrl-C and to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", PRESSED, library], capture_output=True, text=True, timeout=HANGS, check=False
+    ).stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_ctrl_c_is_still_heard_after_a_library_took_its_handler() -> None:
+    assert pressed("fake") == "heard\nended\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_ctrl_c_is_heard_by_a_program_with_the_embedded_model(embedded: None) -> None:
+    assert pressed("real") == "heard\nended\n"

@@ -76,6 +76,14 @@ def _decision(options: Namespace) -> Decision:
 
 
 def _worded(decision: Decision, grant: GrantTerms | None) -> str:
-    """Return the decision as text, for the confirmation."""
-    text = encode(decision).decode()
+    """Return the decision in words, for the confirmation."""
+    match decision:
+        case Edit(arguments=arguments, tool=tool):
+            text = f"Approve{f' {tool}' if tool else ''} with the arguments {encode(arguments).decode()}"
+        case Respond(output=output):
+            text = f"Answer {encode(output).decode()}"
+        case Reject(message=str(message)):
+            text = f"Reject with the message {encode(message).decode()}"
+        case _:
+            text = type(decision).__name__
     return text if grant is None else f"{text} and later calls too, within {encode(grant).decode()}"

@@ -270,8 +270,11 @@ def _asked(fact: Fact, tool: str) -> Words:
 
 
 def _approved(fact: Fact, tool: str) -> Words:
-    how = "edited and approved" if fact.get("args") and fact.get("asked") else "approved"
-    return "ok", tool, f"was {_allowed(str(fact.get('by', '')), how)}", str(fact.get("why") or "")
+    edited = bool(fact.get("asked") and (fact.get("args") or fact.get("tool")))
+    runs = f"{fact.get('tool') or ''} {_text(fact.get('args') or '')}".strip() if edited else ""
+    how = "edited and approved" if edited else "approved"
+    detail = " · ".join(filter(None, (f"It runs with {runs}" if runs else "", str(fact.get("why") or ""))))
+    return "ok", tool, f"was {_allowed(str(fact.get('by', '')), how)}", detail
 
 
 def _refused(fact: Fact, tool: str) -> Words:

@@ -162,7 +162,7 @@ def add_deciding(made: APIRouter, desk: Desk) -> None:
     @made.post("/questions/{id}/decision")
     async def decision(request: Request, id: str) -> Response:
         who, sent = await desk.sent(request)
-        given, grant = _decision(sent)
+        given, grant = _decision(sent, desk.now())
         return await _recorded(desk, request, who, id, given, sent, grant)
 
 
@@ -272,12 +272,12 @@ def _outcome(text: str) -> Any:
         raise InvalidDecision(f"This answer is not JSON: {error}.") from None
 
 
-def _decision(sent: dict[str, str]) -> tuple[Decision, GrantTerms | None]:
+def _decision(sent: dict[str, str], now: int) -> tuple[Decision, GrantTerms | None]:
     """Return the decision of a form, or raise `InvalidDecision`."""
     note = sent.get("note", "").strip().replace("\r\n", "\n") or None
     match sent.get("type"):
         case "approve":
-            return Approve(note), terms_of(sent) if sent.get("grant") else None
+            return Approve(note), terms_of(sent, now) if sent.get("grant") else None
         case "reject":
             return Reject(sent.get("message", "").strip().replace("\r\n", "\n") or None), None
         case "edit":
@@ -288,8 +288,11 @@ def _decision(sent: dict[str, str]) -> tuple[Decision, GrantTerms | None]:
     raise InvalidDecision("This form says neither approve, edit, reject nor answer.")
 
 
-def terms_of(sent: dict[str, str]) -> GrantTerms:
-    """Return the terms that a form gives, or raise `InvalidDecision`."""
+def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
+    """Return the terms that a form gives, or raise `InvalidDecision`.
+
+    `until` is the end that was put in words, however long ago; `end` is one to choose, from now on.
+    """
     uses = sent.get("uses", "").strip()
     if uses and not (uses.isascii() and uses.isdecimal() and len(uses) <= 7 and 0 < int(uses) <= 1_000_000):
         raise InvalidDecision("The number of times is a whole number from 1 to 1,000,000, or empty.")
@@ -300,7 +303,14 @@ def terms_of(sent: dict[str, str]) -> GrantTerms:
     end = sent.get("end", "")
     if end and end not in ENDS:
         raise InvalidDecision(f"{end!r:.40} is no end of a grant.")
-    return GrantTerms(int(uses) if uses else None, float(ENDS[end]) if end else None, pins or None)
+    lasts = float(ENDS[end]) if end else None
+    if until := sent.get("until", ""):
+        if not (until.isascii() and until.isdecimal() and len(until) <= 15):
+            raise InvalidDecision(f"{until!r:.40} is no time.")
+        lasts = (int(until) - now) / 1000
+        if lasts <= 0:
+            raise InvalidDecision("The time that was put in words is over; go back and see the terms in words again.")
+    return GrantTerms(int(uses) if uses else None, lasts, pins or None)
 
 
 def _terms(desk: Desk, question: Question, sent: dict[str, str] | None) -> dict[str, Any]:
@@ -311,12 +321,13 @@ def _terms(desk: Desk, question: Question, sent: dict[str, str] | None) -> dict[
         value = {}
     args = value if isinstance(value, dict) else {}
     if sent is None:
-        return {"args": args, "pinned": list(args), "uses": "5", "end": "day", "words": "", "pins": ""}
+        return {"args": args, "pinned": list(args), "uses": "5", "end": "day", "words": "", "pins": "", "until": ""}
     pinned = [name for name in args if f"pin:{name}" in sent]
     pins = write_json({name: args[name] for name in pinned}) if pinned else ""
-    terms = terms_of({**sent, "pins": pins})
-    words = terms_words(
-        question.tool, question.agent, {name: args[name] for name in pinned}, terms.max_uses, terms.until(desk.now())
-    )
+    now = desk.now()
+    terms = terms_of({**sent, "pins": pins, "until": ""}, now)
+    until = terms.until(now)
+    words = terms_words(question.tool, question.agent, {name: args[name] for name in pinned}, terms.max_uses, until)
     form = {"args": args, "pinned": pinned, "uses": sent.get("uses", ""), "end": sent.get("end", "")}
-    return {**form, "words": words if sent.get("do") == "review" else "", "pins": pins}
+    shown = words if sent.get("do") == "review" else ""
+    return {**form, "words": shown, "pins": pins, "until": "" if until is None else until}

@@ -26,7 +26,7 @@ from .presence import Presence
 from .render import render
 from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, difference, people, row_of, sentence_of, settled_words, why_not
+from .view import Row, deadline_tag, decided_in, difference, people, row_of, sentence_of, settled_words, why_not
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -188,6 +188,7 @@ async def whole_page(
     talk = talk_of(stored, whole)
     found = await listed(desk, who, request)
     following = next((row for row in found.rows if row.id != whole.id), None)
+    decided = decided_in(stored.facts, context["question"]) if whole.verdict is not None else None
     answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
     return render(
         request,
@@ -200,6 +201,7 @@ async def whole_page(
         section="questions",
         following=following,
         answer=answer,
+        decided=decided,
         **context,
     )
 

@@ -10,8 +10,11 @@ from msgspec.json import encode
 
 from ..approval.decide import may_decide
 from ..approval.decision import Decider
+from ..core import facts as f
 from ..core.digest import shortened
+from ..core.facts import AnyFact
 from ..core.number import counted
+from ..core.rules import verdict_of
 from ..store.record import GrantRecord, Question
 from .identity import Identity
 from .mask import masked
@@ -189,6 +192,38 @@ def _pretty(text: str) -> str:
         return write_json(read_json(text), 2)
     except ValueError:
         return text
+
+
+class Decided(Struct, frozen=True):
+    """The content of a decision, besides its verdict."""
+
+    title: str
+    changes: list[Change] = []
+    """The difference between the arguments that were asked about and those that run."""
+    tool: str = ""
+    """The tool that runs in the place of the one that was asked about."""
+    words: str = ""
+    """The reason or the note."""
+    answer: Any = None
+    """The answer, as JSON values; with `answered`."""
+    answered: bool = False
+
+
+def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
+    """Return the content of the decision on a question; None if there is none, or it only has a verdict."""
+    fact = next((each for each in facts if verdict_of(each) is not None and each.asked == question.id), None)  # type: ignore[union-attr]
+    match fact:
+        case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
+            after = bytes(args).decode() if args else question.arguments
+            return Decided("What runs instead", difference(question.arguments, after), tool or "", why or "")
+        case f.Approved(why=str(why)):
+            return Decided("The note to the approval", words=why)
+        case f.Refused(message=str(message)):
+            return Decided("The reason for the rejection", words=message)
+        case f.Answered(value=value) | f.Finished(output=value):
+            note = fact.note if isinstance(fact, f.Finished) else None
+            return Decided("The answer", words=note or "", answer=read_json(bytes(value).decode()), answered=True)
+    return None
 
 
 def terms_words(

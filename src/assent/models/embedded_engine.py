@@ -6,10 +6,12 @@ It works on one thread of its own, one generation after another. Prompts and rep
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
+import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -118,7 +120,30 @@ def _loaded() -> Any:
     settings.hostname, settings.port = "127.0.0.1", 0
     settings.n_threads_http, settings.webui, settings.api_keys = 1, False, [secrets.token_hex(32)]
     settings.verbosity = -1
-    return Server(settings)
+    with _same_signal_handlers():
+        return Server(settings)
+
+
+@contextlib.contextmanager
+def _same_signal_handlers() -> Iterator[None]:
+    """Restore the handlers of SIGINT and SIGTERM, which the library replaces: Ctrl-C would stop its thread alone.
+
+    Python sets handlers only on the main thread, and does not know of those that C code sets; so the system is asked.
+    """
+    if os.name != "posix":
+        yield
+        return
+    import ctypes
+
+    system = ctypes.CDLL(None)
+    handlers = {number: ctypes.create_string_buffer(512) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, handler in handlers.items():
+        system.sigaction(int(number), None, handler)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            system.sigaction(int(number), handler, None)
 
 
 def _after_fork() -> None:

@@ -60,6 +60,10 @@
     say($(".banner", part).textContent.trim());
     for (const each of $$(".act button, .act .button")) each.remove();
     for (const each of $$(".act form")) each.remove();
+    const whole = document.createElement("a"); // the rest of this page is as it was
+    whole.href = location.href;
+    whole.textContent = "See what was decided";
+    $(".banner p", part).append(" ", whole);
   };
   const say = (words) => { $("#said").textContent = words; };
   let waiting = 0;
@@ -90,12 +94,17 @@
   for (const part of $$("[data-every]")) setInterval(() => { if (!document.hidden) refresh(part).catch(() => {}); }, Number(part.dataset.every) * 1000);
 
   // -- keys --------------------------------------------------------------------------------------
+  // Until the next page is there, keys are not for this one: "j" and then "a" must not approve what is left behind.
+  let leaving = 0;
+  const follow = (link) => { leaving = Date.now(); link.click(); };
+  addEventListener("pageshow", () => { leaving = 0; });
   const move = (step) => {
     const rows = $$("#rows .row"), at = rows.findIndex((row) => row === document.activeElement || row.getAttribute("aria-current"));
     const next = at < 0 ? rows[0] : rows[at + step];
-    if (next) { next.scrollIntoView({ block: "nearest" }); next.click(); }
+    if (next) { next.scrollIntoView({ block: "nearest" }); follow(next); }
   };
   addEventListener("keydown", (event) => {
+    if (Date.now() - leaving < 10000) { event.preventDefault(); return; }
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
       const form = $("#send") || event.target.closest("form[data-send]") || $("form[data-send]");
@@ -111,7 +120,7 @@
     const target = $(`[data-key="${CSS.escape(event.key)}"]`);
     if (!target || (event.key === "Enter" && event.target !== document.body)) return;
     event.preventDefault();
-    if (target.matches("input")) { target.focus(); target.select(); } else target.click();
+    if (target.matches("input")) { target.focus(); target.select(); } else if (target.matches("a")) follow(target); else target.click();
   });
   for (const select of $$(".list .filters select")) select.addEventListener("change", () => select.form.requestSubmit());
   // A second click must not send a form twice.
@@ -151,6 +160,7 @@
       show();
     };
     if (touched(form)) { form.dataset.stale = "1"; update(); }
+    else if (matchMedia("(pointer: fine)").matches) $("input:not([type=hidden]), select, textarea", form)?.focus({ preventScroll: true }); // on a phone it would open the keyboard
     form.addEventListener("input", (event) => {
       form.dataset.stale = "1";
       turn += 1; // an answer that is under way does not know of this
