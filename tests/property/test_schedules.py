@@ -324,38 +324,36 @@ def test_nor_in_postgres(postgres: Server, scene: Scene, choose: Choose) -> None
 
 @pytest.mark.parametrize("turns", [1, 2])
 def test_nothing_goes_on_from_a_call_that_fails_its_branch_in_any_order(turns: int) -> None:
-    """The call has its outcome before its task ends: until then nobody knows that the branch has failed."""
+    """The call has its outcome before its task ends, and until then the drive does not know that the branch failed."""
 
     @function_tool(failure_error_function=None)
     async def fails() -> str:
+        for _ in range(4):
+            await asyncio.sleep(0)
         raise RuntimeError("no")
 
-    @function_tool
-    async def looks() -> str:
-        for _ in range(6):
-            await asyncio.sleep(0)
-        return "looked"
+    @function_tool(needs_approval=True)
+    async def gated() -> str:
+        return "done"
 
     class Slow(RunHooks[Any]):
-        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
-            for _ in range(3):
-                await asyncio.sleep(0)
-
-        async def on_agent_start(self, context: Any, agent: Any) -> None:
-            for _ in range(3):
+        async def on_approval_requested(self, context: Any, agent: Any, question: Any) -> None:
+            for _ in range(9):
                 await asyncio.sleep(0)
 
     async def work() -> None:
-        inner_model = ScriptedModel([call("fails"), "not to be asked for"])
-        inner = Agent("inner", tools=[fails], model=inner_model)
-        tool = inner.as_tool(
-            "ask", "Ask.", max_turns=turns, failure_error_function=lambda ctx, error: f"failed: {error}"
-        )
-        model = ScriptedModel([[call("ask", {"input": "?"}), *(call("looks") for _ in range(4))], "done"])
-        result = await Runner.run(Agent("outer", tools=[tool, looks], model=model), "Go.", hooks=Slow())
-        assert result.final_output == "done"
-        assert len(inner_model.requests) == 1
-        assert "failed: no" in str(model.requests[1].input)
+        once = ScriptedModel([call("fails"), "not to be asked for"])
+        failing = Agent("failing", tools=[fails], model=once)
+        asking = Agent("asking", tools=[gated], model=ScriptedModel([call("gated")] * 3))
+        tools = [
+            failing.as_tool("fail", "Fail.", max_turns=turns),
+            *(asking.as_tool(f"ask_{n}", "Ask.") for n in range(3)),
+        ]
+        model = ScriptedModel([[call(tool.name, {"input": "?"}) for tool in tools]])
+        result = await Runner.run(Agent("outer", tools=tools, model=model), "Go.", hooks=Slow())
+        facts = result.to_state()._journal.facts
+        assert [fact.error for fact in facts if type(fact) is f.Closed] == ["RuntimeError"]
+        assert len(once.requests) == 1
 
     for seed in range(100):
         play(work(), by_chance(seed, 0.4))
