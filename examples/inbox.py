@@ -114,6 +114,8 @@ async def main(chosen: argparse.Namespace, new: bool) -> None:
         work = asyncio.create_task(worker.run(signals=False))
         try:
             await server.serve()
+        except SystemExit:  # uvicorn has said why
+            raise SystemExit(f"Nothing is served on port {chosen.port}. Another: make demo ARGS=--port=0") from None
         finally:
             worker.stop()
             await asyncio.gather(work, *first, return_exceptions=True)

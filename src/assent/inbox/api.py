@@ -340,7 +340,7 @@ async def list_grants(
     limit: Limit = 50,
     after: After = None,
 ) -> Response:
-    """List the grants in force, or with `revoked` all of them, the oldest first.
+    """List the grants that were not revoked, or with `revoked` all of them, the oldest first.
 
     Secret arguments are masked for whoever may not decide about them.
     """

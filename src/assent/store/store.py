@@ -359,7 +359,7 @@ class Store(ABC):
         after: str | None = None,
         newest: bool = False,
     ) -> Page[GrantRecord]:
-        """Return a page of the grants in force, or with `revoked` of all grants; the oldest first.
+        """Return a page of the grants that were not revoked, or with `revoked` of all grants; the oldest first.
 
         `agent` is an agent's place, not its name.
         """
