@@ -246,6 +246,9 @@ def test_lists_are_filtered_and_paged(shop: Path, cli: Cli) -> None:
         (("--agent", "Shop"), 3),
         (("--older-than", "1h"), 0),
         (("--older-than", "0s"), 3),
+        (("--search", "SEND"), 3),
+        (("--search", runs[0]), 1),
+        (("--search", "nowhere"), 0),
         (("--settled",), 0),
     ):
         assert len(found(cli, "questions", "list", "runs.db", *words)["items"]) == count, words

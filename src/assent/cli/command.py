@@ -187,6 +187,9 @@ def _questions(to: Any) -> None:
     listed.add_argument("--agent", help="only of this agent")
     listed.add_argument("--tool", help="only about this tool")
     listed.add_argument("--older-than", type=duration, metavar="TIME", help="only those that wait so long: 2h")
+    listed.add_argument(
+        "--search", metavar="TEXT", help="only those with this text in a name, the arguments or the preview"
+    )
     listed.add_argument("--settled", action="store_true", help="those that are not open any more instead")
     _page(listed)
     show = _remote(_command(to, "show", questions.show, "show all there is to decide on"))

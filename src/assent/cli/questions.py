@@ -26,6 +26,7 @@ async def listed(options: Namespace) -> int:
             agent=options.agent,
             tool=options.tool,
             older_than=options.older_than,
+            search=options.search,
             settled=options.settled,
             limit=options.limit,
             after=options.after,
