@@ -40,6 +40,11 @@ def blocking(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what takes longest first, so that nobody waits for it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     """Let a test be an `async def`, under `@given` too: there every example has its own event loop."""

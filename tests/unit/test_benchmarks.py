@@ -47,6 +47,7 @@ def record(case: str, peer: str, repetition: int = 0, metrics: dict[str, float] 
 # -- the smoke run ---------------------------------------------------------------------------------
 
 
+@pytest.mark.longest
 def test_the_smoke_run_executes_everything() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--smoke"],
@@ -54,7 +55,7 @@ def test_the_smoke_run_executes_everything() -> None:
         env=os.environ | {"PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     for group in {case.group for case in SMOKE}:
