@@ -395,11 +395,14 @@ def test_a_drive_that_is_collected_in_the_middle_of_a_write_does_not_write(path:
 
 
 async def test_a_store_that_is_dropped_lets_go_of_its_threads(path: Path) -> None:
+    before = threading.enumerate()  # another test's store may still be there
     store = SQLiteStore(path)
     await store.runs()
     await store.wait(0)
     threads = [
-        thread for thread in threading.enumerate() if thread.name.startswith("assent-store") and thread.is_alive()
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("assent-store") and thread.is_alive() and thread not in before
     ]
     assert threads
     del store
