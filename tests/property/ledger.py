@@ -121,7 +121,7 @@ class Ledger:
         )
 
     def held(self, path: Path, line: Line) -> bool:
-        """Whether a verdict of a turn that is released as a batch is open; a live run's turns are apart."""
+        """Return True if a verdict of a turn that is released as a batch is open; a live run's turns are apart."""
         place = self.places[path]
         return place.began.release == "batch" and any(
             not one.judged or (one.question is not None and one.question.kind == "approval")

@@ -44,6 +44,13 @@ class Talk:
     async def elsewhere(self, text: str) -> None:
         await self.store.say(self.live.run_id, text, by="ben")
 
+    async def reply_to_ours(self, session: RealtimeSession) -> None:
+        """Say something here and have it answered, while others say something too."""
+        await self.begin(session)
+        await self.say("ours")
+        self.model.reply(said("Hello."))
+        await self.elsewhere("theirs")
+
     async def restart(self) -> None:
         """Begin the drive again with the stored facts, as after a decision of others that ours cannot follow."""
         assert self.writer.unwritten
@@ -112,10 +119,7 @@ def test_a_reply_that_did_not_hear_what_others_said_does_not_count_as_its_answer
         talk = Talk()
         session = await talk.session()
         async with session:
-            await talk.begin(session)
-            await talk.say("ours")
-            talk.model.reply(said("Hello."))
-            await talk.elsewhere("theirs")
+            await talk.reply_to_ours(session)
             await talk.restart()
         assert "theirs" in texts(session.to_state()._journal.run.unheard)
         result = await Runner.run(talk.agent, await talk.store.load(session.run_id), store=talk.store)
@@ -130,10 +134,7 @@ def test_what_others_said_is_not_answered_by_a_reply_that_is_stored_after_it(how
         talk = Talk()
         session = await talk.session()
         async with session:
-            await talk.begin(session)
-            await talk.say("ours")
-            talk.model.reply(said("Hello."))
-            await talk.elsewhere("theirs")
+            await talk.reply_to_ours(session)
             try:
                 await (talk.writer.flush() if how == "a write" else talk.writer.catch_up())
             except Overtaken:

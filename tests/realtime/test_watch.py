@@ -11,7 +11,7 @@ from assent import Approve, function_tool
 from assent.errors import StoreFailed, UnreadableState, UsageError
 from assent.realtime import RealtimeAgent, RealtimeRunner, watch
 from assent.store import MemoryStore
-from tests.realtime.fake_model import FakeModel, called, until
+from tests.realtime.fake_model import FakeModel, called, settle, until
 
 
 @function_tool(needs_approval=True)
@@ -88,6 +88,39 @@ def test_a_decision_that_is_made_is_no_error_though_the_store_is_away_afterwards
             await waiting(model, session)
             await session.approve_tool_call("call_1")
             await until(lambda: model.outputs)
+
+    asyncio.run(main())
+
+
+def test_a_question_that_cannot_be_stored_ends_the_drive_and_is_not_tried_for_ever() -> None:
+    class Away(MemoryStore):
+        away, tries = False, 0
+
+        async def append(self, *given: Any, **more: Any) -> Any:
+            if self.away:
+                self.tries += 1
+                raise StoreFailed("away")
+            return await super().append(*given, **more)
+
+    async def main() -> None:
+        model, store = FakeModel(), Away()
+        events: list[Any] = []
+
+        async def read() -> None:
+            async for event in session:
+                events.append(event.type)  # noqa: PERF401 - what came before the error counts
+
+        async with await RealtimeRunner(AGENT, model=model, store=store).run() as session:
+            await settle()
+            store.away = True
+            model.reply(called("refund", '{"amount": 9}'))
+            with pytest.raises(StoreFailed, match="away"):
+                await read()
+            await settle()
+            tries = store.tries
+            await settle()
+            assert store.tries == tries
+        assert "tool_approval_required" not in events
 
     asyncio.run(main())
 

@@ -199,23 +199,25 @@ class Decided(Struct, frozen=True):
 
     title: str
     changes: list[Change] = []
-    """The difference between the arguments that were asked about and those that run."""
+    """With `edited`, the difference between the arguments that were asked about and those that run."""
     tool: str = ""
     """The tool that runs in the place of the one that was asked about."""
     words: str = ""
     """The reason or the note."""
     answer: Any = None
-    """The answer, as JSON values; with `answered`."""
+    """With `answered`, the answer, as JSON values."""
+    edited: bool = False
     answered: bool = False
 
 
 def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
     """Return the content of the decision on a question; None if there is none, or it only has a verdict."""
-    fact = next((each for each in facts if verdict_of(each) is not None and each.asked == question.id), None)  # type: ignore[union-attr]
+    fact = next((each for each in facts if verdict_of(each) and getattr(each, "asked", None) == question.id), None)
     match fact:
         case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
             after = bytes(args).decode() if args else question.arguments
-            return Decided("What runs instead", difference(question.arguments, after), tool or "", why or "")
+            changes = difference(question.arguments, after)
+            return Decided("What runs instead", changes, tool or "", why or "", edited=True)
         case f.Approved(why=str(why)):
             return Decided("The note to the approval", words=why)
         case f.Refused(message=str(message)):

@@ -22,7 +22,7 @@ from ..core.run import CallState, Run, Turn, awaits_model, questions
 from ..core.transcript import Item, as_function, items_in, output_item, output_text, said_items, without_notes
 from ..definitions.agent import Toolbox
 from ..definitions.item import ToolApprovalItem
-from ..errors import InvalidInput, ModelFailed
+from ..errors import InvalidInput, ModelFailed, Overtaken
 from ..models.model import ModelResponse
 from ..runtime import input_order
 from ..runtime.scope import Scope
@@ -373,11 +373,14 @@ class Conversation:
         try:
             if writer is not None:
                 await writer.flush()
+        except Overtaken:
+            pass  # the drive begins again, with what others have stored
         except Exception:
             log.debug("A live run's question could not be stored; the drive ends with the error", exc_info=True)
+            return
         finally:
             self._storing = None
-            self.look_soon()
+        self.look_soon()
 
     def _required(self, state: CallState, item: ToolApprovalItem) -> e.RealtimeToolApprovalRequired:
         agent, tool, _ = self._shown(state)
