@@ -260,8 +260,10 @@ async def _or_ask_again(scope: Scope, body: Body, work: Awaitable[Any]) -> Any:
         return await work
     except NotAsShown as error:
         if body.pending is None:
+            path, state = body.path, body._state
             what = f"What was shown has changed since it was approved, and it did not run. {error}"
-            _leave(body, await question_anew(scope, body.path, body._state, what), "tool")
+            again = await look_last(scope, path, state) or await question_anew(scope, path, state, what)
+            _leave(body, again, "tool")
         raise Paused from error
 
 
