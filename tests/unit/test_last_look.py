@@ -15,6 +15,7 @@ from assent import (
     Approve,
     FunctionTool,
     NotAsShown,
+    OutcomeUnknown,
     Preview,
     Respond,
     RunConfig,
@@ -277,6 +278,50 @@ async def test_an_edited_call_that_asks_is_compared_with_what_was_shown_before_t
     assert world.ran == [] and "version was 7 and is 8." in result.interruptions[0].reason
 
 
+@pytest.mark.parametrize("moves", [False, True])
+async def test_a_call_that_is_run_again_after_a_doubt_is_looked_at_too(moves: bool) -> None:
+    world = World()
+
+    @function_tool(needs_approval=True, preview=world.look)
+    async def ship() -> str:
+        """Ship."""
+        world.enter()
+        if len(world.ran) == 1:
+            world.version += moves
+            raise OutcomeUnknown("The line went dead.")
+        return "shipped"
+
+    agent = scripted(call("ship"), "done", tools=[ship])
+    result = await Runner.run(agent, await approved(agent))
+    assert result.interruptions[0].kind == "doubt"
+    result = await approve_again(agent, result)
+    if moves:
+        [question] = result.interruptions
+        assert question.kind == "approval" and "version was 7 and is 8." in question.reason
+        assert len(world.ran) == 1
+        result = await approve_again(agent, result)
+    assert result.final_output == "done" and len(world.ran) == 2
+
+
+async def test_an_idempotent_tool_does_not_run_again_by_itself_on_a_world_that_moved() -> None:
+    world = World()
+
+    @function_tool(needs_approval=True, preview=world.look, idempotent=True)
+    async def ship() -> str:
+        """Ship."""
+        world.enter()
+        if len(world.ran) == 1:
+            world.version = 8
+            raise OutcomeUnknown("The line went dead.")
+        return "shipped"
+
+    agent = scripted(call("ship"), "done", tools=[ship])
+    result = await Runner.run(agent, await approved(agent))
+    assert len(world.ran) == 1
+    assert "version was 7 and is 8." in result.interruptions[0].reason
+    assert (await approve_again(agent, result)).final_output == "done"
+
+
 # -- a body that finds it itself -------------------------------------------------------------------
 
 
@@ -296,11 +341,29 @@ async def test_a_body_that_finds_something_not_as_shown_is_asked_about_again() -
     result = await Runner.run(agent, await approved(agent), hooks=hooks)
     assert world.ran == []
     [question] = result.interruptions
-    assert "The version is 8." in question.reason
+    assert "version was 7 and is 8." in question.reason
     assert question.preview is not None and question.preview.sentence == "ship version 8"
     assert hooks.told[-1] == ("end", question.reason)
     assert (await approve_again(agent, result)).final_output == "done"
     assert world.ran == [(8, 0)]
+
+
+async def test_what_only_the_body_can_see_is_asked_about_in_its_words() -> None:
+    tries: list[int] = []
+
+    @function_tool(needs_approval=True)
+    async def ship() -> str:
+        """Ship."""
+        tries.append(1)
+        if len(tries) == 1:
+            raise NotAsShown("The order was split.")
+        return "shipped"
+
+    agent = scripted(call("ship"), "done", tools=[ship])
+    result = await Runner.run(agent, await approved(agent))
+    [question] = result.interruptions
+    assert question.kind == "approval" and question.reason.endswith("it did not run. The order was split.")
+    assert (await approve_again(agent, result)).final_output == "done"
 
 
 async def test_what_no_preview_showed_has_no_preconditions() -> None:
