@@ -28,6 +28,7 @@
     │   ├── Overtaken            a run that another writer has changed meanwhile
     │   ├── LeaseLost            a run that another driver has taken over
     │   ├── PatchRefused         a patch that does not fit the files as they are
+    │   ├── NotAsShown           a body that found something else than its approval was given for
     │   └── DefinitionChanged    a tool that has changed since the question was asked
     ├── Forbidden                the caller may not do this
     │   ├── NotSignedIn          a caller whom nobody knows, or not any more
@@ -211,6 +212,14 @@ class LeaseLost(Conflict):
 
 class PatchRefused(Conflict):
     """The patch does not fit the files as they are; no file was changed."""
+
+
+class NotAsShown(Conflict):
+    """Something is not as it was shown when the call was approved; nothing was changed.
+
+    Raise it in a tool's body that compares `ctx.preconditions` with what it is about to change, before it has changed
+    anything.
+    """
 
 
 class DefinitionChanged(Conflict):

@@ -16,9 +16,9 @@ import pytest
 
 from assent import ApplyPatchOperation, InvalidArguments, InvalidDefinition, PatchRefused, WorkspaceEditor
 from assent.errors import OutcomeUnknown
-from assent.tools import workspace, workspace_files
+from assent.tools import workspace, workspace_files, workspace_plan
 from assent.tools.patch_format import read_patch
-from assent.tools.workspace_files import Changes
+from assent.tools.workspace_plan import Changes
 from tests.unit.support import HANGS
 from tests.unit.test_patch_format import in_patch
 
@@ -362,7 +362,7 @@ def test_files_that_cannot_be_put_back_are_named_and_their_old_contents_kept(
     def cannot(*args: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(workspace_files, "_undo", cannot)
+    monkeypatch.setattr(workspace_plan, "_undo", cannot)
     monkeypatch.setattr(Changes, "_confirm", cannot)
     with pytest.raises(OutcomeUnknown, match=r"src/a\.py \(Input/output error\)"):
         apply(root, *UPDATE)
