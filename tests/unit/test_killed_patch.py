@@ -6,7 +6,6 @@ killed: a patch that is applied is not applied again.
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
 import os
@@ -17,18 +16,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from assent import Approve, PatchRefused, Runner, WorkspaceEditor
 from assent.core import facts as f
 from assent.tools.patch_format import read_patch
-from assent.tools.workspace_plan import PLAN
 from tests.unit import patch_program as program
 from tests.unit.patch_program import AFTER, BEFORE, LATER, PATCH, Case
-from tests.unit.support import outcomes, outputs, python
-from tests.unit.test_patch_format import in_patch
 
 HERE = Path(__file__).parents[2]
 
