@@ -19,7 +19,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assent import Agent, ApplyPatchTool, Approve, ModelRequest, PatchRefused, RunConfig, Runner, WorkspaceEditor
+from assent import (
+    Agent,
+    ApplyPatchTool,
+    Approve,
+    ModelRequest,
+    PatchRefused,
+    RunConfig,
+    Runner,
+    RunState,
+    WorkspaceEditor,
+)
 from assent.store.record import Stored
 from assent.store.sqlite import SQLiteStore
 from assent.testing import ScriptedModel, call
@@ -212,6 +222,40 @@ async def ask(root: Path, options: dict[str, Any]) -> None:
             await store.decide(question.id, Approve(), by="ann", digest=question.digest)
 
 
+def resume(root: Path, moments: Moments) -> None:
+    """Go on with a run that was saved as a text, and lives in no store."""
+
+    async def go_on() -> None:
+        agent = agent_of(root)
+        await Runner.run(agent, await RunState.from_string(agent, root.with_suffix(".state").read_text()))
+
+    asyncio.run(go_on())
+
+
+def leave_a_child(root: Path, moments: Moments) -> None:
+    """Apply the patch, with a forked child that is there as long as somebody holds its pipe open, and be killed."""
+    real = Changes._commit
+
+    def fork(self: Changes, staged: Any) -> None:
+        if os.fork() == 0:
+            signal.alarm(HANGS)
+            with open(root.with_suffix(".pipe"), "rb") as pipe:
+                pipe.read()
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+        real(self, staged)
+
+    Changes._commit = fork  # type: ignore[method-assign]
+    apply(root, moments)
+
+
+def count(root: Path, moments: Moments) -> None:
+    """Apply many small patches of one file, as other processes do at the same time."""
+    for number in range(20):
+        lines = in_patch("*** Update File: list", "@@", " first", f"+{os.getpid()} {number}")
+        WorkspaceEditor(root).apply(read_patch(lines))
+
+
 def run(root: Path, moments: Moments, **options: Any) -> None:
     """Go on with the run."""
 
@@ -231,7 +275,14 @@ def run(root: Path, moments: Moments, **options: Any) -> None:
     asyncio.run(go_on())
 
 
-WORK: dict[str, Callable[..., None]] = {"apply": apply, "fail": fail, "look": look}
+WORK: dict[str, Callable[[Path, Moments], None]] = {
+    "apply": apply,
+    "fail": fail,
+    "look": look,
+    "resume": resume,
+    "leave a child": leave_a_child,
+    "count": count,
+}
 
 
 def child(case: Case) -> None:
@@ -250,12 +301,15 @@ def child(case: Case) -> None:
 
 
 def nursery() -> None:
+    """Fork a child for every case on a line, all at once, and say how each ended."""
     for line in sys.stdin:
-        process = os.fork()
-        if process == 0:
-            child(Case(*json.loads(line)))
-        _, status = os.waitpid(process, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        processes = []
+        for case in json.loads(line):
+            processes.append(os.fork())
+            if processes[-1] == 0:
+                child(Case(*case))
+        ended = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+        print(json.dumps(ended), flush=True)
 
 
 if __name__ == "__main__":

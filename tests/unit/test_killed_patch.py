@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,11 +20,14 @@ from pathlib import Path
 
 import pytest
 
-from assent import Approve, PatchRefused, Runner, WorkspaceEditor
+from assent import Approve, PatchRefused, Runner, RunState, WorkspaceEditor
 from assent.core import facts as f
 from assent.tools.patch_format import read_patch
+from assent.tools.workspace_plan import PLAN
 from tests.unit import patch_program as program
 from tests.unit.patch_program import AFTER, BEFORE, LATER, PATCH, Case
+from tests.unit.support import python
+from tests.unit.test_patch_format import in_patch
 
 HERE = Path(__file__).parents[2]
 
@@ -43,12 +47,17 @@ class Nursery:
         program.furnish(root)
         return root
 
+    def lived(self, *cases: Case) -> list[int]:
+        """Let processes live at the same time, and return how they ended."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(cases) + "\n")
+        self.process.stdin.flush()
+        ended: list[int] = json.loads(self.process.stdout.readline())
+        return ended
+
     def died(self, work: str, root: Path, number: int = 0) -> bool:
         """Let a process live, and return True if it was killed."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(Case(work, str(root), number)) + "\n")
-        self.process.stdin.flush()
-        ended = int(self.process.stdout.readline())
+        [ended] = self.lived(Case(work, str(root), number))
         assert ended in (0, -signal.SIGKILL), "it ended otherwise; see above"
         return ended != 0
 
@@ -131,6 +140,52 @@ def test_no_file_is_changed_while_no_plan_stands(nursery: Nursery, work: str) ->
         assert not nursery.died("look", root)
 
 
+def half_done(nursery: Nursery) -> Path:
+    """A workspace in which the first file is new and others are old."""
+    for root in nursery.killed("apply"):
+        if (root / "a.py").read_text() == AFTER["a.py"] and (root / "gone").exists():
+            return root
+    raise AssertionError("there is no such moment")
+
+
+def test_a_file_that_somebody_changed_after_the_kill_is_left_alone_until_they_put_it_back(nursery: Nursery) -> None:
+    root = half_done(nursery)
+    (root / "gone").write_text("mine\n")
+    before = texts(root)
+    for use in (WorkspaceEditor(root).preview, WorkspaceEditor(root).apply):
+        with pytest.raises(PatchRefused, match=r"changed by somebody else: gone; new: a\.py.*delete the directory"):
+            use(read_patch(in_patch("*** Add File: b", "+x")))
+    assert texts(root) == before
+    (root / "gone").write_text(BEFORE["gone"])
+    assert look_again(root) == AFTER
+
+
+def test_whoever_deletes_the_plan_leaves_all_files_as_they_are(nursery: Nursery) -> None:
+    root = half_done(nursery)
+    files = {name: text for name, text in texts(root).items() if not name.startswith(PLAN)}
+    shutil.rmtree(root / PLAN)
+    assert WorkspaceEditor(root).apply(read_patch(in_patch("*** Add File: b", "+x"))) == "Created b."
+    assert texts(root) == {**files, "b": "x\n"}
+
+
+def test_the_lock_of_a_killed_process_ends_although_its_forked_child_lives(nursery: Nursery) -> None:
+    root = nursery.workspace()
+    pipe = root.with_suffix(".pipe")
+    os.mkfifo(pipe)
+    assert nursery.lived(Case("leave a child", str(root))) == [-signal.SIGKILL]
+    with open(pipe, "wb"):  # the child has it open, and reads until we close it
+        code = f"from tests.unit.patch_program import *; look(Path({str(root)!r}), None)"
+        assert python(code, cwd=HERE).stderr == ""
+    assert look_again(root) == AFTER
+
+
+def test_processes_that_patch_one_file_at_the_same_time_wait_for_each_other(nursery: Nursery) -> None:
+    root = nursery.workspace()
+    assert nursery.lived(*[Case("count", str(root))] * 4) == [0] * 4
+    lines = (root / "list").read_text().splitlines()
+    assert len(set(lines)) == len(lines) == 1 + 4 * 20
+
+
 # -- runs ----------------------------------------------------------------------------------------------
 
 
@@ -169,3 +224,50 @@ async def test_a_run_whose_process_is_killed_at_any_moment_of_a_patch_goes_on_wi
         assert known.keys() == {"tool"} and asked > 30
     else:
         assert known["probe"] > 15 and known["tool"] > 5 and asked <= 3
+
+
+async def test_what_cannot_be_finished_is_put_to_a_person_who_is_told_what_was_seen(nursery: Nursery) -> None:
+    for number in itertools.count(1):
+        root = nursery.workspace()
+        await program.ask(root, {})
+        assert nursery.died("approved", root, number)
+        if (root / "a.py").read_text() == AFTER["a.py"] and (root / "gone").exists():
+            break
+    (root / "gone").write_text("mine\n")
+    agent = program.agent_of(root)
+    async with program.store_of(root, LATER) as store:
+        stored = await program.taken_up(store)
+        assert stored is not None
+        [item] = (await Runner.run(agent, stored, store=store)).interruptions
+        assert item.kind == "doubt"
+        assert "changed by somebody else: gone; new: a.py" in item.reason
+        assert (root / "gone").read_text() == "mine\n"
+        (root / "gone").write_text(BEFORE["gone"])  # the person has looked
+        [question] = (await store.questions()).items
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+    outcome, doubts = await next_process(root, "approved")
+    assert (outcome.error, doubts) == (None, 0)
+    assert look_again(root) == AFTER
+
+
+async def test_a_run_without_a_store_that_is_resumed_again_after_a_kill_finds_the_patch_whole_or_absent(
+    nursery: Nursery,
+) -> None:
+    seen = Counter[bool]()
+    for number in itertools.count(1):
+        root = nursery.workspace()
+        agent = program.agent_of(root)
+        state = (await Runner.run(agent, "go")).to_state()
+        state.approve(state.get_interruptions()[0])
+        root.with_suffix(".state").write_text(state.to_string())
+        if not nursery.died("resume", root, number):
+            break
+        again = await RunState.from_string(agent, root.with_suffix(".state").read_text())
+        result = await Runner.run(agent, again)
+        if result.interruptions:  # it was applied already, so it does not fit any more
+            assert "What was shown has changed" in result.interruptions[0].reason
+        else:
+            assert result.final_output == "done"
+        assert look_again(root) == AFTER
+        seen[bool(result.interruptions)] += 1
+    assert min(seen[True], seen[False]) > 5

@@ -53,14 +53,14 @@ WORKSPACE = "workspace/"
 NOTHING: Mapping[str, Any] = {}
 
 
-_LOCKED: set[int] = set()
-"""The file descriptors of roots that are locked by this process."""
+_LOCKS: set[int] = set()
+"""The file descriptors of the locks that this process has, or waits for."""
 
 
 def _forget_locks() -> None:
-    """Close a forked child's copies of the locked roots, so that the locks end with the parent."""
-    while _LOCKED:
-        os.close(_LOCKED.pop())
+    """Close a forked child's copies of the locks, so that they end with the parent."""
+    while _LOCKS:
+        os.close(_LOCKS.pop())
 
 
 if hasattr(os, "register_at_fork"):
@@ -242,18 +242,28 @@ class WorkspaceEditor(TracedEditor):
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open and lock the root, after what a killed process left there is settled."""
-        root = self._open()
-        with closing(root):
-            _LOCKED.add(root)
+        """Open and lock the root, and settle what a killed process left there."""
+        with closing(self._open()) as root, self._locked(root):
+            recover(root)
+            yield root
+
+    @contextmanager
+    def _locked(self, root: int) -> Iterator[None]:
+        """Wait until no other process or thread patches the root.
+
+        The lock belongs to a descriptor of its own, which is never duplicated. The system ends it with the process.
+        """
+        with refusing(str(self._root)):
+            opened = os.open(".", DIRECTORY, dir_fd=root)
+        with closing(opened) as lock:
+            _LOCKS.add(lock)
             try:
                 with refusing(str(self._root)):
-                    fcntl.flock(root, fcntl.LOCK_EX)
-                recover(root)
-                yield root
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
             finally:
-                _LOCKED.discard(root)
-                fcntl.flock(root, fcntl.LOCK_UN)  # also where a forked child has a copy
+                _LOCKS.discard(lock)
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a process that is being forked may have a copy still
 
     def _open(self) -> int:
         """Return a file descriptor of the root; raise `PatchRefused` if another directory is there now."""
