@@ -195,9 +195,7 @@ class WorkspaceEditor(TracedEditor):
                 with Changes(root, self._limit) as work:
                     work.apply(changes)
             except ChangedMeanwhile as error:
-                if not shown:
-                    raise
-                raise NotAsShown(str(error)) from None
+                raise (NotAsShown if shown else PatchRefused)(str(error)) from None
         return "\n".join(f"{done(operation)}." for operation in operations)
 
     def digests(self, operations: Operations) -> dict[str, list[str]]:

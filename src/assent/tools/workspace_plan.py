@@ -63,8 +63,8 @@ class Plan(Struct, frozen=True):
     version: int = VERSION
 
 
-class ChangedMeanwhile(PatchRefused):
-    """A file was changed by somebody else while the patch was applied."""
+class ChangedMeanwhile(Exception):
+    """A file was changed by somebody else while the patch was applied; the editor says what that means."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was changed by somebody else meanwhile; no file was changed by this patch.")
@@ -156,7 +156,7 @@ class Changes:
             os.fsync(file.fileno())
 
     def _check(self, staged: _Staged) -> None:
-        """Raise `PatchRefused` unless the file, and its directory, are those that the change was made for."""
+        """Raise `ChangedMeanwhile` unless the file, and its directory, are those that the change was made for."""
         change = staged.change
         now = open_directory(self.root, change.path)
         if now is None and staged.directory is None and change.before is None:
@@ -196,7 +196,7 @@ class Changes:
         _switch(self._plan, staged.number, change.path, staged.directory, change.before, change.after is not None)
 
     def _confirm(self, staged: _Staged) -> None:
-        """Make the change durable; raise `PatchRefused` if somebody wrote to the old file before the rename."""
+        """Make the change durable; raise `ChangedMeanwhile` if somebody wrote to the old file before the rename."""
         assert staged.directory is not None
         os.fsync(staged.directory)
         before = staged.change.before
@@ -264,6 +264,8 @@ def recover(root: int) -> None:
             elif FORWARD in names:
                 _roll_forward(root, opened, _read(opened, FORWARD))
             _remove(root, opened)
+    except ChangedMeanwhile as error:
+        raise PatchRefused(f"A patch was interrupted in this workspace, and while it was finished {error}") from None
     finally:
         os.close(opened)
 
