@@ -7,6 +7,7 @@ a nursery: it imports everything once, and forks a child for every line on its s
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import json
 import os
@@ -302,6 +303,7 @@ def child(case: Case) -> None:
 
 def nursery() -> None:
     """Fork a child for every case on a line, all at once, and say how each ended."""
+    gc.freeze()
     for line in sys.stdin:
         processes = []
         for case in json.loads(line):

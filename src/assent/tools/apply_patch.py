@@ -112,7 +112,7 @@ class _EditorProbe:
     def _found(self, ctx: ToolContext[Any], operations: Operations, known: list[Any]) -> Found:
         if not known:  # the process was killed before the body could record anything
             shown = getattr(ctx, "preconditions", None)
-            return NotHappened() if shown and self.editor.preview(operations).preconditions == shown else None
+            return NotHappened() if shown and self.editor.preview(operations).preconditions == dict(shown) else None
         if any(_is_done(self.editor, files) for files in known):
             return Happened(_output(operations))
         return NotHappened() if known[-1] is not None and self.editor.standing(known[-1]) == "before" else None

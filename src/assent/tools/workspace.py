@@ -162,7 +162,8 @@ class WorkspaceEditor(TracedEditor):
     def preview(self, operations: Operations) -> Preview:
         """Return the changes as diffs; raise `PatchRefused` if the patch does not fit the files as they are.
 
-        The preconditions are the digests of all files that it touches, so a file that changes later is noticed.
+        The preconditions are the digests of all files that it touches, so a file that changes later is noticed. The
+        patch of a process that was killed is finished first.
         """
         self.check(operations)
         with self._opened() as root:

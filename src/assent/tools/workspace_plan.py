@@ -68,6 +68,7 @@ class ChangedMeanwhile(Exception):
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was changed by somebody else meanwhile; no file was changed by this patch.")
+        self.path = path
 
 
 @dataclass
@@ -224,7 +225,6 @@ class Changes:
         except OSError as problem:
             left = [f"{each.change.path} ({worded(problem)})" for each in self.staged]
         if left:
-            self._close_plan()
             raise OutcomeUnknown(
                 f"The patch failed ({error}), and these files could not be put back: {', '.join(left)}. "
                 f"Their old contents are in {PLAN}, and it is tried again when the workspace is next used."
@@ -233,13 +233,9 @@ class Changes:
             with suppress(OSError):  # somebody else has put something there
                 os.rmdir(name, dir_fd=parent)
 
-    def _close_plan(self) -> None:
+    def _close(self) -> None:
         if self.plan is not None:
             os.close(self.plan)
-            self.plan = None
-
-    def _close(self) -> None:
-        self._close_plan()
         for staged in self.staged:
             if staged.directory is not None:
                 os.close(staged.directory)
@@ -256,18 +252,20 @@ def recover(root: int) -> None:
         opened = _open(root)
     if opened is None:
         return
-    try:
-        with refusing(PLAN):
-            names = set(os.listdir(opened))
+    with closing(opened):
+        try:
+            names = os.listdir(opened)
             if BACK in names:
                 _roll_back(root, opened, _read(opened, BACK))
             elif FORWARD in names:
                 _roll_forward(root, opened, _read(opened, FORWARD))
             _remove(root, opened)
-    except ChangedMeanwhile as error:
-        raise PatchRefused(f"A patch was interrupted in this workspace, and while it was finished {error}") from None
-    finally:
-        os.close(opened)
+        except (OSError, ChangedMeanwhile) as error:
+            why = worded(error) if isinstance(error, OSError) else f"{error.path} was changed by somebody else just now"
+            raise PatchRefused(
+                f"A patch was interrupted in this workspace, and cannot be finished now: {why}. Try again, or delete "
+                f"the directory {PLAN} in the workspace to leave all files as they are."
+            ) from error
 
 
 def _roll_forward(root: int, opened: int, plan: Plan) -> None:
