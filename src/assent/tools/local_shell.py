@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import platform
 import secrets
 import shutil
 import sys
@@ -169,7 +168,7 @@ def call_mark(ctx: RunContextWrapper[Any]) -> str:
 
 def _describe_left(call: str) -> str:
     """Return a sentence about the processes of a call that still run, for the person who decides about it."""
-    host = platform.node() or "this host"
+    host = os.uname().nodename
     if not marks_are_seen():
         return f"If processes of its commands still run cannot be seen on this system ({sys.platform}, {host})."
     end = time.monotonic() + GONE

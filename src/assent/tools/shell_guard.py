@@ -122,4 +122,5 @@ def _answers(watcher: subprocess.Popen[bytes]) -> bool:
 guard = Guard()
 """The commands of this process."""
 atexit.register(guard.close)
-os.register_at_fork(after_in_child=guard.forget)
+if hasattr(os, "register_at_fork"):  # not on Windows, where no command runs
+    os.register_at_fork(after_in_child=guard.forget)
