@@ -365,6 +365,11 @@ async def test_a_directory_that_goes_away_is_told_of(tmp_path: Path) -> None:
     assert "could not be started" in output.stderr
 
 
+async def test_a_command_that_is_no_text_is_told_of(tmp_path: Path) -> None:
+    [output] = (await run(LocalShellExecutor(tmp_path), "echo \udc80")).output
+    assert output.exit_code == 126 and "could not be started" in output.stderr
+
+
 async def test_a_command_that_is_too_long_is_told_of_and_the_rest_runs(tmp_path: Path) -> None:
     outputs = (await run(LocalShellExecutor(tmp_path), "echo 1", ": " + "x" * 3_000_000, "echo 3")).output
     assert [each.exit_code for each in outputs] == [0, 126, 0]

@@ -293,8 +293,8 @@ async def test_the_end_of_a_command_leaves_another_attempt_of_the_same_call_alon
 async def test_where_processes_cannot_be_looked_at_the_doubt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_shell, "marks_are_seen", lambda: False)
     monkeypatch.setattr(sys, "platform", "darwin")
-    seen = local_shell._describe_left("call")
-    assert "cannot be seen on this system (darwin" in seen
+    seen = "(darwin) nobody can see if processes of its commands still run."
+    assert local_shell._describe_left("call") == f"On {os.uname().nodename} {seen}"
 
 
 def test_a_doubt_does_not_name_processes_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,10 +119,9 @@ class LocalShellExecutor:
         asked = action.timeout_ms
         timeout = asked / 1000 if asked is not None and asked < self.timeout * 1000 else self.timeout
         limit = min(self.max_output, action.max_output_length or self.max_output)
-        # Without "--" a command such as "-x" would be an option. In this process's locale it may have other bytes.
-        argv: list[str | bytes] = [self.shell, "-c", "--", command.encode()]
         try:
-            process = Process(argv, str(self.cwd), self.env, call)
+            # Without "--" a command such as "-x" would be an option. In this process's locale it may have other bytes.
+            process = Process([self.shell, "-c", "--", command.encode()], str(self.cwd), self.env, call)
         except (OSError, ValueError) as error:
             told = f"The command could not be started: {error}"
             return ShellCommandOutput("", told, ShellCallOutcome("exit", NOT_STARTED), command)
@@ -170,7 +169,7 @@ def _describe_left(call: str) -> str:
     """Return a sentence about the processes of a call that still run, for the person who decides about it."""
     host = os.uname().nodename
     if not marks_are_seen():
-        return f"If processes of its commands still run cannot be seen on this system ({sys.platform}, {host})."
+        return f"On {host} ({sys.platform}) nobody can see if processes of its commands still run."
     end = time.monotonic() + GONE
     while (left := _left(call)) and time.monotonic() < end:
         time.sleep(LOOK_AGAIN)  # whoever kills them may be about to
