@@ -115,8 +115,8 @@ def _split(pieces: list[Piece]) -> tuple[list[Piece], PageRow | None, list[Piece
             if isinstance(piece, BlankRun) or left == 0:
                 return pieces[:number], None, pieces[number:]
             at = left * WIDTH
-            one, two = (PageRow(text, piece.kind, piece.sign) for text in (piece.text[:at], piece.text[at:]))
-            return [*pieces[:number], one], two if two.text else None, pieces[number + 1 :]
+            one, rest = PageRow(piece.text[:at], piece.kind, piece.sign), piece.text[at:]
+            return [*pieces[:number], one], PageRow(rest, piece.kind) if rest else None, pieces[number + 1 :]
         left -= _height(piece)
     return pieces, None, []
 
