@@ -163,25 +163,24 @@ def test_lines_that_look_like_heads_of_a_diff_are_lines(one: list[str], two: lis
     kinds = {"+": "added", "-": "removed", " ": "same", "@": "head"}
     expected = ["head" if n < 2 else kinds[item[0]] for n, item in enumerate(items)]
     bare = sum(not item.endswith("\n") for item in items)
-    found = [line.kind for line in diff_lines(text)]
+    found = [line.kind for line in diff_lines(split_lines(text))]
     assert found.count("head") == expected.count("head") + bare
     assert [kind for kind in found if kind != "head"] == [kind for kind in expected if kind != "head"]
-    assert "\n".join(line.sign + line.text for line in diff_lines(text)) == text.removesuffix("\n")
+    assert "\n".join(line.sign + line.text for line in diff_lines(split_lines(text))) == text.removesuffix("\n")
 
 
 def test_a_diff_that_somebody_wrote_by_hand_is_coloured_by_its_signs() -> None:
     one = "diff --git a/x b/x\nindex 1..2\n--- a/x\n+++ b/x\n@@ -1 +1 @@ def f():\n-one\n+two\n"
     git = f"{one}--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"
-    kinds = "".join({"head": "h", "added": "a", "removed": "d", "same": "s"}[line.kind] for line in diff_lines(git))
-    assert kinds == "hhhhhdahhhda"
-    assert [line.kind for line in diff_lines("+one\n-two\n+++ three\n")] == ["added", "removed", "added"]
+    assert "".join(line.kind[0] for line in diff_lines(split_lines(git))) == "hhhhhrahhhra"
+    assert [line.kind for line in diff_lines(["+one", "-two", "+++ three"])] == ["added", "removed", "added"]
     short = "--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n+++ hidden\n--- hidden\n"  # its counts are wrong
-    assert [line.kind for line in diff_lines(short)][5:] == ["added", "removed"]
+    assert [line.kind for line in diff_lines(split_lines(short))][5:] == ["added", "removed"]
 
 
 def test_a_path_in_the_head_of_a_diff_stays_on_its_line() -> None:
     diff = Diff.between("a\n@@ -1,9 +1,9 @@\n+forged", "one\n", "two\n")
-    assert [line.kind for line in diff_lines(diff.text)] == ["head", "head", "head", "removed", "added"]
+    assert [line.kind for line in diff_lines(split_lines(diff.text))] == ["head", "head", "head", "removed", "added"]
 
 
 ANY = st.text(st.sampled_from([*"ab<&\"' \t\n\n\n", *UNSEEN]), max_size=60)
@@ -215,6 +214,17 @@ def test_what_is_folded_away_is_said() -> None:
     assert Seen(on_page(table)).folds == ["12 more rows below"]
     argument = Seen(shown_arguments(json.dumps({"text": "a" + "\n" * 40 + "b"})))
     assert argument.folds == ["39 blank lines"]
+
+
+def test_hundreds_of_thousands_of_lines_are_a_few_elements() -> None:
+    text = "\n\n\n.\n" * 50_000 + "-- the end"
+    made = folded_text(text)
+    assert made.count("<") < 20_000 and Seen(made).text.replace("\n", "") == text.replace("\n", "")
+    assert "199,941 more lines below" in Seen(made).folds
+    diff = Diff.between("x", "old\n" * 3000, text).text
+    made = folded_diff(diff)
+    assert made.count("<") < 20_000 and Seen(made).text.replace("\n", "") == diff.replace("\n", "")
+    assert f"{diff.count(chr(10)) - 30:,} more lines below" in Seen(made).folds
 
 
 def test_blank_lines_are_folded_on_the_command_line_too() -> None:

@@ -128,7 +128,8 @@ def _text(text: str) -> list[str]:
 
 def _diff(text: str) -> list[str]:
     """Return the lines of a diff. A space after the sign tells a line from a head that looks like it."""
-    return _folded((f"{line.sign} " if line.kind != "head" else "", line.text) for line in diff_lines(text))
+    lines = diff_lines(split_lines(text))
+    return _folded((f"{line.sign} " if line.kind != "head" else "", line.text) for line in lines)
 
 
 def _command(command: str) -> list[str]:

@@ -160,9 +160,9 @@ class DiffLine(Struct, frozen=True):
     """The line without its sign."""
 
 
-def diff_lines(text: str) -> list[DiffLine]:
-    """Return the lines of a unified diff. The counts of its hunks tell a head from a line that looks like one."""
-    lines, made = split_lines(text), list[DiffLine]()
+def diff_lines(lines: list[str]) -> list[DiffLine]:
+    """Read the lines of a unified diff. The counts of its hunks tell a head from a line that looks like one."""
+    made: list[DiffLine] = []
     old = new = 0
     for number, line in enumerate(lines):
         sign = line[:1] or " "

@@ -24,6 +24,10 @@ BLANK = 3
 """The fewest blank lines in a row that are folded."""
 
 
+MOST_ROWS = 2000
+"""The rows that are laid out one by one. What follows is one text, with its signs."""
+
+
 class PageRow(Struct, frozen=True):
     """A line of a text on the page."""
 
@@ -50,46 +54,55 @@ Piece = PageRow | BlankRun
 
 def folded_text(text: str) -> Markup:
     """Return a text as HTML with its line breaks, folded if it is long."""
-    return _folded([PageRow(line) for line in split_lines(text)], has_many_marks(text))
+    lines = split_lines(text)
+    return _folded([PageRow(line) for line in lines[:MOST_ROWS]], lines[MOST_ROWS:], has_many_marks(text))
 
 
 def folded_diff(text: str) -> Markup:
     """Return a unified diff as HTML, row by row."""
     kinds = {"added": "a", "removed": "d", "head": "h", "same": ""}
-    rows = [PageRow(line.text, kinds[line.kind], line.sign) for line in diff_lines(text)]
-    return _folded(rows, has_many_marks(text))
+    lines = split_lines(text)
+    rows = [PageRow(line.text, kinds[line.kind], line.sign) for line in diff_lines(lines[:MOST_ROWS])]
+    return _folded(rows, lines[MOST_ROWS:], has_many_marks(text))
 
 
 def folded_changes(changes: Iterable[tuple[str, str]]) -> Markup:
     """Return the signs and texts of a difference as HTML, row by row."""
     kinds = {"+": "a", "-": "d", "@": "h"}
-    rows = [PageRow(text, kinds.get(sign, ""), f"{sign} ") for sign, text in changes]
-    return _folded(rows, has_many_marks("\n".join(row.text for row in rows)))
+    return _folded_rows([PageRow(text, kinds.get(sign, ""), f"{sign} ") for sign, text in changes])
 
 
 def folded_commands(commands: Iterable[str]) -> Markup:
     """Return commands as HTML as a shell shows them: further lines of the same command have another mark."""
-    rows = [
-        PageRow(line, "", "> " if number else "$ ")
-        for command in commands
-        for number, line in enumerate(split_lines(command))
-    ]
-    return _folded(rows, has_many_marks("\n".join(row.text for row in rows)))
+    return _folded_rows(
+        [
+            PageRow(line, "", "> " if number else "$ ")
+            for command in commands
+            for number, line in enumerate(split_lines(command))
+        ]
+    )
 
 
-def _folded(rows: list[PageRow], many: bool) -> Markup:
-    """Return rows as HTML; with `many` hidden characters, as JSON escapes."""
-    pieces = list(_pieces(rows))
-    made = Markup("")
+def _folded_rows(rows: list[PageRow]) -> Markup:
+    far = [row.sign + row.text for row in rows[MOST_ROWS:]]
+    return _folded(rows[:MOST_ROWS], far, has_many_marks("\n".join(row.text for row in rows)))
+
+
+def _folded(rows: list[PageRow], far: list[str], many: bool) -> Markup:
+    """Return rows, and the lines that follow them, as HTML; with `many` hidden characters, as JSON escapes."""
+    pieces, made = list(_pieces(rows)), Markup("")
     if many:
         note = f"shown with escapes: it has more than {MOST_MARKS:,} hidden characters"
         made += Markup('<u class="ch">{}</u>').format(note)
-    head, cut, tail = (pieces, None, []) if sum(map(_height, pieces)) <= ROWS + SPARE else _split(pieces)
+    short = not far and sum(map(_height, pieces)) <= ROWS + SPARE
+    head, cut, tail = (pieces, None, []) if short else _split(pieces)
     made += _html(head, many)
-    if cut is None and not tail:
+    if cut is None and not tail and not far:
         return made
     rest = _html([*([cut] if cut is not None else []), *tail], many)
-    return made + Markup('<details class="fold"><summary>{}</summary>{}</details>').format(_more(cut, tail), rest)
+    if far:
+        rest += Markup('<div class="r">{}</div>').format(_shown("\n".join(far), many))
+    return made + Markup('<details class="fold"><summary>{}</summary>{}</details>').format(_more(cut, tail, far), rest)
 
 
 def _pieces(rows: list[PageRow]) -> Iterator[Piece]:
@@ -121,14 +134,14 @@ def _split(pieces: list[Piece]) -> tuple[list[Piece], PageRow | None, list[Piece
     return pieces, None, []
 
 
-def _more(cut: PageRow | None, tail: list[Piece]) -> str:
+def _more(cut: PageRow | None, tail: list[Piece], far: list[str]) -> str:
     """Return what is folded away, in words: "42 more lines below: 30 added, 2 removed"."""
     rows = [row for piece in tail for row in (piece.rows if isinstance(piece, BlankRun) else [piece])]
     words = [f"{len(cut.text):,} more characters of this line"] if cut is not None else []
-    if rows:
+    if count := len(rows) + len(far):
         kinds = [(sum(row.kind == kind for row in rows), word) for kind, word in (("a", "added"), ("d", "removed"))]
-        which = ", ".join(f"{count:,} {word}" for count, word in kinds if count)
-        words.append(f"{len(rows):,} more line{'s' if len(rows) != 1 else ''} below{f': {which}' if which else ''}")
+        which = "" if far else ", ".join(f"{number:,} {word}" for number, word in kinds if number)
+        words.append(f"{count:,} more line{'s' if count != 1 else ''} below{f': {which}' if which else ''}")
     return " and ".join(words)
 
 
