@@ -309,6 +309,6 @@ def test_the_command_line_shows_the_same(tmp_path: Path, capsys: pytest.CaptureF
     )
     lines = shown("questions", "show", database, edited.id).split("\n")
     assert lines[0] == 'approved instead: pay {"to":"bob","amount":5.0,"currency":"EUR","memo":"","address":""}'
-    assert lines[1].startswith("The preview and the arguments are those of the proposal.")
+    assert lines[1].startswith("The preview and the arguments are those of the proposal;")
     [line] = [line for line in shown("runs", "show", database, edited.run).split("\n") if " approved " in line]
     assert '{"args":{"address":"","amount":5.0,"currency":"EUR","memo":"","to":"bob"},"asked"' in line

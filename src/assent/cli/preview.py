@@ -31,21 +31,17 @@ def question_lines(question: Question) -> list[str]:
     """Return a question line by line: what would happen first, and then all of its fields."""
     first = [] if question.preview is None else list(preview_lines(question.preview))
     if question.verdict == "edit":
-        first = [
-            "The preview and the arguments are those of the proposal. It was edited, and something else ran.",
-            *first,
-        ]
+        first = ["The preview and the arguments are those of the proposal; it was approved with changes.", *first]
     return [*first, *(f"{name}: {value}" for name, value in _parts(question))]
 
 
 def edit_lines(question: Question, history: Iterable[Entry]) -> list[str]:
-    """Return what ran instead of the proposal, if a question was decided by an edit; `history` is its run's journal."""
-    for entry in history:
-        fact = entry.fact
-        if fact.get("fact") == "approved" and fact.get("asked") == question.id and question.verdict == "edit":
-            tool, args = fact.get("tool") or question.tool, fact.get("args")
+    """Return what an edit approved instead of the proposal; `history` is the journal of the question's run."""
+    for fact in (entry.fact for entry in history):
+        tool, args = fact.get("tool"), fact.get("args")
+        if fact.get("fact") == "approved" and fact.get("asked") == question.id and (tool or args is not None):
             text = question.arguments if args is None else encode(args).decode()
-            return [f"approved instead: {tool} {arguments_in_order(text, order_of(question))}"]
+            return [f"approved instead: {tool or question.tool} {arguments_in_order(text, order_of(question))}"]
     return []
 
 

@@ -207,7 +207,9 @@ def break_warning(texts: Iterable[str]) -> list[AnyBlock]:
     if not found:
         return []
     names = ", ".join(f"U+{ord(char):04X} {name}" for char, name in BREAKS.items() if char in found)
-    return [Sentence(f"New lines hold {names}. Many programs begin another line there: read on behind it.", True)]
+    return [
+        Sentence(f"Added lines hold {names}. Many programs begin a new line there; what follows is added too.", True)
+    ]
 
 
 _decode = msgspec.json.Decoder(Preview).decode
