@@ -86,6 +86,10 @@ class Server(ABC):
     def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
         """Return the error for the user; `unknown` if the change may have been written."""
 
+    def begin(self, connection: psycopg.Connection[Any], text: str) -> None:
+        """Begin a transaction with this text."""
+        connection.execute(text.encode())
+
     def connect(self) -> psycopg.Connection[Any]:
         """Open a connection in autocommit mode."""
         connection = psycopg.connect(self.conninfo, autocommit=True)
@@ -159,7 +163,7 @@ class Server(ABC):
         try:
             if begin is None:
                 return work(link)
-            link.connection.execute(begin.encode())
+            self.begin(link.connection, begin)
             done = work(link)
             link.sent = writes
             link.connection.execute("COMMIT")

@@ -597,7 +597,8 @@ class Store(ABC):
                     f"Run {run_id!r} is under way, and nothing wakes it: no worker drives it, and its record has no "
                     f"reason to leave it alone. A worker makes it due within a minute, or `assent runs retry` at once."
                 )
-            return found + await self._changed_tools(questions)
+            sound = [each for each in questions if not any(repr(each.id) in sentence for sentence in found)]
+            return found + await self._changed_tools(run_id, sound)
         raise Overtaken(f"Run {run_id!r} changes faster than it could be compared; try again.")
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
@@ -610,14 +611,16 @@ class Store(ABC):
                 damaged += page.damaged
         return found, damaged
 
-    async def _changed_tools(self, questions: list[Question]) -> list[str]:
-        """Return one sentence for each tool of these questions whose stored definition has changed."""
+    async def _changed_tools(self, run_id: str, questions: list[Question]) -> list[str]:
+        """Return one sentence for each tool of a run's questions whose stored definition has changed, or is gone."""
         said = []
         for mark in sorted({question.definition for question in questions if question.definition is not None}):
             text = await self.definition(mark)
+            if text is None:
+                said.append(f"The definition of a tool that run {run_id!r} asks about, {mark!r}, is not there.")
+                continue
             try:
-                if text is not None:
-                    kept_tool(mark, text)
+                kept_tool(mark, text)
             except UnreadableState as error:
                 said.append(str(error))
         return said

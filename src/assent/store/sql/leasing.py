@@ -33,7 +33,10 @@ READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in
 TAKE = advance(("worker", "until", "fence"))
 RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
 RELEASE = Statement(
-    update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
+    update(runs)
+    .where(*_mine)
+    .values(**_back, failures=0, error=None)
+    .returning(runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
 )
 FAIL = Statement(
     update(runs)
