@@ -162,8 +162,8 @@ class Store(ABC):
 
         With `error` the drive failed: the run is due again in `again_in` seconds, or without `again_in` when something
         is appended to it. `seq` is the number of facts that the drive knew: without `again_in`, a run that has other
-        facts by now is due at once. Without `error` the drive succeeded: `failures` is reset to 0, and `wake` stays as it was,
-        or is `again_in` seconds from now. A run that is neither working nor waiting never becomes due.
+        facts by now is due at once. Without `error` the drive succeeded: `failures` is reset to 0, and `wake` stays as
+        it was, or is `again_in` seconds from now. A run that is neither working nor waiting never becomes due.
         """
 
     @abstractmethod

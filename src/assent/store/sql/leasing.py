@@ -32,17 +32,10 @@ _back = {"worker": None, "until": None}
 READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
 TAKE = advance(("worker", "until", "fence"))
 RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
-RELEASE = Statement(
-    update(runs)
-    .where(*_mine)
-    .values(**_back, failures=0, error=None)
-    .returning(runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
-)
+_left = (runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
+RELEASE = Statement(update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(*_left))
 FAIL = Statement(
-    update(runs)
-    .where(*_mine)
-    .values(**_back, failures=runs.c.failures + 1, error=bindparam("error"))
-    .returning(runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
+    update(runs).where(*_mine).values(**_back, failures=runs.c.failures + 1, error=bindparam("error")).returning(*_left)
 )
 WAKE = advance(("wake",))
 

@@ -35,8 +35,8 @@ class StoreFile(File):
             begin_file(connection)
         if version != VERSION and _upgrade(connection) and version:
             log.warning(
-                "Upgraded the store in %s from schema version %d to %d. Processes of an older Assent cannot write to it "
-                "any more; restart them with the newer one",
+                "Upgraded the store in %s from schema version %d to %d. Processes of an older Assent cannot write to "
+                "it any more; restart them with the newer one",
                 self.path,
                 version,
                 VERSION,

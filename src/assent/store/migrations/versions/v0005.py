@@ -35,8 +35,8 @@ SEALED = {
 
 def upgrade() -> None:
     """Rename the columns, and add the seals."""
-    for table, old, new in RENAMED:
-        op.execute(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+    for name, old, new in RENAMED:
+        op.execute(f"ALTER TABLE {name} RENAME COLUMN {old} TO {new}")
     connection = op.get_bind()
     for kind, (name, columns) in SEALED.items():
         op.add_column(name, sa.Column("seal", sa.Text))
