@@ -29,6 +29,7 @@ from assent.store.sql.schema import VERSION, VERSION_TABLE
 from assent.store.sql.store import SQLStore
 from tests.store.newer_program import shop
 from tests.store.postgres import Server
+from tests.store.support import Script
 from tests.unit.support import HANGS, soon
 
 ROOT = Path(__file__).parents[2]
@@ -155,23 +156,45 @@ async def test_a_body_that_ran_in_an_older_process_during_the_upgrade_is_asked_a
     assert shared.sent() == 1, "nobody runs it again before a person has said what came of it"
 
 
+async def blocks(pid: int, watch: psycopg.Connection[Any]) -> None:
+    """Wait until somebody waits for this connection."""
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    async with asyncio.timeout(HANGS):
+        while watch.execute(waits, [pid]).fetchall() == [(0,)]:  # noqa: ASYNC110 - there is nothing that tells it
+            await asyncio.sleep(0.01)
+
+
 async def test_an_upgrade_waits_for_the_writes_under_way(postgres: Server) -> None:
     url = postgres.database()
-    async with PostgresStore(url, upgrade=True) as store:
-        await store.runs()
+    _make_version_4_on(url)
+    async with PostgresStore(url) as store:
         with psycopg.connect(url) as older, psycopg.connect(url, autocommit=True) as watch:
             older.execute(f"SELECT version_num FROM {VERSION_TABLE}")
-            watch.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{VERSION - 1:04}'")
-            [[pid]] = older.execute("SELECT pg_backend_pid()").fetchall()
             upgrading = asyncio.create_task(store.upgrade())
-            waits = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-            async with asyncio.timeout(HANGS):
-                while watch.execute(waits, [pid]).fetchall() == [(0,)]:
-                    assert not upgrading.done()
-                    await asyncio.sleep(0.01)
+            await blocks(older.info.backend_pid, watch)
+            assert not upgrading.done()
             older.rollback()
-            with pytest.raises(StoreFailed):  # the tables are newer than this version says, which ends it
-                await soon(upgrading)
+            await soon(upgrading)
+        assert (await store.runs()).items == []
+
+
+@pytest.mark.parametrize("write", ["say", "release"])
+async def test_a_write_that_waited_for_the_upgrade_is_refused(postgres: Server, write: str) -> None:
+    url = postgres.database()
+    async with PostgresStore(url, upgrade=True) as store:
+        await Script(store).begin()
+        for number in range(8):  # the server keeps the plan of the statement from then on
+            await store.say("r1", f"{number}")
+        lease = await store.take("r1", "w", seq=10, hold=60)
+        with psycopg.connect(url) as newer, psycopg.connect(url, autocommit=True) as watch:
+            newer.execute(f"LOCK TABLE {VERSION_TABLE} IN ACCESS EXCLUSIVE MODE")
+            newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{VERSION + 1:04}'")
+            writing = asyncio.create_task(store.say("r1", "more") if write == "say" else store.release(lease))
+            await blocks(newer.info.backend_pid, watch)
+            newer.commit()
+            with pytest.raises(StoreFailed, match=SAYS_WHY):
+                await soon(writing)
+            assert watch.execute("SELECT seq, worker FROM assent_runs").fetchall() == [(10, "w")]
 
 
 async def test_a_file_that_is_upgraded_says_so_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -594,8 +594,8 @@ class Store(ABC):
             ]
             if is_lost(after, int(self.clock() * 1000)):
                 found.append(
-                    f"Run {run_id!r} is under way, and nothing wakes it: it has no worker, no time to look at it, and no "
-                    "reason to be left alone. `assent runs retry` makes it due."
+                    f"Run {run_id!r} is under way, and nothing wakes it: it has no worker, no time to look at it, and "
+                    "no reason to be left alone. `assent runs retry` makes it due."
                 )
             sound = [each for each in questions if not any(repr(each.id) in sentence for sentence in found)]
             return found + await self._changed_tools(run_id, sound)
