@@ -210,7 +210,7 @@ class StoreServer(Server):
             with engine.begin() as connection:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
                 version = _version(connection.connection.driver_connection)
-                if version is not None:  # wait for the writes under way, and have later ones wait for the new version
+                if version is not None and version < VERSION:  # wait for the writes under way; later ones wait for this
                     connection.exec_driver_sql(f"LOCK TABLE {VERSION_TABLE} IN ACCESS EXCLUSIVE MODE")
                 if version is None or version < VERSION:
                     upgrade(connection)
