@@ -18,7 +18,7 @@ from assent.store.record import Change
 from ..clock import Clock
 from . import assent_store
 
-ADVANCE = "UPDATE assent_runs SET seq=?, changed=?, wake=?, waiting=?, head=?, until=?, status=? WHERE id=?"
+ADVANCE = "UPDATE assent_runs SET seq=?, changed_at=?, wake=?, waiting=?, head=?, until=?, status=? WHERE id=?"
 SETTLE = "UPDATE assent_questions SET verdict=?, by=?, decided=? WHERE id=?"
 
 

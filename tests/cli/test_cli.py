@@ -506,6 +506,25 @@ def test_a_run_whose_record_is_gone_is_named(shop: Path, cli: Cli) -> None:
     assert "more things are not as they should be" in err
 
 
+def test_a_role_that_was_changed_and_a_run_that_nothing_wakes_are_named(shop: Path, cli: Cli) -> None:
+    [run] = begin(shop, "ann")
+    words = ("users", "add", "bob", "--role", "viewer", "--password-stdin", "--store", "runs.db")
+    assert cli(*words, stdin="correct horse")[0] == 0
+    assert cli("db", "verify", "runs.db")[0] == 0
+    changed("UPDATE assent_users SET role = 'admin'")
+    code, out, _ = cli("db", "verify", "runs.db")
+    assert code == 1 and "The row of user 'bob', with the role 'admin', is not what was written." in out
+    assert cli("users", "change", "bob", "--role", "viewer", "--store", "runs.db")[0] == 0
+    assert cli("db", "verify", "runs.db")[0] == 0
+    [asked] = json.loads(cli("questions", "list", "runs.db", "--json")[1])["items"]
+    cli("questions", "decide", "runs.db", asked["id"], "approve", "--by", "ann", "--digest", asked["digest"])
+    changed("UPDATE assent_runs SET wake = NULL")
+    code, out, err = cli("db", "verify", "runs.db")
+    assert code == 1 and f"Run {run!r} is under way, and nothing wakes it" in out and "1 of 1 runs are damaged" in err
+    assert cli("runs", "retry", "runs.db", run)[0] == 0
+    assert cli("db", "verify", "runs.db")[0] == 0
+
+
 def test_runs_are_compared_with_what_was_written_down(shop: Path, cli: Cli) -> None:
     runs = begin(shop, "ann", "bea", "cleo")
     assert cli("db", "verify", "runs.db", "--write", "heads") == (0, "3 runs are as written.\n", "")

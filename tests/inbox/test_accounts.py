@@ -248,9 +248,7 @@ async def test_a_damaged_hash_is_nobodys_password(tmp_path: Path) -> None:
     async with SQLiteStore(tmp_path / "runs.db") as store:
         accounts = accounts_of(store)
         await accounts.add_user("ann", "viewer", PASSWORD)
-        await store._write(
-            lambda transaction: transaction.do(module.sql.SET_PASSWORD, of_name="ann", password="plain", stamp="s")
-        )
+        await store._write(lambda transaction: module.sql.change_user(transaction, "ann", password="plain", stamp="s"))
         assert await accounts.check_password("ann", "plain") is None
 
 
@@ -260,9 +258,7 @@ async def test_groups_in_the_table_that_are_none_let_nobody_in(tmp_path: Path, g
         accounts = accounts_of(store)
         await accounts.add_user("ann", "viewer", PASSWORD)
         cookie = await accounts.sign_in("ann")
-        await store._write(
-            lambda transaction: transaction.do(module.sql.SET_ROLE, of_name="ann", role="viewer", groups=groups)
-        )
+        await store._write(lambda transaction: module.sql.change_user(transaction, "ann", role="viewer", groups=groups))
         with pytest.raises(UnreadableState, match="The groups of a user or a token are damaged"):
             await accounts.identity_of_cookie(cookie)
 
@@ -272,9 +268,7 @@ async def test_a_role_in_the_table_that_is_none_is_nobodys(tmp_path: Path) -> No
         accounts = accounts_of(store)
         await accounts.add_user("ann", "viewer", PASSWORD)
         cookie = await accounts.sign_in("ann")
-        await store._write(
-            lambda transaction: transaction.do(module.sql.SET_ROLE, of_name="ann", role="root", groups=None)
-        )
+        await store._write(lambda transaction: module.sql.change_user(transaction, "ann", role="root", groups=None))
         assert await accounts.check_password("ann", PASSWORD) is None
         assert await accounts.identity_of_cookie(cookie) is None
 

@@ -94,9 +94,11 @@ class Door(Store):
         self._live()
         return await self.store.renew(leases, hold=hold)
 
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         self._live()
-        await self.store.release(lease, again_in=again_in, error=error)
+        await self.store.release(lease, again_in=again_in, error=error, seq=seq)
 
     async def question(self, question_id: str) -> Question:
         self._live()

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, create_engine, delete, select, text
 from sqlalchemy.pool import NullPool
 
 from assent.store import PostgresStore, SQLiteStore, Store
-from assent.store.sql.schema import metadata
+from assent.store.sql.schema import VERSION_TABLE, metadata
 from assent.testing import FakeClock
 from tests.store.postgres import Server
 
@@ -40,6 +40,13 @@ class Place:
                 table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=str)
                 for table in metadata.sorted_tables
             }
+
+    def set_version(self, version: int) -> None:
+        """Say that the tables are of this version."""
+        if self.engine.dialect.name == "sqlite":
+            self.execute(f"PRAGMA user_version = {version}")
+        else:
+            self.execute(f"UPDATE {VERSION_TABLE} SET version_num = '{version:04}'")
 
     def clear(self) -> None:
         """Delete all rows."""

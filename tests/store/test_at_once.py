@@ -286,7 +286,7 @@ async def test_every_statement_is_one_that_the_tables_know(url: str) -> None:
         [[there]] = connection.execute(
             "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'assent_runs'::regclass AND attnum > 0"
         ).fetchall()
-    assert {*rows[0], "id"} == set(there)
+    assert {*(metadata.tables["assent_runs"].c[name].name for name in rows[0]), "id"} == set(there)
 
 
 async def test_a_run_of_many_facts_is_read_whole(url: str) -> None:
@@ -501,11 +501,11 @@ async def test_a_change_that_waits_for_whoever_takes_the_run_is_refused(url: str
     async with made(url) as store:
         lease = Lease("r1", "w", 1)
         script = await Script(store).begin(lease=lease, hold=60)
-        async with meanwhile(url, ["UPDATE assent_runs SET fence = 2, worker = 'v'"]) as runs_into:
+        async with meanwhile(url, ["UPDATE assent_runs SET lease_fence = 2, worker = 'v'"]) as runs_into:
             with pytest.raises(LeaseLost):
                 await runs_into(script.write(f.Said(js("more")), lease=lease))
         script.seq = 2
-        async with meanwhile(url, ["UPDATE assent_runs SET fence = 3, worker = 'u'"]) as runs_into:
+        async with meanwhile(url, ["UPDATE assent_runs SET lease_fence = 3, worker = 'u'"]) as runs_into:
             with pytest.raises(RunBusy):
                 await runs_into(script.write(f.Said(js("more")), lease=Lease("r1", "w", 3), take=True))
         assert len(await store.lines("r1")) == 2
@@ -549,7 +549,7 @@ async def test_a_run_that_is_purged_at_the_same_moment_is_not_there(url: str) ->
 
 async def test_a_run_that_is_made_at_the_same_moment_is_made_once(url: str) -> None:
     make = (
-        "INSERT INTO assent_runs (run, agent, status, seq, began, changed, waiting, fence, failures, head)"
+        "INSERT INTO assent_runs (run, agent, status, seq, began, changed_at, waiting, lease_fence, failures, head)"
         " VALUES ('r1', 'a', 'working', 2, 0, 0, 0, 0, 0, '')"
     )
     async with made(url) as store:
@@ -620,11 +620,11 @@ def _once(
     does not."""
     real = getattr(kind, name)
 
-    def acting(self: Any, *given: Any) -> Any:
+    def acting(self: Any, *given: Any, **more: Any) -> Any:
         if kind is Prepared and self.writes is not writes:
-            return real(self, *given)
+            return real(self, *given, **more)
         monkeypatch.setattr(kind, name, real)
-        return act(lambda: real(self, *given), *given)
+        return act(lambda: real(self, *given, **more), *given)
 
     monkeypatch.setattr(kind, name, acting)
 

@@ -764,27 +764,41 @@ class NeverReleases(MemoryStore):
 
 @fault("A run says how often in a row driving it has failed.")
 class ForgetsFailures(MemoryStore):
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        await super().release(lease, again_in=again_in)
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
+        await super().release(lease, again_in=again_in, seq=seq)
 
 
 @fault("A run that failed is left alone as long as was said.")
 class TriesAgainAtOnce(MemoryStore):
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        await super().release(lease, again_in=None if again_in is None else 0, error=error)
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
+        await super().release(lease, again_in=None if again_in is None else 0, error=error, seq=seq)
 
 
 @fault("A run that failed, and is not to be looked at again, is left alone.")
 class TriesForEver(MemoryStore):
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
-        await super().release(lease, again_in=again_in or (error and 60), error=error)
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
+        await super().release(lease, again_in=again_in or (error and 60), error=error, seq=seq)
+
+
+@fault("A run that failed is due if the drive did not know all of it.")
+class MissesWhatCame(MemoryStore):
+    async def release(self, lease: Lease, *, seq: int | None = None, **more: Any) -> None:
+        await super().release(lease, **more)
 
 
 @fault("Driving that did not fail ends the row of failures.")
 class NeverForgetsFailures(MemoryStore):
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         before = self._runs[lease.run].record.failures if lease.run in self._runs else 0
-        await super().release(lease, again_in=again_in, error=error)
+        await super().release(lease, again_in=again_in, error=error, seq=seq)
         if error is None and lease.run in self._runs:
             self._runs[lease.run].record.failures = before
 

@@ -16,10 +16,11 @@ from assent.errors import (
     QuestionNotFound,
     UnreadableState,
 )
+from assent.inbox.accounts import Accounts, accounts_of
 from assent.store import MemoryStore, SavedContext, Store
 from assent.store.outbox import Webhook
 from assent.store.row_codec import START, Head, tallied
-from assent.store.sql.schema import VERSION_TABLE, questions
+from assent.store.sql.schema import questions, runs
 from assent.store.sql.seal import asked_seal, ended_seal
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import SEND, SHRED, Draft, json, written
@@ -167,7 +168,9 @@ async def test_what_should_be_bytes_and_is_something_else_is_named(place: Place,
         assert "lost" in said or "damaged" in said
 
 
-@pytest.mark.parametrize("change", ["fence = -5", "fence = 9223372036854775807", "until = 'x', worker = 'w'"])
+@pytest.mark.parametrize(
+    "change", ["lease_fence = -5", "lease_fence = 9223372036854775807", "until = 'x', worker = 'w'"]
+)
 async def test_a_run_whose_lease_was_damaged_is_not_driven_and_not_spoiled(place: Place, change: str) -> None:
     if "'x'" in change and place.engine.dialect.name != "sqlite":
         pytest.skip("its columns hold only what they are for")
@@ -252,6 +255,80 @@ async def test_an_edit_is_not_checked_against_a_tool_that_was_changed(place: Pla
             assert len(found) == 1 and "has changed" in found[0]
 
 
+async def test_a_tool_that_was_deleted_is_named(place: Place) -> None:
+    async with place.store() as store:
+        [question] = await written(store)
+        place.execute("DELETE FROM assent_definitions WHERE fingerprint = :one", one=SEND.fingerprint)
+        [found] = await store.verify(question.run)
+        assert "definition of a tool" in found and "is not there" in found
+
+
+# -- users and tokens --------------------------------------------------------------------------------
+
+
+async def accounts_in(store: Any) -> tuple[Accounts, str]:
+    """Two users and a token, and the token's id."""
+    accounts = accounts_of(store)
+    await accounts.add_user("ann", "admin", "correct horse", ["ops"])
+    await accounts.add_user("bob", "viewer", "correct horse")
+    await accounts.sign_in("bob")
+    return accounts, (await accounts.add_token("ann", "viewer")).split("_")[1]
+
+
+ACCOUNTS = {
+    "UPDATE assent_users SET role = 'admin' WHERE name = 'bob'": "user 'bob'",
+    "UPDATE assent_users SET groups = '[\"ops\"]' WHERE name = 'bob'": "user 'bob'",
+    "UPDATE assent_users SET password = '$argon2id$x' WHERE name = 'ann'": "user 'ann'",
+    "UPDATE assent_users SET disabled_at = 1 WHERE name = 'ann'": "user 'ann'",
+    "UPDATE assent_users SET name = 'eve' WHERE name = 'ann'": "user 'eve'",
+    "INSERT INTO assent_users (name, role, stamp, made) VALUES ('eve', 'admin', 's', 1)": "user 'eve'",
+    "DELETE FROM assent_users WHERE name = 'bob'": "sign-in of 'bob'",
+    "UPDATE assent_tokens SET role = 'admin'": "token",
+    "UPDATE assent_tokens SET hash = 'x'": "token",
+    "UPDATE assent_tokens SET until = NULL, revoked_at = NULL, made = 1": "token",
+    "INSERT INTO assent_tokens (id, name, role, hash, made) VALUES ('t2', 'ann', 'admin', 'x', 1)": "token 't2'",
+}
+
+
+@pytest.mark.parametrize("change", ACCOUNTS)
+async def test_a_user_or_a_token_that_was_changed_behind_the_stores_back_is_named(place: Place, change: str) -> None:
+    async with place.store() as store:
+        await accounts_in(store)
+        assert await store.strays() == []
+        place.execute(change)
+        [found] = await store.strays()
+        assert ACCOUNTS[change] in found
+
+
+async def test_whatever_is_done_to_users_and_tokens_leaves_them_as_written(place: Place) -> None:
+    async with place.store() as store:
+        accounts, token = await accounts_in(store)
+        await accounts.set_role("bob", "admin", ["ops", "sales"])
+        await accounts.set_password("bob", "another horse")
+        await accounts.disable_user("ann")
+        await accounts.enable_user("ann")
+        await accounts.use_link(await accounts.sign_in_link("ann"))
+        assert await accounts.identity_of_token(await accounts.add_token("carol", "viewer", expires_in=60)) is not None
+        await accounts.revoke_token(token)
+        assert await store.strays() == []
+
+
+async def test_a_user_who_was_changed_stays_named_until_the_role_is_set(place: Place) -> None:
+    async with place.store() as store:
+        accounts, token = await accounts_in(store)
+        place.execute("UPDATE assent_users SET role = 'admin' WHERE name = 'bob'")
+        place.execute("UPDATE assent_tokens SET role = 'admin'")
+        await accounts.set_password("bob", "another horse")
+        await accounts.disable_user("bob")
+        await accounts.revoke_token(token)
+        assert [sentence.split(",")[0] for sentence in await store.strays()] == [
+            "The row of user 'bob'",
+            f"The row of token {token!r}",
+        ]
+        await accounts.set_role("bob", "viewer")
+        assert [sentence.split(",")[0] for sentence in await store.strays()] == [f"The row of token {token!r}"]
+
+
 # -- verify ------------------------------------------------------------------------------------------
 
 
@@ -291,7 +368,7 @@ RECORD = {
     "status": "'done'",
     "thread": "NULL",
     "began": "began + 1",
-    "changed": "changed - 1",
+    "changed": "changed_at - 1",
     "waiting": "waiting + 1",
     "wake": "NULL",
 }
@@ -317,7 +394,7 @@ GRANT = {
 async def test_verify_names_what_was_changed_in_a_runs_record(place: Place, column: str) -> None:
     async with place.store() as store:
         await everything(store, place.clock)
-        place.execute(f"UPDATE assent_runs SET {column} = {RECORD[column]}")
+        place.execute(f"UPDATE assent_runs SET {runs.c[column].name} = {RECORD[column]}")
         assert await store.verify("r1") == [f"The record of run 'r1' differs from its journal: {column}."]
 
 
@@ -451,7 +528,7 @@ def cut(place: Place, last: int) -> None:
     place.execute("DELETE FROM assent_journal WHERE seq > :seq", seq=last)
     packed = Head(bytes(hash), tally, bytes(head)[64:]).packed()
     place.execute(
-        "UPDATE assent_runs SET seq = :seq, head = :head, changed = :at", seq=last, head=packed, at=rows[-2][1]
+        "UPDATE assent_runs SET seq = :seq, head = :head, changed_at = :at", seq=last, head=packed, at=rows[-2][1]
     )
 
 
@@ -556,12 +633,11 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
     place.execute("ALTER TABLE assent_runs DROP COLUMN started_by")
     for index in ("questions_decided", "runs_rested"):
         place.execute(f"DROP INDEX assent_{index}")
+    for new, old in (("changed_at", "changed"), ("lease_fence", "fence")):
+        place.execute(f"ALTER TABLE assent_runs RENAME COLUMN {new} TO {old}")
     for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents"):
         place.execute(f"DROP TABLE assent_{table}")
-    if place.engine.dialect.name == "sqlite":
-        place.execute("PRAGMA user_version = 1")
-    else:
-        place.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    place.set_version(1)
     async with place.store() as store:
         await store.upgrade()
         for run in ("r1", "r2", "r3", "r4"):

@@ -16,6 +16,7 @@ from assent.errors import StoreFailed, UsageError
 from assent.sql.pool import Pool
 from assent.store import PostgresStore
 from assent.store.sql import postgres_server as inside
+from assent.store.sql.schema import VERSION
 from assent.store.sql.statement import Transaction
 from tests.store.postgres import NotStarted, Server
 from tests.store.postgres import server as start
@@ -94,7 +95,7 @@ async def test_tables_that_are_older_are_not_touched_unasked(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE assent_version SET version_num = '0000'")
     async with PostgresStore(url) as store:
-        with pytest.raises(StoreFailed, match=r"version 0, and this Assent needs 4. Run `assent db upgrade`"):
+        with pytest.raises(StoreFailed, match=f"version 0, and this Assent needs {VERSION}. Run `assent db upgrade`"):
             await store.runs()
 
 

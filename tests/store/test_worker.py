@@ -118,9 +118,11 @@ class Counting(MemoryStore):
             self.claimed()
         return leases
 
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         self.released.append((again_in, error))
-        await super().release(lease, again_in=again_in, error=error)
+        await super().release(lease, again_in=again_in, error=error, seq=seq)
 
 
 # -- going on ------------------------------------------------------------------------------------

@@ -730,8 +730,8 @@ async def test_removed_tables_are_told_to_each_session_and_then_made_anew(server
 
 
 DAMAGED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "no items": ("DROP TABLE assent_session_items", ("not what they should be", "Restore")),
-    "no column": ("ALTER TABLE assent_session_items DROP COLUMN item", ("not what they should be", "Restore")),
+    "no items": ("DROP TABLE assent_session_items", ("not what they should be", "restore")),
+    "no column": ("ALTER TABLE assent_session_items DROP COLUMN item", ("not what they should be", "restore")),
     "no version": ("DELETE FROM assent_session_schema", ("is empty", "Restore")),
     "a later version": ("UPDATE assent_session_schema SET version = 99", ("schema version 99", "Assent that made it")),
 }

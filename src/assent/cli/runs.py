@@ -52,7 +52,8 @@ def _note(run: RunRecord) -> str:
         return f"erased {when(run.erased)}"
     if run.worker is not None:
         return f"driven by {run.worker}"
-    return f"failed {run.failures} times: {run.error or ''}"[:LONGEST] if run.failures else ""
+    left = ", and is left alone" if run.wake is None and run.status in UNDER_WAY else ""
+    return f"failed {run.failures} times{left}: {run.error or ''}"[:LONGEST] if run.failures else ""
 
 
 async def show(options: Namespace) -> int:

@@ -97,8 +97,8 @@ class Drive:
         self.lease = lease
         self.record: RunRecord | None = None
         """The run's record, as read when the drive began."""
-        self.known = 0
-        """The number of the run's facts that the drive knows."""
+        self.known: int | None = None
+        """The number of stored facts that the drive knows; None if the run could not be read."""
         self.joined = False
         """True if the drive has merged facts that other writers recorded since it began."""
         self.halted = False
@@ -110,7 +110,7 @@ class Drive:
         An exception is the reason why the run could not continue; the lease is then still held.
         """
         stored = await self.plan.store.read(self.lease.run)
-        self.record, self.known = stored.record, len(stored.facts)
+        self.record, self.known = stored.record, stored.record.seq
         if stored.record.status not in UNDER_WAY:  # a person resumes a cancelled run
             raise RunFinished(f"The run is {stored.record.status}; there is nothing to do in it.")
         driver = self._driver = await self.plan.driver(stored, self.lease)
@@ -148,9 +148,11 @@ class Drive:
         if self._driver is not None:
             self._driver.tasks.fail((), Halted())
 
-    def over(self) -> bool:
-        """Return True if, as far as the drive knows, the run has nothing left for a worker to do."""
-        return self._driver is not None and status(self._driver.journal.run) not in UNDER_WAY
+    @property
+    def lost_facts(self) -> bool:
+        """True if the drive recorded something that may not be stored: the next drive knows nothing of it."""
+        writer = None if self._driver is None else self._driver.writer
+        return writer is not None and bool(writer.unwritten or writer.unsure)
 
 
 def writer_of(driver: Driver) -> StoreWriter:

@@ -70,6 +70,8 @@ HOPELESS = (
 LONGEST_ERROR = 2000
 ANNOUNCE = 3600.0
 """The seconds between two announcements of a worker's agents."""
+SWEEP = 60.0
+"""The seconds between two looks for runs that nothing wakes."""
 
 OnError = Callable[[RunRecord, BaseException], Any]
 
@@ -139,6 +141,8 @@ class Worker:
         self._at_once: asyncio.Future[None]
         self._announced: float | None = None
         """The event loop's time when the store was last told of the agents."""
+        self._swept: float | None = None
+        """The event loop's time when runs that nothing wakes were last looked for."""
         self._away = 0
         """The number of times in a row that the store could not be reached."""
 
@@ -165,6 +169,7 @@ class Worker:
         with self._begun():
             try:
                 await self._announce()
+                await self._sweep()
                 while not self._stopping.done():
                     count += await self._fill()
                     if not self._drives:
@@ -199,7 +204,7 @@ class Worker:
         try:
             yield
         finally:
-            self._loop = self._announced = None
+            self._loop = self._announced = self._swept = None
             self._stop_asked = self._now_asked = False
 
     def _pass_on(self) -> None:
@@ -249,6 +254,7 @@ class Worker:
                         news = asyncio.ensure_future(self.store.wait(self._poll))
                         await asyncio.sleep(0)  # listen before claiming, so that nothing is missed in between
                     await self._announce()
+                    await self._sweep()
                     await self._fill()
                 except StoreFailed as error:
                     news = None if news is not None and news.done() else news
@@ -272,6 +278,20 @@ class Worker:
         config = self._plan.config
         await self.store.announce({name: encode(first_fact(graph, config)).decode() for name, graph in newest.items()})
         self._announced = now
+
+    async def _sweep(self) -> None:
+        """Once a minute, make the runs due that have something to do, and that nothing would wake."""
+        now = asyncio.get_running_loop().time()
+        if self._swept is not None and now - self._swept < SWEEP:
+            return
+        names = self.agents.names()
+        for record in await self.store.lost():
+            if record.agent in names and record.failures < self._max_failures:
+                log.warning("Run %s was left alone, and nothing would wake it; it is due now", record.id)
+                with suppress(Conflict, NotFound, UnreadableState):  # another worker was quicker, or it is damaged
+                    lease = await self.store.take(record.id, self.name, seq=record.seq, hold=self._plan.config.lease)
+                    await self.store.release(lease, again_in=0.0)
+        self._swept = now
 
     async def _any_of(self, futures: Sequence[asyncio.Future[Any]]) -> None:
         await asyncio.wait([*futures, self._stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -325,42 +345,40 @@ class Worker:
         finally:
             del self._drives[drive.lease.run]
 
-    async def _give_back(self, lease: Lease, again_in: float | None = None, error: str | None = None) -> None:
+    async def _give_back(
+        self, lease: Lease, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         try:
-            await self.store.release(lease, again_in=again_in, error=error)
+            await self.store.release(lease, again_in=again_in, error=error, seq=seq)
         except StoreFailed as away:
             log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
 
     async def _failed(self, drive: Drive, error: Exception) -> None:
-        """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`."""
+        """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`.
+
+        What is stored decides: the drive may know facts that could not be written.
+        """
         run = drive.lease.run
-        record = drive.record or await self._record(run)
-        failures = record.failures + 1 if record is not None else 1
-        alone = isinstance(error, HOPELESS) or drive.over() or failures >= self._max_failures
-        seconds = None if alone else delay(failures - 1, self._random())
+        stored = await self._record(run)
+        latest = stored or drive.record
+        failures = 1 if latest is None else latest.failures + 1
+        over = stored is not None and stored.status not in UNDER_WAY
+        hopeless = isinstance(error, HOPELESS) and not drive.lost_facts
+        seconds: float | None = delay(failures - 1, self._random())
+        if over or hopeless or failures >= self._max_failures:
+            seconds = 0.0 if drive.joined and not over else None
         then = "it is left alone until something new is recorded" if seconds is None else f"again in {seconds:.1f} s"
         trace = None if isinstance(error, AssentError) else error
         log.warning("Run %s failed (%d in a row; %s): %s", run, failures, then, one_line(error), exc_info=trace)
-        await self._give_back(drive.lease, seconds, one_line(error))
-        if alone and not drive.over():
-            await self._look_once_more(drive)
-        if self._on_error is not None and record is not None:
+        await self._give_back(drive.lease, seconds, one_line(error), drive.known)
+        if self._on_error is not None and (record := drive.record or stored) is not None:
             await self._tell(record, error)
 
     async def _record(self, run: str) -> RunRecord | None:
-        """Return the record of a run whose facts could not be read; None if the record cannot be read either."""
+        """Return the stored record of a run; None if it cannot be read."""
         with suppress(StoreFailed, NotFound, UnreadableState):
             return (await self.store.read(run, 2**31 - 1)).record
         return None
-
-    async def _look_once_more(self, drive: Drive) -> None:
-        """Make the run due again if others recorded something while the drive failed."""
-        run = drive.lease.run
-        with suppress(StoreFailed, NotFound, Conflict, UnreadableState):
-            stored = await self.store.read(run, drive.known)
-            if (stored.facts or drive.joined) and stored.record.status in UNDER_WAY:
-                lease = await self.store.take(run, self.name, seq=stored.record.seq, hold=self._plan.config.lease)
-                await self._give_back(lease, 0.0)
 
     async def _tell(self, record: RunRecord, error: Exception) -> None:
         assert self._on_error is not None

@@ -19,6 +19,7 @@ from sqlalchemy.schema import CreateTable
 
 from ..errors import UnreadableState
 from ..store.sql.schema import signins, tokens, users
+from ..store.sql.seal import account_seal, is_sealed_account
 from ..store.sql.statement import SQLITE, Statement, Transaction
 from ..store.sql.store import SQLStore
 
@@ -33,13 +34,12 @@ def _set(table: Table, key: str, *columns: str) -> Statement:
 
 
 ADD_USER = Statement(
-    insert_new(users).values({column.name: bindparam(column.name) for column in users.c}).on_conflict_do_nothing()
+    insert_new(users).values({column.key: bindparam(column.key) for column in users.c}).on_conflict_do_nothing()
 )
 FIND_USER = Statement(select(users).where(users.c.name == bindparam("name")))
+LOCK_USER = Statement(select(users).where(users.c.name == bindparam("name")).with_for_update())
 USERS = Statement(select(users).order_by(users.c.name))
-SET_PASSWORD = _set(users, "name", "password", "stamp")
-SET_ROLE = _set(users, "name", "role", "groups")
-SET_DISABLED = _set(users, "name", "disabled", "stamp")
+SET_USER = _set(users, "name", "role", "groups", "password", "stamp", "disabled", "seal")
 
 ADD_TOKEN = Statement(insert(tokens))
 # A token with the name of a user acts for that user, and ends with that user.
@@ -50,7 +50,7 @@ FIND_TOKEN = Statement(
 )
 TOKENS = Statement(select(*tokens.c).order_by(tokens.c.made, tokens.c.id))
 SET_USED = _set(tokens, "id", "used")
-SET_REVOKED = _set(tokens, "id", "revoked")
+SET_REVOKED = _set(tokens, "id", "revoked", "seal")
 
 ADD_SIGNIN = Statement(insert(signins))
 FIND_SIGNIN = Statement(
@@ -74,6 +74,16 @@ class UserRow(NamedTuple):
     stamp: str
     made: int
     disabled: int | None
+    seal: str | None = None
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if the row is as it was written."""
+        return is_sealed_account("user", self._asdict())
+
+    def sealed(self) -> UserRow:
+        """Return the row with its seal."""
+        return self._replace(seal=account_seal("user", self._asdict()))
 
 
 class TokenRow(NamedTuple):
@@ -88,6 +98,16 @@ class TokenRow(NamedTuple):
     until: int | None
     used: int | None
     revoked: int | None
+    seal: str | None = None
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if the row is as it was written."""
+        return is_sealed_account("token", self._asdict())
+
+    def sealed(self) -> TokenRow:
+        """Return the row with its seal."""
+        return self._replace(seal=account_seal("token", self._asdict()))
 
 
 class SigninRow(NamedTuple):
@@ -106,6 +126,22 @@ def find_user(transaction: Transaction, name: str) -> UserRow | None:
     """Return a user's row."""
     row = transaction.row(FIND_USER, name=name)
     return None if row is None else UserRow(*row)
+
+
+def change_user(transaction: Transaction, name: str, *, anew: bool = False, **columns: Any) -> bool:
+    """Change columns of a user's row; return False if there is no such user.
+
+    A row that somebody changed behind the store's back stays marked, unless the seal is made `anew`.
+    """
+    row = transaction.row(LOCK_USER, name=name)
+    if row is None:
+        return False
+    before = UserRow(*row)
+    after = before._replace(**columns)
+    values = (after.sealed() if anew or before.is_sealed else after)._asdict()
+    del values["name"], values["made"]
+    transaction.do(SET_USER, of_name=name, **values)
+    return True
 
 
 def find_token(transaction: Transaction, id: str) -> tuple[TokenRow, int | None] | None:

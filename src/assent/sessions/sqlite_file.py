@@ -50,6 +50,10 @@ class SessionFile(File):
             if not application:
                 connection.execute(f"PRAGMA application_id={SESSIONS}")
             connection.execute("COMMIT")
+        self.check(connection)
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Raise `Unusable` unless the tables are those that this Assent knows."""
         row = connection.execute("SELECT * FROM assent_file").fetchone()
         if row is None:
             raise Unusable("its table assent_file is empty. Restore it from a copy")

@@ -37,7 +37,8 @@ WHY = {
     "28": "it does not let this user in. See to the name and the password in the address",
     "3D": "there is no such database. Create it, or give another address",
     "42501": "this user may not do that. Grant it the right to the tables",
-    "42": "its tables are missing, or are not what they should be. Restore them from a copy",
+    "42": "its tables are missing, or are not what they should be. If a newer Assent has upgraded them, restart with "
+    "that one; if not, restore them from a copy",
     "53100": "the server's disk is full. Make room, and try again",
     "53200": "the server is out of memory. See to it, and try again",
     "53300": "the server has no connection left. Let it have more, or use fewer",
@@ -85,6 +86,10 @@ class Server(ABC):
     @abstractmethod
     def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
         """Return the error for the user; `unknown` if the change may have been written."""
+
+    def begin(self, connection: psycopg.Connection[Any], text: str) -> None:
+        """Begin a transaction with this text."""
+        connection.execute(text.encode())
 
     def connect(self) -> psycopg.Connection[Any]:
         """Open a connection in autocommit mode."""
@@ -159,7 +164,7 @@ class Server(ABC):
         try:
             if begin is None:
                 return work(link)
-            link.connection.execute(begin.encode())
+            self.begin(link.connection, begin)
             done = work(link)
             link.sent = writes
             link.connection.execute("COMMIT")

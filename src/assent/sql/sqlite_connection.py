@@ -121,6 +121,10 @@ class File(ABC):
         """Create or migrate the tables; raise `Unusable` if the file is another program's."""
 
     @abstractmethod
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Raise `Unusable` if another process has upgraded the tables; called at the beginning of every write."""
+
+    @abstractmethod
     def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
         """Return the error for the user; `unknown` if the change may have been written."""
 
@@ -243,7 +247,7 @@ class Handle:
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                return
+                break
             except sqlite3.OperationalError as error:
                 if _code(error) != sqlite3.SQLITE_BUSY or (waits and time.monotonic() >= end):
                     raise
@@ -251,6 +255,7 @@ class Handle:
                     raise Locked from None
             time.sleep(pause)
             pause = min(2 * pause, 0.02)
+        self.file.check(connection)
 
     def read(self, work: Work[R], *, snapshot: bool = False) -> R:
         """Run `work`, which only reads; with `snapshot` all of its statements see one snapshot.

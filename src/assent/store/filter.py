@@ -58,6 +58,8 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
     """The least age in seconds: of a question since it was asked, of a run since it changed."""
     ended: bool | None = None
     """True for settled questions or revoked grants, False for the others, None for both."""
+    asleep: bool = False
+    """True for runs that no worker is to drive at any time: those without a `wake`."""
     search: str | None = None
     """Text that a question must contain; see `searched`."""
     reach: int = MOST_SEARCHED
@@ -86,6 +88,7 @@ class Filter(Struct, Generic[T], frozen=True, kw_only=True):
             all(getattr(item, name) == value for name, value in self.equal.items())
             and (self.age is None or getattr(item, self.fields.age) <= now - self.age * 1000)
             and (self.ended is None or (getattr(item, self.fields.end or "") is not None) is self.ended)
+            and not (self.asleep and getattr(item, "wake", None) is not None)
             and (self.start is None or self._follows(self.place(item), self.start))
         )
 

@@ -283,7 +283,9 @@ class MemoryStore(Store):
                 self._runs[lease.run].record.until = until
             return held
 
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         """Release a lease, if the lease still holds."""
         if again_in is not None:
             check_seconds(again_in=again_in)
@@ -295,7 +297,8 @@ class MemoryStore(Store):
             record.worker = record.until = None
             record.failures, record.error = (0, None) if error is None else (record.failures + 1, error)
             if error is not None or again_in is not None:
-                record.wake = wake if again_in is not None and record.status in UNDER_WAY else None
+                due = again_in is not None or seq not in (None, record.seq)
+                record.wake = wake if due and record.status in UNDER_WAY else None
             ready = record.wake is not None
         if ready:
             self._wakeup.ring()

@@ -25,8 +25,8 @@ def open_store(url: str, *, create: bool = True, upgrade: bool = False) -> SQLSt
     Args:
         url: The address.
         create: True to create an SQLite file that does not exist; False to raise `UsageError`.
-        upgrade: True to create or migrate the tables of a Postgres database on first use. The tables of an SQLite
-            file are always migrated.
+        upgrade: True to create the tables of a Postgres database on first use, if there are none. Older tables are
+            migrated by `assent db upgrade` alone. Those of an SQLite file are always migrated.
     """
     if type(url) is not str or not url:
         raise UsageError(f"A store's address is text, such as sqlite:///runs.db, got {url!r:.80}.")

@@ -36,13 +36,14 @@ class PostgresStore(SQLStore):
     """A store in a Postgres database, for any number of processes on any number of machines.
 
     The store's clock is the server's, so that all processes agree. The tables must exist: `assent db upgrade`
-    or the method `upgrade` creates them.
+    or the method `upgrade` creates and migrates them.
 
     Args:
         url: The address: `postgresql://user:password@host/database`.
         pool_size: The most connections of the store. From the first `wait` on, one more connection listens.
         clock: A function that returns the time in seconds since 1970, instead of the server's clock; for tests.
-        upgrade: True to create or migrate the tables on first use.
+        upgrade: True to create the tables on first use, if there are none. Older tables are not migrated: run
+            `assent db upgrade`, since processes of the older version cannot write afterwards.
     """
 
     keeps_dead_rows = True

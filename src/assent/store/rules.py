@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..core.rules import is_drivers
-from ..errors import LeaseLost, Overtaken, RunBusy, RunFinished
-from .record import Change
+from ..errors import LeaseLost, Overtaken, RunBusy, RunFinished, StoreFailed
+from .record import Change, RunRecord
 
 
 class RunRow(NamedTuple):
@@ -93,3 +93,13 @@ def check_take(run: RunRow, id: str, worker: str, seq: int, now: int) -> None:
 def is_driven(worker: str | None, until: int | None, now: int) -> bool:
     """Return True while a worker holds a lease that has not expired."""
     return worker is not None and (until is None or until > now)
+
+
+def is_lost(record: RunRecord, now: int) -> bool:
+    """Return True if a run has something to do, and no worker will ever look at it.
+
+    A run that a worker left alone on purpose is not lost: its record has the error. A failure of the store is never
+    the purpose. Workers of older versions, though, left a run alone after one if only its end could not be written.
+    """
+    stuck = record.status == "working" and record.wake is None and not is_driven(record.worker, record.until, now)
+    return stuck and (record.error is None or record.error.startswith(f"{StoreFailed.__name__}:"))

@@ -43,7 +43,8 @@ POLL = 0.05
 class SQLiteStore(SQLStore):
     """A store in an SQLite file. Any number of stores, threads, event loops and processes may use one file at once.
 
-    The first use creates the file and migrates its tables. The caller's event loop does small writes, as long as a
+    The first use creates the file, or migrates its tables and logs it; processes of an older version that use the file
+    cannot write to it from then on. The caller's event loop does small writes, as long as a
     write takes less than a millisecond, and reads short runs. A thread does everything else, and every wait for a lock.
 
     Args:

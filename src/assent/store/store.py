@@ -58,6 +58,7 @@ from .record import (
     Stored,
     check_seconds,
 )
+from .rules import is_lost
 from .starting import first_change
 
 T = TypeVar("T")
@@ -154,12 +155,15 @@ class Store(ABC):
         """Extend the leases that still hold to `hold` seconds from now, and return them."""
 
     @abstractmethod
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         """Release a lease, if the lease still holds.
 
         With `error` the drive failed: the run is due again in `again_in` seconds, or without `again_in` when something
-        is appended to it. Without `error` the drive succeeded: `failures` is reset to 0, and `wake` stays as it was,
-        or is `again_in` seconds from now. A run that is neither working nor waiting never becomes due.
+        is appended to it. `seq` is the number of facts that the drive knew: without `again_in`, a run that has other
+        facts by now is due at once. Without `error` the drive succeeded: `failures` is reset to 0, and `wake` stays as
+        it was, or is `again_in` seconds from now. A run that is neither working nor waiting never becomes due.
         """
 
     @abstractmethod
@@ -347,6 +351,21 @@ class Store(ABC):
         return await self.page(
             Filter(kind=RunRecord, equal=wanted, age=unchanged_for, limit=limit, start=start, newest=newest)
         )
+
+    async def lost(self) -> list[RunRecord]:
+        """Return the runs that have something to do, and that no worker will ever look at.
+
+        No run becomes so by a failure of a worker. A crash of the database, a fault or an older version may leave one.
+        """
+        page, lost = Page[RunRecord]([], ""), list[RunRecord]()
+        while page.next is not None:
+            start = page_start(MOST, page.next or None)
+            page = await self.page(
+                Filter(kind=RunRecord, equal={"status": "working"}, asleep=True, limit=MOST, start=start)
+            )
+            now = int(self.clock() * 1000)
+            lost += [record for record in page.items if is_lost(record, now)]
+        return lost
 
     async def grants(
         self,
@@ -550,8 +569,9 @@ class Store(ABC):
         """Compare everything stored of a run with its journal, and return one sentence for each difference.
 
         The hash chain is checked. The run's record, questions and grants are rebuilt from the journal and compared.
-        The context and the tools of the questions are compared with their hashes. Leases, and the failures that
-        workers note, are not in the journal and not compared.
+        The context and the tools of the questions are compared with their hashes. A run that has something to do, and
+        that no worker will ever look at, is named too. Leases, and the failures that workers note, are not in the
+        journal and not compared.
         """
         for _ in range(ATTEMPTS):
             try:
@@ -572,7 +592,13 @@ class Store(ABC):
                 for id in damaged
                 if not any(repr(id) in sentence for sentence in found)
             ]
-            return found + await self._changed_tools(questions)
+            if is_lost(after, int(self.clock() * 1000)):
+                found.append(
+                    f"Run {run_id!r} is under way, and nothing wakes it: it has no worker, no time to look at it, and "
+                    "no reason to be left alone. `assent runs retry` makes it due."
+                )
+            sound = [each for each in questions if not any(repr(each.id) in sentence for sentence in found)]
+            return found + await self._changed_tools(run_id, sound)
         raise Overtaken(f"Run {run_id!r} changes faster than it could be compared; try again.")
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
@@ -585,14 +611,16 @@ class Store(ABC):
                 damaged += page.damaged
         return found, damaged
 
-    async def _changed_tools(self, questions: list[Question]) -> list[str]:
-        """Return one sentence for each tool of these questions whose stored definition has changed."""
+    async def _changed_tools(self, run_id: str, questions: list[Question]) -> list[str]:
+        """Return one sentence for each tool of a run's questions whose stored definition has changed, or is gone."""
         said = []
         for mark in sorted({question.definition for question in questions if question.definition is not None}):
             text = await self.definition(mark)
+            if text is None:
+                said.append(f"The definition of a tool that run {run_id!r} asks about, {mark!r}, is not there.")
+                continue
             try:
-                if text is not None:
-                    kept_tool(mark, text)
+                kept_tool(mark, text)
             except UnreadableState as error:
                 said.append(str(error))
         return said

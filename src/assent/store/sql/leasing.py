@@ -32,14 +32,10 @@ _back = {"worker": None, "until": None}
 READY = {kind: Statement(select(runs.c.id).where(due).limit(1)) for kind, due in _kinds.items()}
 TAKE = advance(("worker", "until", "fence"))
 RENEW = Statement(update(runs).where(*_mine).values(until=bindparam("until")))
-RELEASE = Statement(
-    update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(runs.c.id, runs.c.wake, runs.c.status)
-)
+_left = (runs.c.id, runs.c.wake, runs.c.status, runs.c.seq)
+RELEASE = Statement(update(runs).where(*_mine).values(**_back, failures=0, error=None).returning(*_left))
 FAIL = Statement(
-    update(runs)
-    .where(*_mine)
-    .values(**_back, failures=runs.c.failures + 1, error=bindparam("error"))
-    .returning(runs.c.id, runs.c.wake, runs.c.status)
+    update(runs).where(*_mine).values(**_back, failures=runs.c.failures + 1, error=bindparam("error")).returning(*_left)
 )
 WAKE = advance(("wake",))
 
@@ -98,7 +94,9 @@ def renew(transaction: Transaction, leases: Iterable[Lease], until: int) -> list
     return [lease for lease in ordered if transaction.do(RENEW, **_of(lease), until=until)]
 
 
-def release(transaction: Transaction, lease: Lease, wake: int | None, error: str | None) -> bool:
+def release(
+    transaction: Transaction, lease: Lease, wake: int | None, error: str | None, seq: int | None, now: int
+) -> bool:
     """Release a lease; return True if the run may be claimed, now or later."""
     if error is None:
         row = transaction.row(RELEASE, **_of(lease))
@@ -106,9 +104,11 @@ def release(transaction: Transaction, lease: Lease, wake: int | None, error: str
         row = transaction.row(FAIL, **_of(lease), error=error)
     if row is None:
         return False
-    number, before, status = row
+    number, before, status, facts = row
     if error is None and wake is None:
         return before is not None
+    if wake is None and seq not in (None, facts):
+        wake = now
     wake = wake if status in UNDER_WAY else None
     transaction.do(WAKE, number=number, wake=wake)
     return wake is not None

@@ -57,6 +57,7 @@ class _Shape(NamedTuple):
     further: bool
     """True for a page that starts at a cursor."""
     newest: bool
+    asleep: bool
 
     @property
     def place(self) -> list[Any]:
@@ -74,6 +75,8 @@ class _Shape(NamedTuple):
             where.append(table.c[age] <= bindparam("until"))
         if self.ended is not None and end is not None:
             where.append(table.c[end].is_not(None) if self.ended else table.c[end].is_(None))
+        if self.asleep:
+            where.append(runs.c.wake.is_(None))
         from_at: BindParameter[int] = bindparam("from_at")
         from_id: BindParameter[str] = bindparam("from_id")
         if self.further and self.newest:  # only the first condition lets an index find the start
@@ -138,7 +141,7 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
     if filter.start is not None:
         values["from_at"], values["from_id"] = filter.start
     aged, further, search = filter.age is not None, filter.start is not None, filter.search is not None
-    shape = _Shape(filter.kind, tuple(filter.equal), aged, filter.ended, further, filter.newest)
+    shape = _Shape(filter.kind, tuple(filter.equal), aged, filter.ended, further, filter.newest, filter.asleep)
     end: tuple[int, str] | None = None
     if filter.search is not None:
         end = _end_of_search(transaction, shape, values, filter.reach)

@@ -1,8 +1,8 @@
 """Appending a change to Postgres with one statement, after a look at the run's own row.
 
 The look gives the values that the rules compare. The statement writes the change if the row is still the one that was
-looked at, or else matches nothing and writes nothing. In that case, and for unusual changes, the statements of
-`writing` run in a transaction; they write the change or raise the error.
+looked at, and the schema the one that this Assent knows. Or else it matches nothing and writes nothing. In that case,
+and for unusual changes, the statements of `writing` run in a transaction; they write the change or raise the error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..rules import check_append
 from .outbox import messages_of
 from .postgres_server import NotAtOnce
 from .prepared import LOADS, Prepared, Steps
-from .schema import NEWS, READY, blobs, contexts, journal, outbox, questions, runs, webhooks
+from .schema import NEWS, READY, VERSION, VERSION_TABLE, blobs, contexts, journal, outbox, questions, runs, webhooks
 from .writing import LockedRun, columns_of, end_of, is_ready, linked, row_after
 
 WIDEST = 2**26
@@ -121,12 +121,18 @@ def _names(table: Table, *without: str) -> list[str]:
     return [column.name for column in table.c if column.name not in without]
 
 
+def _column(name: str) -> str:
+    """Return the name in the database of a column of a run's own row."""
+    return runs.c[name].name
+
+
 def _parameter(name: str) -> str:
     return f":{name}::{_KINDS[runs.c[name].type.python_type]}"
 
 
 # `xmin` is the transaction that wrote a row last: as long as it is the same, nobody has changed the row since.
-FIND = Prepared("find", f"SELECT {', '.join(LockedRun._fields)}, xmin::text FROM {runs} WHERE run = :run::text")
+_FOUND = ", ".join(map(_column, LockedRun._fields))
+FIND = Prepared("find", f"SELECT {_FOUND}, xmin::text FROM {runs} WHERE run = :run::text")
 _LOADS = [LOADS[runs.c[name].type.python_type] for name in LockedRun._fields] + [LOADS[str]]
 
 _ASKED = _names(questions, "run")
@@ -156,7 +162,7 @@ _PARTS = {
     INSERT INTO {outbox} (id, webhook, event, body, at, tries, due)
     SELECT m.mark || '_' || w.id, w.id, m.event, m.body, :at::int8, 0, :at::int8
     FROM run, {webhooks} AS w, unnest(:marks::text[], :events::text[], :messages::text[]) AS m (mark, event, body)
-    WHERE w.disabled IS NULL AND strpos(w.events, '"' || m.event || '"') > 0""",
+    WHERE w.{webhooks.c.disabled.name} IS NULL AND strpos(w.events, '"' || m.event || '"') > 0""",
 }
 
 
@@ -168,17 +174,18 @@ def statement(new: bool, columns: tuple[str, ...], tell: tuple[str, ...], *parts
     """
     if new:
         given = ", ".join(map(_parameter, columns))
-        own = f"INSERT INTO {runs} ({', '.join(columns)}) VALUES ({given}) ON CONFLICT DO NOTHING"
+        own = f"INSERT INTO {runs} ({', '.join(map(_column, columns))}) SELECT {given} FROM same ON CONFLICT DO NOTHING"
     else:
-        given = ", ".join(f"{name} = {_parameter(name)}" for name in columns)
-        looked_at = "id = :number::int8 AND seq = :before::int8 AND xmin::text = :version::text"
-        own = f"UPDATE {runs} SET {given} WHERE {looked_at}"
+        given = ", ".join(f"{_column(name)} = {_parameter(name)}" for name in columns)
+        looked_at = f"{runs}.id = :number::int8 AND seq = :before::int8 AND {runs}.xmin::text = :version::text"
+        own = f"UPDATE {runs} SET {given} FROM same WHERE {looked_at}"
     others = "".join(f",\n{name} AS ({_PARTS[name]})" for name in parts)
     told = ", ".join(f"pg_notify('{channel}', '')::text" for channel in tell)
     return Prepared(
         "append",
         f"""
-WITH run AS ({own} RETURNING id),
+WITH same AS MATERIALIZED (SELECT FROM {VERSION_TABLE} WHERE version_num = '{VERSION:04}'),
+run AS ({own} RETURNING {runs}.id),
 facts AS (
     INSERT INTO {journal} (run, seq, at, fact, prev_hash)
     SELECT run.id, :before::int8 + f.number, :at::int8, f.fact, f.prev_hash

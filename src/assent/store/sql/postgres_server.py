@@ -21,7 +21,7 @@ from ...errors import AssentError, StoreFailed
 from ...sql.pool import Link
 from ...sql.postgres_connection import AGAIN, Server, Unusable, conninfo, explain
 from .prepared import Prepared, Steps, answer
-from .schema import VERSION, VERSION_TABLE, metadata
+from .schema import VERSION, VERSION_TABLE, metadata, too_new
 from .statement import POSTGRES, Transaction
 
 R = TypeVar("R")
@@ -36,13 +36,15 @@ LOCK = 0x417353746F7265
 """The advisory lock held during an upgrade of the tables."""
 UNPREPARED = "26000"
 """The SQLSTATE of a missing prepared statement: a connection pooler has switched the server connection."""
-ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006"}
+ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006", "42703", "42P01"}
 """The SQLSTATEs of one statement after which a transaction is tried, which succeeds or finds the error.
 
-Besides conflicts and missing prepared statements: the character 0 in a text or in JSON, a row that exists already, and
-a session that is read-only by default.
+Besides conflicts and missing prepared statements: the character 0 in a text or in JSON, a row that exists already, a
+session that is read-only by default, and a column or a table that a newer Assent has renamed.
 """
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# A write reads the schema's version first, on the same way to the server. The lock on the version's table lasts until
+# the transaction ends, and an upgrade waits for it, so the version cannot change in between.
+BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version_num FROM {VERSION_TABLE}"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -182,12 +184,20 @@ class StoreServer(Server):
         return failed
 
     def prepare(self, connection: psycopg.Connection[Any]) -> None:
-        """Check the version of the tables, and migrate them if the store was told to."""
+        """Check the version of the tables; create them if there are none and the store was told to."""
         version = _version(connection)
-        if self.upgrades and (version is None or version < VERSION):
+        if self.upgrades and version is None:
             self.upgrade()
         else:
             _check(version)
+
+    def begin(self, connection: psycopg.Connection[Any], text: str) -> None:
+        """Begin a transaction. One that writes is refused unless the tables are those that this Assent knows."""
+        cursor = connection.execute(text.encode(), prepare=False)  # there may be two statements
+        if text == BEGIN:
+            cursor.nextset()
+            row = cursor.fetchone()
+            _check(None if row is None else int(row[0]))
 
     def upgrade(self) -> None:
         """Create or migrate the tables. An advisory lock makes concurrent upgrades safe."""
@@ -200,6 +210,8 @@ class StoreServer(Server):
             with engine.begin() as connection:
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
                 version = _version(connection.connection.driver_connection)
+                if version is not None and version < VERSION:  # wait for the writes under way; later ones wait for this
+                    connection.exec_driver_sql(f"LOCK TABLE {VERSION_TABLE} IN ACCESS EXCLUSIVE MODE")
                 if version is None or version < VERSION:
                     upgrade(connection)
                 _check(VERSION if version is None else max(version, VERSION))
@@ -258,4 +270,4 @@ def _check(version: int | None) -> None:
             "Run `assent db upgrade` with this address"
         )
     if version > VERSION:
-        raise Unusable(f"its tables are of version {version}, and this Assent knows {VERSION}. Use a newer Assent")
+        raise Unusable(too_new(version))

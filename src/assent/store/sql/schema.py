@@ -31,8 +31,12 @@ from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 4
-"""The number of the newest migration; a database with a higher version is from a newer Assent."""
+VERSION = 5
+"""The number of the newest migration; a database with a higher version is from a newer Assent.
+
+Every write compares it with the database's version, inside of its transaction. So no process goes on writing after a
+newer one has upgraded the database.
+"""
 VERSION_TABLE = "assent_version"
 READY = "assent_ready"
 """The Postgres notification channel for runs that may be claimed."""
@@ -45,12 +49,16 @@ _Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns numbers 
 _Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # the same byte order in every database
 
 
-def _fields(kind: type[msgspec.Struct]) -> list[Column[Any]]:
-    """Return a column for each field of a record. A field that is neither text nor a number is JSON text."""
+def _fields(kind: type[msgspec.Struct], **other: str) -> list[Column[Any]]:
+    """Return a column for each field of a record; `other` are names in the database that differ from the field's.
+
+    A field that is neither text nor a number is JSON text.
+    """
     return [
         Column(
-            field.name,
+            other.get(field.name, field.name),
             _Id if field.name == "id" else _Big if field.name == "run" or int in _types(field) else Text,
+            key=field.name,
             nullable=field.name in ("evidence", "reviewers", "redact") or not {Any, NoneType}.isdisjoint(_types(field)),
         )
         for field in msgspec.structs.fields(kind)
@@ -64,13 +72,24 @@ def _types(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
 LATER = ("reviewers", "redact", "started_by", "shown", "preview")
 """The columns of questions that came later than the seals."""
 
+
+def too_new(version: int) -> str:
+    """Return the reason why a database of a newer Assent cannot be used."""
+    return (
+        f"a newer Assent has upgraded it to schema version {version}, and this Assent knows {VERSION}. Restart this "
+        "process with the newer Assent, which goes on where this one stops"
+    )
+
+
+# Schema version 5 gave some columns other names, so that the statements of earlier Assents, which compare no version,
+# fail instead of writing. In Python they are known by their key.
 runs = Table(
     "assent_runs",
     metadata,
     Column("id", _Big, primary_key=True, autoincrement=True),
     Column("run", _Id, nullable=False),
-    *_fields(RunRecord)[1:-1],  # its `id` is the column `run` here
-    Column("fence", _Big, nullable=False),
+    *_fields(RunRecord, changed="changed_at")[1:-1],  # its `id` is the column `run` here
+    Column("lease_fence", _Big, key="fence", nullable=False),
     Column("head", LargeBinary, nullable=False),
     *_fields(RunRecord)[-1:],
     UniqueConstraint("run", name="assent_runs_run"),
@@ -188,7 +207,8 @@ users = Table(
     Column("password", Text),
     Column("stamp", Text, nullable=False),
     Column("made", _Big, nullable=False),
-    Column("disabled", _Big),
+    Column("disabled_at", _Big, key="disabled"),
+    Column("seal", Text),
 )
 
 tokens = Table(
@@ -202,7 +222,8 @@ tokens = Table(
     Column("made", _Big, nullable=False),
     Column("until", _Big),
     Column("used", _Big),
-    Column("revoked", _Big),
+    Column("revoked_at", _Big, key="revoked"),
+    Column("seal", Text),
 )
 
 signins = Table(
@@ -225,7 +246,7 @@ webhooks = Table(
     Column("secret", Text, nullable=False),
     Column("events", Text, nullable=False),
     Column("made", _Big, nullable=False),
-    Column("disabled", _Big),
+    Column("disabled_at", _Big, key="disabled"),
     Column("reason", Text),
 )
 
@@ -248,5 +269,5 @@ agents = Table(
     metadata,
     Column("name", _Id, primary_key=True),
     Column("began", Text, nullable=False),
-    Column("seen", _Big, nullable=False),
+    Column("seen_at", _Big, key="seen", nullable=False),
 )

@@ -1,15 +1,20 @@
-"""Seals of question rows: hashes of what people are shown, checked whenever a row is read.
+"""Seals of rows: hashes of questions, users and tokens.
+
+The seal of a question is a hash of what people are shown, checked whenever the row is read.
 
 A question is shown without reading its journal, which may be long. The seal reveals a row that was changed by hand or
 by a fault. A change by somebody who also recomputes the seal is found by `Store.decide` and `Store.verify`, which
 compare the row with the journal.
+
+The seals of users and tokens are checked by `assent db verify`. They are in no journal: a change by somebody who also
+recomputes the seal is not found, nor is a row that was deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -48,6 +53,27 @@ def _seal(values: list[Any]) -> str:
     if b"\\u0000" in text:  # Postgres cannot hold the character 0; the store writes U+FFFD instead
         text = _encode([value.replace("\0", "\ufffd") if type(value) is str else value for value in values])
     return sha256(text).hexdigest()[:LENGTH]
+
+
+AccountKind = Literal["user", "token"]
+ACCOUNTS: dict[AccountKind, tuple[str, ...]] = {
+    "user": ("name", "role", "groups", "password", "stamp", "made", "disabled"),
+    "token": ("id", "name", "role", "groups", "hash", "made", "until", "revoked"),
+}
+"""The columns of users and tokens that their seals cover. The time of a token's last use is not covered."""
+
+
+def account_seal(kind: AccountKind, columns: Mapping[str, Any]) -> str:
+    """Return the seal of a user's or a token's row."""
+    return _seal([kind, *(columns[name] for name in ACCOUNTS[kind])])
+
+
+def is_sealed_account(kind: AccountKind, columns: Mapping[str, Any]) -> bool:
+    """Return True if the row of a user or a token matches its seal."""
+    try:
+        return bool(columns["seal"] == account_seal(kind, columns))
+    except (TypeError, ValueError):  # text that UTF-8 cannot hold, or a value that JSON cannot
+        return False
 
 
 def is_sealed(columns: Mapping[str, Any]) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from typing import TYPE_CHECKING
 
 from ...errors import StoreFailed
 from ...sql.sqlite_connection import STORE, File, Unusable, begin_file, explain, header
-from .schema import VERSION, VERSION_TABLE
+from .schema import VERSION, VERSION_TABLE, too_new
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+
+log = logging.getLogger("assent")
 
 
 class StoreFile(File):
@@ -29,8 +33,22 @@ class StoreFile(File):
         connection.execute("COMMIT")
         if not application:
             begin_file(connection)
+        if version != VERSION and _upgrade(connection) and version:
+            log.warning(
+                "Upgraded the store in %s from schema version %d to %d. Processes of an older Assent cannot write to "
+                "it any more; restart them with the newer one",
+                self.path,
+                version,
+                VERSION,
+            )
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """Raise `Unusable` unless the tables are those that this Assent knows."""
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise Unusable(too_new(version))
         if version != VERSION:
-            _upgrade(connection)
+            raise Unusable(f"it has the older schema version {version} now. Try again, which upgrades it")
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
         """Return the error for the store's user; `unknown` if the change may have been written."""
@@ -50,8 +68,8 @@ class StoreFile(File):
         return failed
 
 
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """Run the missing migrations in one transaction."""
+def _upgrade(connection: sqlite3.Connection) -> bool:
+    """Run the missing migrations in one transaction; return False if another process was first."""
     from sqlalchemy import create_engine
     from sqlalchemy.exc import DBAPIError
     from sqlalchemy.pool import StaticPool
@@ -60,10 +78,12 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     try:
         with engine.connect() as opened, opened.begin():
             opened.exec_driver_sql("BEGIN IMMEDIATE")  # only here, since a new engine begins with a rollback
-            if _version(connection) != VERSION:  # unless another process was first
+            missing = _version(connection) != VERSION
+            if missing:
                 _run(opened, _version(connection))
                 opened.exec_driver_sql(f"PRAGMA application_id={STORE}")
                 opened.exec_driver_sql(f"PRAGMA user_version={VERSION}")
+            return missing
     except DBAPIError as error:
         raise error.orig or error from error
 
@@ -85,5 +105,5 @@ def _version(connection: sqlite3.Connection) -> int:
     if application != STORE:
         return 0  # an empty file, or one that has only the tables of sessions
     if version > VERSION:
-        raise Unusable(f"it has schema version {version}, and this Assent knows {VERSION}. Use a newer Assent")
+        raise Unusable(too_new(version))
     return version

@@ -189,14 +189,16 @@ class SQLStore(Store):
             return []
         return await self._write(lambda transaction: renew(transaction, given, self._until(hold)))
 
-    async def release(self, lease: Lease, *, again_in: float | None = None, error: str | None = None) -> None:
+    async def release(
+        self, lease: Lease, *, again_in: float | None = None, error: str | None = None, seq: int | None = None
+    ) -> None:
         """Release a lease, if the lease still holds."""
         if again_in is not None:
             check_seconds(again_in=again_in)
 
         def work(transaction: Transaction) -> bool:
             wake = None if again_in is None else self._until(again_in)
-            ready = release(transaction, lease, wake, error)
+            ready = release(transaction, lease, wake, error, seq, self._now())
             if ready:
                 self._tell(transaction)
             return ready

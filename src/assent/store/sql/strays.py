@@ -1,11 +1,11 @@
 """Checks of what the check of a run does not find: rows whose run is gone, and rows that belong to no run.
 
-Those are stored tools, announced agents, webhooks and their messages. Users, tokens and sign-ins are not checked.
+Those are stored tools, announced agents, webhooks and their messages, users, tokens and sign-ins.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import Table, select
 
 from ...errors import UnreadableState
 from ..comparing import kept_tool
@@ -13,7 +13,8 @@ from ..starting import is_readable
 from .news import announced
 from .outbox import damaged
 from .reading import as_bytes
-from .schema import blobs, contexts, definitions, grants, journal, questions, runs
+from .schema import blobs, contexts, definitions, grants, journal, questions, runs, signins, tokens, users
+from .seal import AccountKind, is_sealed_account
 from .statement import Statement, Transaction
 
 _OWNED = {
@@ -35,6 +36,20 @@ _LOST = {
 TOOLS = Statement(select(definitions.c.fingerprint, definitions.c.body).order_by(definitions.c.fingerprint))
 
 
+_TABLES: dict[AccountKind, Table] = {"user": users, "token": tokens}
+_REMEDIES: dict[AccountKind, str] = {
+    "user": "See that the role and the groups are right: `assent users change` sets them, and seals the row anew.",
+    "token": "Revoke it, and make another.",
+}
+ACCOUNTS = {kind: Statement(select(table).order_by(*table.primary_key)) for kind, table in _TABLES.items()}
+SIGNED_IN = Statement(
+    select(signins.c.user)
+    .distinct()
+    .where(~select(users.c.name).where(users.c.name == signins.c.user).exists())
+    .order_by(signins.c.user)
+)
+
+
 def strays(transaction: Transaction) -> list[str]:
     """Return one sentence for each row whose run is gone, and for each damaged row that belongs to no run."""
     lost = [
@@ -44,7 +59,8 @@ def strays(transaction: Transaction) -> list[str]:
         for what, statement in _LOST.items()
         for (number,) in transaction.rows(statement)
     ]
-    return lost + _changed_tools(transaction) + _damaged_agents(transaction) + damaged(transaction)
+    tools, announcements = _changed_tools(transaction), _damaged_agents(transaction)
+    return lost + tools + announcements + damaged(transaction) + _changed_accounts(transaction)
 
 
 def _changed_tools(transaction: Transaction) -> list[str]:
@@ -54,6 +70,22 @@ def _changed_tools(transaction: Transaction) -> list[str]:
             kept_tool(fingerprint, as_bytes(body))
         except UnreadableState as error:
             said.append(f"The definition that is kept as {fingerprint!r} is not what was written: {error}")
+    return said
+
+
+def _changed_accounts(transaction: Transaction) -> list[str]:
+    """Return one sentence for each user and token that was not written by the store, and each sign-in of nobody."""
+    said = []
+    for kind, table in _TABLES.items():
+        for row in transaction.rows(ACCOUNTS[kind]):
+            columns = dict(zip(table.c.keys(), row, strict=True))
+            if not is_sealed_account(kind, columns):
+                role = columns["role"]
+                said.append(
+                    f"The row of {kind} {row[0]!r}, with the role {role!r}, is not what was written. {_REMEDIES[kind]}"
+                )
+    for (user,) in transaction.rows(SIGNED_IN):
+        said.append(f"There is a sign-in of {user!r}, and no such user.")
     return said
 
 

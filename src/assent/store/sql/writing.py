@@ -35,7 +35,7 @@ FIND = Statement(
 
 def _new(table: Table, *without: str) -> Insert:
     """Return the insert of a row with all columns but these, unless the row exists."""
-    values: dict[str, Any] = {column.name: bindparam(column.name) for column in table.c if column.name not in without}
+    values: dict[str, Any] = {column.key: bindparam(column.key) for column in table.c if column.key not in without}
     return insert_new(table).values(values).on_conflict_do_nothing()
 
 

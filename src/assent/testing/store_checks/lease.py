@@ -185,6 +185,18 @@ async def remembers_failures(store: Store, clock: FakeClock) -> None:
     )
 
 
+async def notices_what_came_meanwhile(store: Store, clock: FakeClock) -> None:
+    """A run that is to be left alone is looked at all the same if something was written that the drive did not know."""
+    draft = await begun(store)
+    lease = only(await _claim(store), "A run that is due, and that nobody drives, is claimed.")
+    await store.release(lease, error="It broke.", seq=draft.seq)
+    same(await _claim(store), [], "A run that failed, and to which nothing was written, is left alone.")
+    lease = await store.take(draft.id, "w1", seq=draft.seq, hold=10)
+    await store.say(draft.id, "Try again.")
+    await store.release(lease, error="It broke.", seq=draft.seq)
+    same(_runs(await _claim(store)), [draft.id], "A run that failed is due if the drive did not know all of it.")
+
+
 async def refuses_a_driver_without_a_lease(store: Store, clock: FakeClock) -> None:
     """What only a driver may record is refused from somebody who has no lease, driven or not."""
     draft = await begun(store)
@@ -350,6 +362,7 @@ CHECKS = (
     renews,
     releases,
     remembers_failures,
+    notices_what_came_meanwhile,
     refuses_a_driver_without_a_lease,
     refuses_who_lost_the_run,
     appends_with_a_lease,
