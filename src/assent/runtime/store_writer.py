@@ -30,6 +30,7 @@ from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import is_drivers
 from ..core.run import Run, owed
+from ..core.snapshot import EMPTY, UNFIT, Chapter, Snapshot, is_due, take
 from ..errors import (
     ContextMissing,
     IllegalFact,
@@ -88,6 +89,10 @@ class StoreWriter:
         """The fingerprints of the tools whose definitions this drive has stored."""
         self.saved = kept.context
         """The stored context, if known."""
+        self.snapshot = kept.snapshot if self.seq else EMPTY
+        """The newest snapshot that is stored, or the empty one; None if no further ones are taken."""
+        self.chapter: Chapter | None = None
+        """The next snapshot, to be written with the facts before it."""
         self.merging = False
         """True while facts of others are being appended to the journal."""
         self.merges = 0
@@ -114,8 +119,19 @@ class StoreWriter:
         if not self.merging:
             self.unwritten.append(fact)
             self.projection.note(self.journal.run, fact)
+            if self.snapshot is not None and not self.journal.run.open:
+                self._take_snapshot(self.snapshot)
             if self.lag and type(fact) is f.Finished:
                 self.kick()  # a hook that runs next may be slow
+
+    def _take_snapshot(self, before: Snapshot) -> None:
+        """Take a snapshot if the next one is due and none waits to be written."""
+        run = self.journal.run
+        if self.chapter is None and is_due(run, before):
+            try:
+                self.chapter = take(run, self.journal.facts[before.seq :], before)
+            except UNFIT:  # whoever needs the item says so
+                self.snapshot = None
 
     # -- the lease ---------------------------------------------------------------------------------
 
@@ -150,8 +166,8 @@ class StoreWriter:
 
     def stored_part(self) -> StoredPart:
         """Return the parts of the run that the store has."""
-        lease = self.lease
-        return StoredPart(self.seq, lease.worker if lease.kept else None, lease.fence, self.saved)
+        lease, snapshot = self.lease, None if self.unwritten else self.snapshot
+        return StoredPart(self.seq, lease.worker if lease.kept else None, lease.fence, self.saved, snapshot)
 
     @property
     def fence(self) -> int:
@@ -412,6 +428,8 @@ class StoreWriter:
         del self.unwritten[: len(change.facts)]
         self.sent |= change.definitions.keys()
         self.saved = change.context or self.saved
+        if change.chapter is not None:
+            self.snapshot, self.chapter = self.snapshot and change.chapter.snapshot, None
         if change.release:
             self.lease.released()
 
@@ -437,6 +455,8 @@ class StoreWriter:
         change.take = lease.held is None and self.seq > 0
         if change.asked:
             change.definitions = self._definitions(change)
+        if self.chapter is not None and self.chapter.snapshot.seq <= self.seq + len(facts):
+            change.chapter = self.chapter
         if self.seq == 0 or release:
             try:
                 change.context = self._context()
@@ -525,7 +545,9 @@ class StoreWriter:
         if not tail:
             return False
         self._see_that_nobody_drove(tail)
-        self.merging = True
+        self.merging, self.chapter = True, None
+        if self.unwritten:  # the journal here has another order than the stored one from now on
+            self.snapshot = None
         try:
             ours = replay([*stored.facts, *self.unwritten]) if self.unwritten else None
             self.journal.append(tail)
@@ -558,6 +580,7 @@ class StoreWriter:
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
         self.seq, self.unwritten, self.unsure, self.projection = len(stored.facts), [], None, Projection()
+        self.chapter = None
         self.merges = 0
         if self.phase is Phase.FAILED:
             self.phase = Phase.OPEN

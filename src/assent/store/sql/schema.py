@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 4
+VERSION = 5
 """The number of the newest migration; a database with a higher version is from a newer Assent."""
 VERSION_TABLE = "assent_version"
 READY = "assent_ready"
@@ -116,6 +116,18 @@ blobs = Table(
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run", "hash", name="assent_blobs_pkey"),
     sqlite_with_rowid=False,
+)
+
+chapters = Table(
+    "assent_chapters",
+    metadata,
+    Column("run", _Big, nullable=False),
+    Column("seq", _Big, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("snapshot", Text, nullable=False),
+    Column("seal", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run", "seq", name="assent_chapters_pkey"),
 )
 
 contexts = Table(

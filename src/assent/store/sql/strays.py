@@ -10,15 +10,16 @@ from sqlalchemy import select
 from ...errors import UnreadableState
 from ..comparing import kept_tool
 from ..starting import is_readable
+from .chapter import as_bytes
 from .news import announced
 from .outbox import damaged
-from .reading import as_bytes
-from .schema import blobs, contexts, definitions, grants, journal, questions, runs
+from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs
 from .statement import Statement, Transaction
 
 _OWNED = {
     "a journal": journal,
     "payloads": blobs,
+    "snapshots": chapters,
     "a context": contexts,
     "questions": questions,
     "grants": grants,
