@@ -103,7 +103,7 @@ async def test_a_store_of_a_newer_assent_is_refused(place: Place) -> None:
     else:
         place.execute(f"UPDATE {VERSION_TABLE} SET version_num = '0099'")
     async with place.store() as store:
-        with pytest.raises(StoreFailed, match=r"version 99, and this Assent knows 4. Use a newer Assent"):
+        with pytest.raises(StoreFailed, match=f"version 99, and this Assent knows {VERSION}. Use a newer Assent"):
             await store.runs()
 
 

@@ -128,6 +128,11 @@ def decode_snapshot(text: str | bytes) -> Snapshot | None:
 # -- taking a snapshot -----------------------------------------------------------------------------
 
 
+def is_long(facts: int) -> bool:
+    """Return True if a run with this number of facts may have a snapshot."""
+    return facts >= EVERY
+
+
 def is_due(run: Run, before: Snapshot) -> bool:
     """Return True if the next snapshot is due, and can be taken here: nothing is open, unheard or stopped."""
     if run.seq - before.seq < EVERY or run.open or run.unheard or run.guards:

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, func, select
 
 from ...core.digest import holds
 from ...core.facts import AnyFact
-from ...core.snapshot import EVERY, NOTHING_BEFORE
+from ...core.snapshot import NOTHING_BEFORE, is_long
 from ...errors import UnreadableState
 from ..chain import Journal, Row, chained
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored
@@ -100,7 +100,8 @@ def _loaded(transaction: Transaction, own: Own, whole: bool, most: int | None) -
     record = own.record
     if most is not None and record.seq > most * LONG:
         return None
-    late = recent(transaction, _place(own), whole=whole) if record.seq > EVERY and record.erased is None else None
+    may = is_long(record.seq) and record.erased is None
+    late = recent(transaction, _place(own), whole=whole) if may else None
     if late is None and most is not None and record.seq > most:
         return None
     if late is None:
