@@ -556,7 +556,7 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
     place.execute("ALTER TABLE assent_runs DROP COLUMN started_by")
     for index in ("questions_decided", "runs_rested"):
         place.execute(f"DROP INDEX assent_{index}")
-    for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents"):
+    for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents", "chapters"):
         place.execute(f"DROP TABLE assent_{table}")
     if place.engine.dialect.name == "sqlite":
         place.execute("PRAGMA user_version = 1")

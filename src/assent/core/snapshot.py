@@ -44,7 +44,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """The number of facts of the snapshot before; 0 if there is none."""
     format: str = FORMAT
     definition: int = 0
-    """The number of the fact that defines the active agent; 0 if there is none."""
+    """The number of the fact that defines the active agent; 0 if there is none. In a mark: 1 if there is one."""
     marks: tuple[int, ...] = ()
     """The numbers of the definitions that name tools."""
     grants: tuple[int, ...] = ()
@@ -137,9 +137,33 @@ def is_due(run: Run, before: Snapshot) -> bool:
     """Return True if the next snapshot is due, and can be taken here: nothing is open, unheard or stopped."""
     if run.seq - before.seq < EVERY or run.open or run.unheard or run.guards:
         return False
-    if run.concluded is not None or run.cancelled is not None or run.closed is not None:
-        return False
-    return not any(fact.tripped for fact in run.guarded[before.guarded :])
+    return run.concluded is None and run.cancelled is None and run.closed is None
+
+
+def mark(run: Run) -> Snapshot:
+    """Return the numbers of a snapshot here. It costs little; `take` makes a chapter of it, if one is needed."""
+    return Snapshot(
+        seq=run.seq,
+        definition=run.definition is not None,
+        agent=run.agent,
+        max_turns=run.max_turns,
+        turns=run.turns,
+        live=run.live,
+        said=run.said,
+        armed=run.armed,
+        watched=run.watched,
+        answering=run.answering,
+        concluding=run.concluding,
+        saved=run.saved,
+        used=run.own_usage.numbers(),
+        uses=run.uses.copy(),
+        entries=len(run.entries),
+        calls=len(run.calls),
+        guarded=len(run.guarded),
+        branches=len(run.branches),
+        asked=len(run.asked),
+        decided=len(run.decided),
+    )
 
 
 UNFIT = (
@@ -155,48 +179,49 @@ UNFIT = (
 """The errors of items that cannot be read, or not be written again. A run with such items gets no snapshot."""
 
 
-def take(run: Run, facts: Sequence[AnyFact], before: Snapshot) -> Chapter:
-    """Return the chapter of a run that ends here; `facts` are those since the snapshot before."""
+def take(run: Run, facts: Sequence[AnyFact], marked: Snapshot, before: Snapshot) -> Chapter | None:
+    """Return the chapter that ends where a run was marked; None if there can be none.
+
+    That is so if a guardrail stopped the run, or if an item cannot be read: whoever needs it says so. The run may have
+    gone on since. `facts` are those from the snapshot before to the mark.
+    """
+    if any(fact.tripped for fact in run.guarded[before.guarded : marked.guarded]):
+        return None
     items: list[Item] = []
     kept = before.items
-    for entry in run.entries[before.entries :]:
-        if type(entry) is f.HandedOff and entry.history:
-            items, kept = [], 0
-        items += entry_items(entry)
-    ids = [list(islice(of, start, None)) for of, start in _indexes(run, before)]
-    body = _pack(Body(_encode(ids), _encode(items), zlib.compress(_encode(facts), 1), kept))
+    try:
+        for entry in run.entries[before.entries : marked.entries]:
+            if type(entry) is f.HandedOff and entry.history:
+                items, kept = [], 0
+            items += entry_items(entry)
+        talk = _encode(items)
+    except UNFIT:
+        return None
+    ids = [
+        _keys(run.calls, before.calls, marked.calls),
+        _keys(run.asked, before.asked, marked.asked),
+        _keys(run.decided, before.decided, marked.decided),
+    ]
+    body = _pack(Body(_encode(ids), talk, zlib.compress(_encode(facts), 1), kept))
     definition, marks, grants = _counting(facts, before)
-    return Chapter(
-        Snapshot(
-            seq=run.seq,
-            before=before.seq,
-            definition=definition if run.definition is not None else 0,
-            marks=marks,
-            grants=grants,
-            agent=run.agent,
-            max_turns=run.max_turns,
-            turns=run.turns,
-            live=run.live,
-            said=run.said,
-            armed=run.armed,
-            watched=run.watched,
-            answering=run.answering,
-            concluding=run.concluding,
-            saved=run.saved,
-            used=run.own_usage.numbers(),
-            uses=dict(run.uses),
-            entries=len(run.entries),
-            calls=len(run.calls),
-            guarded=len(run.guarded),
-            branches=len(run.branches),
-            asked=len(run.asked),
-            decided=len(run.decided),
-            items=kept + len(items),
-            asks=before.asks or any(map(asks, items)),
-            bodies=hash_bodies([body], before.bodies),
-        ),
-        body,
+    made = replace(
+        marked,
+        before=before.seq,
+        definition=definition if marked.definition else 0,
+        marks=marks,
+        grants=grants,
+        items=kept + len(items),
+        asks=before.asks or any(map(asks, items)),
+        bodies=hash_bodies([body], before.bodies),
     )
+    return Chapter(made, body)
+
+
+def _keys(of: Any, start: int, stop: int) -> list[str]:
+    """Return the keys of a run's dict from one number to another."""
+    if isinstance(of, PastDict) and (past := len(of) - len(of.own)) <= start:
+        return list(islice(of.own, start - past, stop - past))
+    return list(islice(of, start, stop))
 
 
 def hash_bodies(bodies: Sequence[bytes], before: str = "") -> str:
@@ -206,20 +231,6 @@ def hash_bodies(bodies: Sequence[bytes], before: str = "") -> str:
         hash.update(body)
         before = hash.hexdigest()
     return before
-
-
-def _indexes(run: Run, before: Snapshot) -> list[tuple[Any, int]]:
-    """Return the run's dicts, or their parts after the snapshot before, and the number of older keys in each."""
-    found: list[tuple[Any, int]] = []
-    every: tuple[tuple[Any, int], ...] = (
-        (run.calls, before.calls),
-        (run.asked, before.asked),
-        (run.decided, before.decided),
-    )
-    for keys, count in every:
-        late = isinstance(keys, PastDict) and len(keys) - len(keys.own) == count
-        found.append((keys.own, 0) if late else (keys, count))
-    return found
 
 
 def _counting(facts: Sequence[AnyFact], before: Snapshot) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

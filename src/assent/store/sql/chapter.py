@@ -26,6 +26,7 @@ from ...core.snapshot import (
     decode_snapshot,
     encode_snapshot,
     hash_bodies,
+    mark,
     same_chapter,
     take,
 )
@@ -40,6 +41,9 @@ _STATE = (chapters.c.seq, chapters.c.hash, chapters.c.snapshot, chapters.c.seal)
 LAST = Statement(select(*_STATE).where(_OF_RUN).order_by(chapters.c.seq.desc()).limit(1))
 ALL = Statement(select(*_STATE, chapters.c.body).where(_OF_RUN).order_by(chapters.c.seq))
 ADD_CHAPTER = Statement(insert(chapters))
+HASH_BEFORE = Statement(
+    select(journal.c.prev_hash).where(journal.c.run == bindparam("run"), journal.c.seq == bindparam("seq"))
+)
 REPLACE = Statement(delete(chapters).where(_OF_RUN, chapters.c.seq > bindparam("before")))
 
 
@@ -49,14 +53,17 @@ def seal_of(run: str, hash: bytes, snapshot: bytes) -> str:
 
 
 def add_chapter(transaction: Transaction, number: int, change: Change, texts: list[bytes], hashes: list[bytes]) -> None:
-    """Write a change's chapter, instead of all that are not before it."""
+    """Write a change's chapter, instead of all that are not before it. It may end before the change."""
     chapter = change.chapter
-    place = 0 if chapter is None else chapter.snapshot.seq - change.seq
-    if chapter is None or not 0 < place <= len(texts):
+    if chapter is None:
         return
     run, seq = change.record.id, chapter.snapshot.seq
-    hash = hashes[place] if place < len(hashes) else link(hashes[-1], run, seq, texts[-1])
-    text = encode_snapshot(chapter.snapshot)
+    place, text = seq - change.seq, encode_snapshot(chapter.snapshot)
+    if place < 0:
+        found = transaction.row(HASH_BEFORE, run=number, seq=seq + 1)
+        hash = as_bytes(found[0]) if found is not None else b""
+    else:
+        hash = hashes[place] if place < len(hashes) else link(hashes[-1], run, seq, texts[-1])
     transaction.do(REPLACE, run=number, before=chapter.snapshot.before)
     transaction.do(
         ADD_CHAPTER,
@@ -178,8 +185,9 @@ def compare_chapters(transaction: Transaction, place: Place, rows: list[Row], fa
         snapshot, hash = found
         for fact in facts[before.seq : snapshot.seq]:
             fold(run, fact)
-        derived = take(run, facts[before.seq : snapshot.seq], before)
-        if hash != rows[snapshot.seq - 1].hash or not same_chapter(Chapter(snapshot, body), derived):
+        derived = take(run, facts[before.seq : snapshot.seq], mark(run), before)
+        same = derived is not None and same_chapter(Chapter(snapshot, body), derived)
+        if hash != rows[snapshot.seq - 1].hash or not same:
             said.append(_unlike(place.run, snapshot.seq))
         before = snapshot
     return said
