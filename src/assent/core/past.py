@@ -6,7 +6,7 @@ looked past their methods would leave the first part out without an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -100,17 +100,17 @@ class PastList(MutableSequence[T], Generic[T]):
 class PastDict(MutableMapping[str, T], Generic[T]):
     """A dict whose first `count` values are loaded when one of them is needed. Their keys are never set again."""
 
-    __slots__ = ("_count", "_keys", "_load", "own")
+    __slots__ = ("_count", "_has", "_load", "own")
 
     def __init__(
         self,
         count: int,
-        keys: Callable[[], Container[str]],
+        has: Callable[[object], bool],
         load: Callable[[], MutableMapping[str, T]],
         own: dict[str, T] | None = None,
     ) -> None:
         self._count = count
-        self._keys = keys
+        self._has = has
         self._load = load
         self.own: dict[str, T] = {} if own is None else own
         """The values after the first part."""
@@ -119,12 +119,12 @@ class PastDict(MutableMapping[str, T], Generic[T]):
         return self._count + len(self.own)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.own or (self._count > 0 and key in self._keys())
+        return key in self.own or (self._count > 0 and self._has(key))
 
     def __getitem__(self, key: str) -> T:
         if key in self.own:
             return self.own[key]
-        if self._count and key in self._keys():
+        if self._count and self._has(key):
             return self._load()[key]
         raise KeyError(key)
 
@@ -141,7 +141,7 @@ class PastDict(MutableMapping[str, T], Generic[T]):
 
     def copy(self) -> PastDict[T]:
         """Return an independent dict; the first part is shared."""
-        return PastDict(self._count, self._keys, self._load, self.own.copy())
+        return PastDict(self._count, self._has, self._load, self.own.copy())
 
     def __repr__(self) -> str:
         return f"<PastDict of {len(self)} items>"

@@ -276,18 +276,16 @@ class Past:
         """The run of those facts, folded in full."""
         return replay(self.facts)
 
-    @functools.cached_property
-    def ids(self) -> tuple[set[str], set[str], set[str]]:
-        """The ids of the calls, the questions and the decided questions.
+    def has(self, kind: int, id: object) -> bool:
+        """Return True if there is a call (kind 0), a question (1) or a decided question (2) with this id.
 
-        Where the past is missing there are none: stored facts were compared with them when they were written, and
-        nobody but the run's driver makes new ones.
+        Where the past is missing there is none: stored facts were compared with it when they were written, and nobody
+        but the run's driver makes new calls and questions.
         """
-        found: tuple[set[str], set[str], set[str]] = (set(), set(), set())
-        for body in self.bodies if self._bodies is not None else ():
-            for ids, more in zip(found, _ids(body.ids), strict=True):
-                ids.update(more)
-        return found
+        if self._bodies is None or type(id) is not str:
+            return False
+        text = _encode(id)  # nearly always new: looking for its bytes is quicker than decoding all ids
+        return any(text in body.ids and id in _ids(body.ids)[kind] for body in self.bodies)
 
     def items(self) -> list[Item]:
         """Return the items for the model."""
@@ -372,9 +370,9 @@ def _give_past(run: Run, found: Snapshot, past: Past) -> None:
         "entries": PastList(found.entries, lambda: past.run.entries),
         "guarded": PastList(found.guarded, lambda: past.run.guarded),
         "branches": PastList(found.branches, lambda: past.run.branches),
-        "calls": PastDict(found.calls, lambda: past.ids[0], lambda: past.run.calls),
-        "asked": PastDict(found.asked, lambda: past.ids[1], lambda: past.run.asked),
-        "decided": PastDict(found.decided, lambda: past.ids[2], lambda: past.run.decided),
+        "calls": PastDict(found.calls, functools.partial(past.has, 0), lambda: past.run.calls),
+        "asked": PastDict(found.asked, functools.partial(past.has, 1), lambda: past.run.asked),
+        "decided": PastDict(found.decided, functools.partial(past.has, 2), lambda: past.run.decided),
     }
     for name, part in parts.items():
         setattr(run, name, part)

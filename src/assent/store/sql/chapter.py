@@ -39,7 +39,7 @@ from .statement import Statement, Transaction
 _OF_RUN = chapters.c.run == bindparam("run")
 _STATE = (chapters.c.seq, chapters.c.hash, chapters.c.snapshot, chapters.c.seal)
 LAST = Statement(select(*_STATE).where(_OF_RUN).order_by(chapters.c.seq.desc()).limit(1))
-ALL = Statement(select(*_STATE, chapters.c.body).where(_OF_RUN).order_by(chapters.c.seq))
+ALL = Statement(select(*_STATE, chapters.c.body).where(_OF_RUN).order_by(chapters.c.seq), binary=True)
 ADD_CHAPTER = Statement(insert(chapters))
 HASH_BEFORE = Statement(
     select(journal.c.prev_hash).where(journal.c.run == bindparam("run"), journal.c.seq == bindparam("seq"))
