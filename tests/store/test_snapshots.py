@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from assent import Agent, Approve, Edit, GrantTerms, Reject, RunConfig, Runner, RunState, function_tool
+from assent.core import facts as f
 from assent.core import snapshot as snapshots
 from assent.core.codec import replay
 from assent.engines import Worker
@@ -21,7 +23,6 @@ from assent.errors import (
     DigestMismatch,
     Forbidden,
     InvalidDecision,
-    NotPending,
     UnreadableState,
 )
 from assent.runtime.view import View
@@ -423,10 +424,38 @@ async def test_a_lie_that_was_sealed_anew_is_named_by_verify(place: Place) -> No
         assert [line for line in await store.verify(question.run) if f"snapshot at fact {seq}" in line]
 
 
-async def test_a_question_that_was_replaced_is_not_open_late(place: Place) -> None:
+async def test_a_decision_that_is_made_again_late_with_a_grant_says_how_it_was_settled(place: Place) -> None:
     shop = Shop()
     async with place.store() as store:
         question = await asked(store, shop)
         await store.decide(question.id, Approve(), by="ann", digest=question.digest)
-        with pytest.raises((AlreadyDecided, NotPending)):
+        with pytest.raises(AlreadyDecided):
             await store.decide(question.id, Reject(), by="bob", digest=question.digest)
+        settled, grant = await store.decide_and_grant(
+            question.id, Approve(), by="bob", digest=question.digest, grant=True
+        )
+        assert (settled.verdict, settled.by) == ("approve", "ann")
+        assert grant is not None and grant.by == "bob"
+
+
+async def test_a_sealed_body_that_cannot_be_read_is_a_readable_error(place: Place) -> None:
+    shop = Shop()
+    async with place.store() as store:
+        question = await asked(store, shop)
+        seq, hash, text = place.execute("SELECT seq, hash, snapshot FROM assent_chapters")[0]
+        place.execute("UPDATE assent_chapters SET body = hash")
+        bodies = snapshots.hash_bodies([bytes(hash)])
+        lie = msgspec.json.encode({**msgspec.json.decode(text), "bodies": bodies}).decode()
+        reseal(place, question.run, seq, bytes(hash), lie)
+        with pytest.raises(UnreadableState, match="assent db rebuild"):
+            (await store.load(question.run)).run()
+        await store.rebuild()
+        await same_run(store, question.run)
+
+
+async def test_a_late_result_of_a_call_that_is_over_is_kept(place: Place) -> None:
+    shop = Shop()
+    async with place.store() as store:
+        question = await asked(store, shop)
+        await store.witness(question.run, [f.Witnessed("c1", 1, Raw(b'"late"'))])
+        assert type((await same_run(store, question.run)).facts[-1]) is f.Witnessed

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
 from typing import Any
@@ -252,6 +253,18 @@ class PastNeeded(Exception):
     """Something before the snapshot is needed, and was not read: read the whole journal."""
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise `UnreadableState` for a chapter that was sealed and cannot be read."""
+    try:
+        yield
+    except (msgspec.DecodeError, zlib.error, TypeError, UnicodeError, RecursionError) as error:
+        raise UnreadableState(
+            f"A snapshot of this run is damaged ({error}). `assent db rebuild` removes snapshots; the run goes on from "
+            "its journal."
+        ) from None
+
+
 class Past:
     """The chapters of a run, decoded when somebody looks. Without `bodies` nobody may look."""
 
@@ -263,13 +276,15 @@ class Past:
         """The contents of the chapters."""
         if self._bodies is None:
             raise PastNeeded
-        return [_body(body) for body in self._bodies]
+        with _readable():
+            return [_body(body) for body in self._bodies]
 
     @functools.cached_property
     def facts(self) -> list[AnyFact]:
         """The facts before the snapshot."""
         decode = _facts().decode
-        return [fact for body in self.bodies for fact in decode(zlib.decompress(body.facts))]
+        with _readable():
+            return [fact for body in self.bodies for fact in decode(zlib.decompress(body.facts))]
 
     @functools.cached_property
     def run(self) -> Run:
@@ -290,9 +305,10 @@ class Past:
     def items(self) -> list[Item]:
         """Return the items for the model."""
         found: list[Item] = []
-        for body in self.bodies:
-            del found[body.kept :]
-            found += _items(body.items)
+        with _readable():
+            for body in self.bodies:
+                del found[body.kept :]
+                found += _items(body.items)
         return found
 
 
@@ -359,7 +375,7 @@ def restore(restored: Restored) -> Run:
             run.grants[fact.id] = fact
             run.revoked.pop(fact.id, None)
         elif type(fact) is f.Revoked:
-            del run.grants[fact.grant]
+            run.grants.pop(fact.grant, None)
             run.revoked[fact.grant] = fact
     return run
 

@@ -124,7 +124,8 @@ class AgentRegistry:
         name = run.began.agent if run.began else ""
         versions = self._versions(name)
         newest = self.get(name)
-        was = run.definition if run.definition is not None and run.agent == name else _defined(journal, name)
+        last = run.definition
+        was = last if last is not None and last.agent == name else _defined(journal, name)
         if was is None:
             return newest
         fitting: list[str] = []

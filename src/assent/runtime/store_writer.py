@@ -419,8 +419,8 @@ class StoreWriter:
         del self.unwritten[: len(change.facts)]
         self.sent |= change.definitions.keys()
         self.saved = change.context or self.saved
-        if change.chapter is not None:
-            self.snapshot, self.marked = self.snapshot and change.chapter.snapshot, None
+        if change.chapter is not None and self.snapshot is not None:
+            self.snapshot, self.marked = change.chapter.snapshot, None
         if change.release:
             self.lease.released()
 

@@ -26,6 +26,7 @@ from ..core import facts as f
 from ..core.digest import holds
 from ..core.facts import AnyFact, QuestionKind
 from ..core.fold import fold
+from ..core.past import past_of
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
 from ..core.snapshot import PastNeeded
@@ -441,6 +442,8 @@ class Store(ABC):
             found = open_question(run, question_id)
             if found is not None:
                 see_that_it_was_asked(shown, found)
+            elif past_of(run.entries):
+                raise PastNeeded  # to say how it was settled
             asked.append(found)
             return [(question_id, given, digest)]
 
@@ -632,9 +635,6 @@ class Store(ABC):
             try:
                 run, facts, projection = await self._folded(stored, make)
             except (AssentError, PastNeeded):
-                import traceback
-
-                traceback.print_exc()
                 if not late:
                     raise
                 whole = True

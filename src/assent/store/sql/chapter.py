@@ -30,6 +30,7 @@ from ...core.snapshot import (
     same_chapter,
     take,
 )
+from ...errors import IllegalFact
 from ..chain import Row, chained
 from ..record import Change
 from ..row_codec import Head, link
@@ -183,8 +184,11 @@ def compare_chapters(transaction: Transaction, place: Place, rows: list[Row], fa
             said.append(_unlike(place.run, row[0]))
             break
         snapshot, hash = found
-        for fact in facts[before.seq : snapshot.seq]:
-            fold(run, fact)
+        try:
+            for fact in facts[before.seq : snapshot.seq]:
+                fold(run, fact)
+        except IllegalFact:
+            break  # the journal itself is damaged; whoever compares the records with it says so
         derived = take(run, facts[before.seq : snapshot.seq], mark(run), before)
         same = derived is not None and same_chapter(Chapter(snapshot, body), derived)
         if hash != rows[snapshot.seq - 1].hash or not same:
