@@ -159,6 +159,12 @@ def parked(group: str, runs: int, prior: int, repetitions: int) -> Case:
     return Case(f"{group}-parked-{runs}", group, label, "parked", params, repetitions, fresh=True)
 
 
+def late(group: str, prior: int, cycles: int, repetitions: int) -> Case:
+    """A run that waits for a person at every turn, after so many without."""
+    label, params = f"a person at every turn after {counted(prior, 'turn')}", {"prior": prior, "cycles": cycles}
+    return Case(f"{group}-late-{prior}", group, label, "late", params, repetitions, means=True)
+
+
 def idle(group: str, first: int, runs: int) -> Case:
     """So many paused runs that nobody holds, after some."""
     label = f"{counted(runs, 'paused run')} more, after {first:,}"
@@ -255,6 +261,8 @@ CASES = (
     *(stored_small("sqlite", 80, 3), commits(50, 30), parked("sqlite", 1000, 2, 1), idle("sqlite", 8000, 2000)),
     *(stored("postgres", 10, 5, runs=8), stored("postgres", 80, 5), stored("postgres", 400, 1)),
     *(stored_small("postgres", 80, 3), parked("postgres", 1000, 2, 1), idle("postgres", 1000, 4000)),
+    *(late("sqlite", 10, 20, 5), late("sqlite", 400, 20, 3), late("sqlite", 1000, 20, 1)),
+    *(late("postgres", 10, 20, 5), late("postgres", 400, 20, 1), late("postgres", 1000, 20, 1)),
     *(inbox(1000, 3), served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
@@ -273,7 +281,7 @@ SMOKE = (
     *fresh_process(1),
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
-    *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1)),
+    *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1), late("sqlite", 2, 2, 1), late("postgres", 2, 2, 1)),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
@@ -284,6 +292,7 @@ SMOKE = (
 QUICK_LEAVES_OUT = frozenset(
     {"threads-memory-100", "threads-sqlite-100", "threads-postgres-100"}
     | {"turns-400", "pause-400", "deltas-4000", "held-1000", "sqlite-400", "postgres-400"}
+    | {"sqlite-late-1000", "postgres-late-400", "postgres-late-1000"}
     | {"sqlite-parked-1000", "postgres-parked-1000", "sqlite-idle-10000", "postgres-idle-5000"}
 )
 QUICK_SCALE = 0.2
@@ -342,6 +351,11 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("wall time", "wall", WHOLE),
         Measure("begin them all, CPU time", "cpu", "pause"),
         Measure("decide on all and end them, CPU time", "cpu", "resume"),
+    ],
+    "late": [
+        Measure("a decision, CPU time", "cpu", "decide"),
+        Measure("a resume to the next question, CPU time", "cpu", "resume"),
+        Measure("both, wall time", "wall", WHOLE),
     ],
     "dialect_stream": [Measure("", "cpu", "delta")],
     "dialect_turns": [Measure("", "cpu", "turn")],

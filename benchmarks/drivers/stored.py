@@ -68,6 +68,21 @@ class Driver(driver.Driver):
                     assert self.text(outcome) == FINAL
             assert executed[WIRE] == runs, f"{executed[WIRE]} of {runs} approved calls ran"
 
+    async def late(self, clock: Clock, prior: int, cycles: int) -> None:
+        """One run that waits after so many turns, and then at every turn: a decision, and a resume to the next wait."""
+        self._wire_after(prior, cycles)
+        async with self.ready() as agent:
+            outcome = await self.begin(agent)
+            for cycle in range(cycles):
+                assert self.waiting(outcome) == 1, "no call waits"
+                kept = self.keep(outcome)
+                with clock.phase("decide", shares=cycles):
+                    await self.decide(agent, kept)
+                with clock.phase("resume", shares=cycles):
+                    outcome = await self.go_on(agent, kept)
+                assert executed[WIRE] == cycle + 1, f"{executed[WIRE]} of {cycle + 1} approved calls ran"
+            assert self.text(outcome) == FINAL
+
     async def idle(self, clock: Clock, first: int, runs: int) -> None:
         """So many paused runs that nobody holds, and then more: what the process grows by for each of these.
 
@@ -86,9 +101,9 @@ class Driver(driver.Driver):
         if before is not None and after is not None:
             clock.metric("idle_bytes", max(0, after - before) / runs)
 
-    def _wire_after(self, prior: int) -> None:
+    def _wire_after(self, prior: int, wires: int = 1) -> None:
         def respond(items: int) -> Any:  # made anew for every run, as a model would
             turn = (items - 1) // 2
-            return self.final() if turn > prior else self.calls(turn, LOOKUP if turn < prior else WIRE)
+            return self.final() if turn >= prior + wires else self.calls(turn, LOOKUP if turn < prior else WIRE)
 
         self.script.respond = respond

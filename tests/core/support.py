@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, MutableSequence
 from typing import Any, get_args
 
 import msgspec
@@ -152,9 +152,9 @@ def _plain_run_field(name: str, value: Any, turn_of: dict[int, int]) -> Any:
         return [(id, _plain_call(state, turn_of)) for id, state in value.items()]
     if name == "open":
         return list(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return list(value.items())
-    return list(value) if isinstance(value, list) else value
+    return list(value) if isinstance(value, MutableSequence) else value
 
 
 def _plain_entry(entry: TranscriptEntry) -> Any:

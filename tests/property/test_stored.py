@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, currently_in_test_context, event, given, settings
 from hypothesis import strategies as st
 
 from assent.core import facts as f
+from assent.core import snapshot as snapshots
 from assent.store import MemoryStore, Store
 from assent.store.sqlite import SQLiteStore
 from assent.testing import FakeClock
@@ -20,6 +23,16 @@ from tests.property.test_runs import worlds
 from tests.property.world import FEATURES, World
 
 MANY = 3 if os.environ.get("CI") else 1
+
+
+@pytest.fixture(autouse=True, scope="module")
+def snapshots_wherever_they_can_be_taken() -> Iterator[None]:
+    """The runs here are short; each goes on from a snapshot all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshots, "EVERY", 1)
+        yield
+
+
 slowly = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
@@ -77,7 +90,9 @@ async def test_a_run_in_a_file_loses_nothing_either(world: World, dying: list[tu
     with TemporaryDirectory() as folder:
         async with SQLiteStore(f"{folder}/runs.db", clock=clock) as store:
             store._writer.pace = 1e9 if slow else 0.0  # on a thread, or not
-            await dies(StoredPlay(world, "in a file", store, clock), first, dying)
+            play = StoredPlay(world, "in a file", store, clock)
+            await dies(play, first, dying)
+            assert await store.verify(play.run_id or "") == []
             await rebuilt(store)
 
 

@@ -635,7 +635,7 @@ async def test_tables_of_the_first_version_are_brought_up_to_date(place: Place) 
         place.execute(f"DROP INDEX assent_{index}")
     for new, old in (("changed_at", "changed"), ("lease_fence", "fence")):
         place.execute(f"ALTER TABLE assent_runs RENAME COLUMN {new} TO {old}")
-    for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents"):
+    for table in ("users", "tokens", "signins", "webhooks", "outbox", "agents", "chapters"):
         place.execute(f"DROP TABLE assent_{table}")
     place.set_version(1)
     async with place.store() as store:

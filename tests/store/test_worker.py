@@ -573,12 +573,12 @@ async def test_being_too_late_is_no_failure() -> None:
     await approve_all(store)
     first = [Overtaken("late"), RunBusy("busy"), LeaseLost("gone")]
 
-    async def read(run_id: str, after: int = 0) -> Any:
+    async def load(run_id: str) -> Any:
         if first:
             raise first.pop()
-        return await MemoryStore.read(store, run_id, after)
+        return await MemoryStore.load(store, run_id)
 
-    store.read = read  # type: ignore[method-assign]
+    store.load = load  # type: ignore[method-assign]
     failed: list[Any] = []
     worker = Worker(store, agent, on_error=lambda *given: failed.append(given))
     assert await worker.run_until_idle() == 4

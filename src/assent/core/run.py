@@ -221,15 +221,20 @@ class Run(Struct, eq=False):
         return self.began.run if self.began else ""
 
     @property
-    def usage(self) -> f.Usage:
-        """The usage of the model calls of the run and its branches. The sum of the run's own calls is cached."""
+    def own_usage(self) -> f.Usage:
+        """The usage of the run's own model calls. The sum is cached."""
         for entry in self.entries[self.counted :]:
             if type(entry) is Turn and type(entry.reply) is f.Replied:
                 self.used.add(usage_of(entry.reply))
         self.counted = len(self.entries)
+        return self.used
+
+    @property
+    def usage(self) -> f.Usage:
+        """The usage of the model calls of the run and its branches."""
         if not self.branches:
-            return self.used
-        used = replace(self.used)
+            return self.own_usage
+        used = replace(self.own_usage)
         for child in self.children():
             used.add(child.usage)
         return used
@@ -265,7 +270,7 @@ class Run(Struct, eq=False):
             calls[id] = new
         return replace(
             self,
-            entries=[turns.get(_identity(e), e) for e in self.entries] if turns else self.entries.copy(),
+            entries=_with(self.entries.copy(), turns),
             calls=calls,
             open={id: calls[id] for id in self.open},
             unheard=self.unheard.copy(),
@@ -284,6 +289,19 @@ class Run(Struct, eq=False):
 
 
 _identity = id
+
+
+def _with(entries: list[TranscriptEntry], turns: dict[int, Turn]) -> list[TranscriptEntry]:
+    """Put these turns, by the identities of the old ones, in the place of the old ones. They are among the last."""
+    left, number = len(turns), len(entries)
+    while left:
+        number -= 1
+        turn = turns.get(_identity(entries[number]))
+        if turn is not None:
+            entries[number], left = turn, left - 1
+    return entries
+
+
 NUMBERS = len(f.Usage.__struct_fields__)
 
 

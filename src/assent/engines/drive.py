@@ -61,7 +61,7 @@ class DriveSettings:
         own = stored.context.json is None  # no context was saved with the run: use the worker's, and do not save it
         context = await _given(self.context, stored.record) if own else None
         state = state_of(agent, stored, context, self.config)
-        order = Order(await self._session(stored), None, self.store)
+        order = Order(await self._session(state._journal.run.began), None, self.store)
         driver = resume(agent, state, context, None, self.config, self.hooks, order, lease)
         writer_of(driver).saved = NOT_SAVED if context is not None else stored.context
         driver.gentle = True
@@ -75,9 +75,8 @@ class DriveSettings:
 
         return self.agents.route_stored(stored, self.config.on_change, tell)
 
-    async def _session(self, stored: Stored) -> Session | None:
-        began = stored.facts[0] if stored.facts else None
-        if not isinstance(began, Began) or began.session is None or self.sessions is None:
+    async def _session(self, began: Began | None) -> Session | None:
+        if began is None or began.session is None or self.sessions is None:
             return None  # `resume` raises `SessionMissing` if the run needs a session
         session = self.sessions(began.session)
         return await session if inspect.isawaitable(session) else session
@@ -109,7 +108,7 @@ class Drive:
 
         An exception is the reason why the run could not continue; the lease is then still held.
         """
-        stored = await self.plan.store.read(self.lease.run)
+        stored = await self.plan.store.load(self.lease.run)
         self.record, self.known = stored.record, stored.record.seq
         if stored.record.status not in UNDER_WAY:  # a person resumes a cancelled run
             raise RunFinished(f"The run is {stored.record.status}; there is nothing to do in it.")

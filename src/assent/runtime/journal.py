@@ -21,6 +21,7 @@ from ..core.transcript import Item
 from ..errors import IllegalFact
 
 if TYPE_CHECKING:
+    from ..core.snapshot import Snapshot
     from ..store.record import SavedContext
     from ..store.store import Store
 
@@ -39,6 +40,8 @@ class StoredPart(NamedTuple):
     """The fence of the newest lease, if known."""
     context: SavedContext | None = None
     """The stored context, if known."""
+    snapshot: Snapshot | None = None
+    """The newest snapshot, or the empty one; None if unknown, and no further ones are taken."""
 
 
 NOT_STORED = StoredPart()
@@ -155,13 +158,14 @@ class Journal:
         return Journal(self.facts.copy(), self.run, self.clock)
 
 
-def made_outside(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
+def made_outside(facts: Sequence[AnyFact], after: int) -> Sequence[AnyFact]:
     """Return the decisions, inputs and grants at the journal's end that were recorded while nobody drove the run.
 
-    A drive that records a decision acts on it at once, so facts of these kinds at the end are not a drive's.
+    A drive that records a decision acts on it at once, so facts of these kinds at the end are not a drive's. The first
+    `after` facts are left out.
     """
     first = len(facts)
-    while first and _outside(facts[first - 1]):
+    while first > after and _outside(facts[first - 1]):
         first -= 1
     return facts[first:]
 

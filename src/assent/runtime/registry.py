@@ -78,7 +78,9 @@ class AgentRegistry:
             if any(agent is root for agent in self._agents.get(root.name, {}).values()):
                 return root
             return self._choose(run._journal.facts, run._journal.run, "refuse", _warn)
-        journal = run.facts if _is_stored(run) else codec.decode(_text(run)).journal
+        if _is_stored(run):
+            return self._choose(run.facts, run.run(talks=False), "refuse", _warn)
+        journal = codec.decode(_text(run)).journal
         return self._choose(journal, codec.replay(journal), "refuse", _warn)
 
     def route_stored(self, stored: Stored, on_change: OnChange, tell: Callable[[str], None]) -> Agent[Any]:
@@ -86,7 +88,7 @@ class AgentRegistry:
         versions = self._versions(stored.record.agent)
         if len(versions) == 1:  # there is no choice; `fit` checks the version when the run is resumed
             return self.get(stored.record.agent)
-        return self._choose(stored.facts, codec.replay(stored.facts), on_change, tell)
+        return self._choose(stored.facts, stored.run(talks=False), on_change, tell)
 
     async def load(
         self,
@@ -122,7 +124,8 @@ class AgentRegistry:
         name = run.began.agent if run.began else ""
         versions = self._versions(name)
         newest = self.get(name)
-        was = _defined(journal, name)
+        last = run.definition
+        was = last if last is not None and last.agent == name else _defined(journal, name)
         if was is None:
             return newest
         fitting: list[str] = []

@@ -373,7 +373,7 @@ def resume(
     if config.tracing is not None:
         scope.hooks.observer = observer_of(scope, config.tracing, began, resumed=True)
     state._spent = True
-    scope.hooks.unseen = list(made_outside(journal.facts[state._heard :]))
+    scope.hooks.unseen = list(made_outside(journal.facts, state._heard))
     scope.hooks.noted += state._untold
     if run.cancelled is not None:
         journal.add(f.Resumed("local", at=journal.now()))

@@ -253,7 +253,7 @@ class RunState(Generic[T, A]):
         context, kind = saved_context.save(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
         saved = codec.SavedRun(
-            codec.SCHEMA, __version__, self._held.facts, context, kind, tracing=traced, stored=self._kept.facts
+            codec.SCHEMA, __version__, list(self._held.facts), context, kind, tracing=traced, stored=self._kept.facts
         )
         if key is not None:
             sign(saved, key)
@@ -360,16 +360,17 @@ def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig)
 
     If a tool has changed since a question was asked, `RunConfig(on_change=...)` decides, and may make a new question.
     """
-    run = codec.replay(stored.facts)
+    run = stored.run()
     begun_by(agent, run)
     saved = stored.context
     context = saved_context.load(
         Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
     )
-    state = RunState(Journal(list(stored.facts), run, config.clock), AgentGraph(agent), context)
+    state = RunState(Journal(stored.facts.copy(), run, config.clock), AgentGraph(agent), context)
     known = saved if saved.kind != saved_context.LEFT_OUT else None
     state.changes += fit(state._journal, state._graph, config.on_change)
-    state._kept = StoredPart(len(stored.facts), None, stored.fence, known)
+    before = stored.before.snapshot if stored.before is not None else None
+    state._kept = StoredPart(len(stored.facts), None, stored.fence, known, before)
     return state
 
 

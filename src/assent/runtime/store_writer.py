@@ -29,7 +29,8 @@ from ..core.codec import replay
 from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import is_drivers
-from ..core.run import Run, owed
+from ..core.run import UNDER_WAY, Run, owed
+from ..core.snapshot import EMPTY, Chapter, Snapshot, is_due, mark, take
 from ..errors import (
     ContextMissing,
     IllegalFact,
@@ -88,6 +89,10 @@ class StoreWriter:
         """The fingerprints of the tools whose definitions this drive has stored."""
         self.saved = kept.context
         """The stored context, if known."""
+        self.snapshot = kept.snapshot if self.seq else EMPTY
+        """The newest snapshot that is stored, or the empty one; None if no further ones are taken."""
+        self.marked: Snapshot | None = None
+        """The numbers of the next snapshot, which is written when the run waits."""
         self.merging = False
         """True while facts of others are being appended to the journal."""
         self.merges = 0
@@ -114,6 +119,8 @@ class StoreWriter:
         if not self.merging:
             self.unwritten.append(fact)
             self.projection.note(self.journal.run, fact)
+            if self.snapshot is not None and is_due(self.journal.run, self.snapshot):
+                self.marked = mark(self.journal.run)
             if self.lag and type(fact) is f.Finished:
                 self.kick()  # a hook that runs next may be slow
 
@@ -150,8 +157,8 @@ class StoreWriter:
 
     def stored_part(self) -> StoredPart:
         """Return the parts of the run that the store has."""
-        lease = self.lease
-        return StoredPart(self.seq, lease.worker if lease.kept else None, lease.fence, self.saved)
+        lease, snapshot = self.lease, None if self.unwritten else self.snapshot
+        return StoredPart(self.seq, lease.worker if lease.kept else None, lease.fence, self.saved, snapshot)
 
     @property
     def fence(self) -> int:
@@ -412,6 +419,8 @@ class StoreWriter:
         del self.unwritten[: len(change.facts)]
         self.sent |= change.definitions.keys()
         self.saved = change.context or self.saved
+        if change.chapter is not None and self.snapshot is not None:
+            self.snapshot, self.marked = change.chapter.snapshot, None
         if change.release:
             self.lease.released()
 
@@ -437,6 +446,8 @@ class StoreWriter:
         change.take = lease.held is None and self.seq > 0
         if change.asked:
             change.definitions = self._definitions(change)
+        if self.marked is not None and (change.asked or (release and change.record.status in UNDER_WAY)):
+            change.chapter = self._chapter(self.marked)
         if self.seq == 0 or release:
             try:
                 change.context = self._context()
@@ -445,6 +456,16 @@ class StoreWriter:
                     raise
                 spoiled = error  # the facts are written all the same
         return change, spoiled
+
+    def _chapter(self, marked: Snapshot) -> Chapter | None:
+        """Return the snapshot to write before the run waits: whoever decides, and the next drive, go on from it."""
+        before = self.snapshot
+        if before is None:
+            return None
+        chapter = take(self.journal.run, self.journal.facts[before.seq : marked.seq], marked, before)
+        if chapter is None:
+            self.snapshot = self.marked = None
+        return chapter
 
     def _definitions(self, change: Change) -> dict[str, bytes]:
         """Return the tool definitions, as offered, of the agents that ask; the person who decides needs them."""
@@ -526,6 +547,8 @@ class StoreWriter:
             return False
         self._see_that_nobody_drove(tail)
         self.merging = True
+        if self.unwritten:  # the journal here has another order than the stored one from now on
+            self.snapshot = self.marked = None
         try:
             ours = replay([*stored.facts, *self.unwritten]) if self.unwritten else None
             self.journal.append(tail)
@@ -558,6 +581,7 @@ class StoreWriter:
         self.journal.facts[:] = stored.facts
         self.journal.run = replay(stored.facts)
         self.seq, self.unwritten, self.unsure, self.projection = len(stored.facts), [], None, Projection()
+        self.marked = None
         self.merges = 0
         if self.phase is Phase.FAILED:
             self.phase = Phase.OPEN

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ..core.facts import AnyFact, Began, Defined
 from ..core.run import ENDED, UNDER_WAY
+from ..core.snapshot import NOTHING_BEFORE, Chapter, Past, Restored
 from ..errors import Conflict, QuestionNotFound, RunNotFound, StoreFailed, UsageError
 from . import news
 from .comparing import EMPTIED
@@ -56,6 +57,8 @@ class _Kept(Struct, eq=False):
     """The facts, each with the time at which it was written. Empty once the run is erased."""
     left: list[Entry] = []
     """The rest of the facts after erasing."""
+    chapters: list[Chapter] = []
+    """The snapshots, in order."""
     context: SavedContext = SavedContext()
     fence: int = 0
 
@@ -73,6 +76,23 @@ class _Kept(Struct, eq=False):
         """Return the run, with all facts but the first `after`."""
         facts = [_fact(fact) for _, fact in self.facts[max(after, 0) :]]
         return Stored(record=copy(self.record), facts=facts, context=self.context, fence=self.fence)
+
+    def loaded(self, *, whole: bool = True) -> Stored:
+        """Return the run as it goes on from its newest snapshot; with `whole`, the past can be looked at."""
+        if not self.chapters:
+            return replace(self.stored(), before=NOTHING_BEFORE)
+        snapshot = self.chapters[-1].snapshot
+        stored = self.stored(snapshot.seq)
+        counting = {number: _fact(self.facts[number - 1][1]) for number in snapshot.numbers()}
+        past = Past([chapter.body for chapter in self.chapters] if whole else None)
+        stored.before = before = Restored(snapshot, counting, past)
+        stored.facts = before.facts(stored.facts)  # type: ignore[assignment]
+        return stored
+
+    def add_chapter(self, chapter: Chapter) -> None:
+        """Keep a snapshot, instead of all that are not before it."""
+        before = [each for each in self.chapters if each.snapshot.seq <= chapter.snapshot.before]
+        self.chapters = [*before, chapter]
 
     def holds(self, lease: Lease) -> bool:
         """Return True if the lease is the run's newest and was not released."""
@@ -150,6 +170,8 @@ class MemoryStore(Store):
             kept.fence = kept.fence if change.lease is None else change.lease.fence
             kept.facts += [(record.changed, _fact(fact)) for fact in change.facts]
             kept.context = kept.context if change.context is None else change.context
+            if change.chapter is not None:
+                kept.add_chapter(change.chapter)
             self._note(change, asked, granted)
             self._outbox.note(change)
             self._definitions |= definitions
@@ -202,7 +224,16 @@ class MemoryStore(Store):
         """Return the newest run of a thread; None if there is no such thread."""
         with self._locked():
             made = self._threads.get(thread) if type(thread) is str else None
-            return None if not made else self._runs[made[-1]].stored()
+            return None if not made else self._runs[made[-1]].loaded()
+
+    async def load(self, run_id: str) -> Stored:
+        """Return a run, to continue it. The facts before its newest snapshot are decoded when somebody looks."""
+        with self._locked():
+            return self._kept(run_id).loaded()
+
+    async def _recent(self, run_id: str) -> Stored:
+        with self._locked():
+            return self._kept(run_id).loaded(whole=False)
 
     async def lines(self, run_id: str) -> list[Entry]:
         """Return the journal of a run."""
@@ -323,7 +354,7 @@ class MemoryStore(Store):
                 return
             kept.record.erased, kept.record.error = self._now(), None
             kept.left = [replace(line, fact=decode(redacted(encode(line.fact)))) for line in kept.lines()]
-            kept.facts, kept.context = [], SavedContext()
+            kept.facts, kept.chapters, kept.context = [], [], SavedContext()
             for id, question in self._questions.items():
                 if question.run == run_id:
                     self._questions[id] = replace(question, **EMPTIED[Question])
@@ -396,7 +427,7 @@ class MemoryStore(Store):
             self._forget(made)
             for id, change in made.items():
                 self._note(change, change.asked, change.granted)
-                whole[id].record = _own(change.record, whole[id].record)
+                whole[id].record, whole[id].chapters = _own(change.record, whole[id].record), []
             return len(self._runs)
 
     async def close(self) -> None:

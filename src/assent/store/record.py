@@ -12,10 +12,12 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from ..approval.grant import Grant
+from ..core.codec import replay
 from ..core.digest import described
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.number import is_count, is_seconds
-from ..core.run import Status
+from ..core.run import Run, Status
+from ..core.snapshot import Chapter, Restored
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
 from ..errors import UsageError
@@ -190,6 +192,8 @@ class Change(Struct, kw_only=True):
     """Definitions of the tools as they were offered, by fingerprint; a store keeps each once."""
     context: SavedContext | None = None
     """The context; None if it did not change."""
+    chapter: Chapter | None = None
+    """A snapshot of the run after one of these facts. A store may keep it, and give it back with `Stored.before`."""
     lease: Lease | None = None
     """The driver's lease, which must still hold. A decision needs no lease."""
     take: bool = False
@@ -208,6 +212,22 @@ class Stored(Struct, kw_only=True):
     context: SavedContext = SavedContext()
     fence: int | None = None
     """The fence of the run's newest lease; the next lease has this fence plus one. None if unknown."""
+    before: Restored | None = None
+    """The snapshot that the facts go on from, or the beginning; None if it was not looked for.
+
+    The facts before the snapshot are decoded when somebody looks at them.
+    """
+
+    def run(self, *, talks: bool = True) -> Run:
+        """Return the run that the facts fold into; with `talks`, its conversation is ready for the model."""
+        if self.before is None or not self.is_late:
+            return replay(self.facts)
+        return self.before.run(self.facts[self.before.snapshot.seq :], talks=talks)
+
+    @property
+    def is_late(self) -> bool:
+        """True if the facts go on from a snapshot."""
+        return self.before is not None and self.before.snapshot.seq > 0
 
 
 class Page(Struct, Generic[T]):

@@ -75,6 +75,15 @@ def has_blobs(text: bytes) -> bool:
     return text.startswith(_HEAD)
 
 
+def blob_names(text: bytes) -> list[str]:
+    """Return the hashes of a row's blobs; none if the row is damaged."""
+    try:
+        names = list(_blobs.decode(text).blobs.values())
+        return [name for name in names if len(bytes.fromhex(name)) == len(START)]
+    except (msgspec.DecodeError, ValueError):
+        return []
+
+
 def unpack(run: str, seq: int, text: bytes, kept: Mapping[str, bytes]) -> AnyFact:
     """Decode the fact of a row; raise `UnreadableState`, which names the row, if it is damaged."""
     try:

@@ -19,7 +19,7 @@ from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
 from .row_codec import is_small
 from .sql.leasing import ready
-from .sql.reading import FEW, newest, read_short
+from .sql.reading import FEW, load, newest, read_short
 from .sql.sqlite_file import StoreFile
 from .sql.statement import SQLITE, Transaction
 from .sql.store import SQLStore, Work
@@ -34,6 +34,8 @@ A thread would take as long and use more CPU time. With a slower disk, writing w
 """
 MOST = 50
 """The most facts of a change that the event loop writes itself; a change with blobs is never written there."""
+LARGEST = 65536
+"""The most bytes of a snapshot that the event loop writes itself."""
 MANY = 200
 """The number of changes written on event loops after which a thread checkpoints the write-ahead log."""
 POLL = 0.05
@@ -219,6 +221,10 @@ class SQLiteStore(SQLStore):
         near = self._read_near(lambda transaction: read_short(transaction, run_id, after))
         return near if near is not None else await super().read(run_id, after)
 
+    async def _load(self, run_id: str, *, whole: bool) -> Stored:
+        near = self._read_near(lambda transaction: load(transaction, run_id, whole=whole, most=FEW))
+        return near if near is not None else await super()._load(run_id, whole=whole)
+
     async def newest(self, thread: str) -> Stored | None:
         """Return the newest run of a thread; None if there is no such thread."""
         near = self._read_near(lambda transaction: newest(transaction, thread, FEW))
@@ -274,7 +280,8 @@ class SQLiteStore(SQLStore):
 
 def _is_small(change: Change) -> bool:
     """Return True if a change is small enough to be written on the event loop."""
-    return len(change.facts) <= MOST and all(map(is_small, change.facts))
+    short = len(change.facts) <= MOST and (change.chapter is None or len(change.chapter.body) <= LARGEST)
+    return short and all(map(is_small, change.facts))
 
 
 def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle, looker: Handle) -> None:

@@ -23,13 +23,15 @@ from ..approval.grant import grant_of
 from ..approval.terms import GrantTerms, terms_from
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
-from ..core.codec import replay
 from ..core.digest import holds
 from ..core.facts import AnyFact, QuestionKind
 from ..core.fold import fold
+from ..core.past import past_of
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
+from ..core.snapshot import PastNeeded
 from ..errors import (
+    AssentError,
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
@@ -436,7 +438,7 @@ class Store(ABC):
         """
         settled, stored = await self._decide(question_id, decision, by, digest, grant, known)
         terms = terms_from(grant, decision_from(decision))
-        return settled, None if terms is None else _given(replay(stored.facts), settled, terms)
+        return settled, None if terms is None else _given(stored.run(talks=False), settled, terms)
 
     async def _decide(
         self,
@@ -459,10 +461,12 @@ class Store(ABC):
             found = open_question(run, question_id)
             if found is not None:
                 see_that_it_was_asked(shown, found)
+            elif past_of(run.entries):
+                raise PastNeeded  # to say how it was settled
             asked.append(found)
             return [(question_id, given, digest)]
 
-        stored = await self.decide_all(shown.run, choose, by=by, grant=grant)
+        stored = await self._record_decisions(shown.run, choose, by, grant)
         # The decision is written. A read that failed now would hide that from the caller.
         return _settled(shown, asked[-1], stored), stored
 
@@ -487,6 +491,19 @@ class Store(ABC):
             say: New user input to record with the decisions: a JSON text, or a list of items.
             known: The run as it was just read, to save the first read.
         """
+        stored = known or await self.load(run_id)
+        return await self._record_decisions(run_id, choose, by, grant, say, stored)
+
+    async def _record_decisions(
+        self,
+        run_id: str,
+        choose: Choose,
+        by: str | Decider,
+        grant: Any,
+        say: Raw | None = None,
+        known: Stored | None = None,
+    ) -> Stored:
+        """Record decisions as `decide_all` does; without `known`, the returned run may lack its past."""
         expired: set[str] = set()
         stored = await self._record(run_id, self._deciding(choose, by, grant, say, expired), known)
         if expired:
@@ -598,7 +615,8 @@ class Store(ABC):
                     "no reason to be left alone. `assent runs retry` makes it due."
                 )
             sound = [each for each in questions if not any(repr(each.id) in sentence for sentence in found)]
-            return found + await self._changed_tools(run_id, sound)
+            snapshots = await self._compare_snapshots(run_id)
+            return found + snapshots + await self._changed_tools(run_id, sound)
         raise Overtaken(f"Run {run_id!r} changes faster than it could be compared; try again.")
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
@@ -625,11 +643,34 @@ class Store(ABC):
                 said.append(str(error))
         return said
 
+    async def _recent(self, run_id: str) -> Stored:
+        """Return a run as `load` does, but nobody may look at the facts before its snapshot."""
+        return await self.read(run_id)
+
+    async def _compare_snapshots(self, run_id: str) -> list[str]:
+        """Compare a run's snapshots with its journal, and return one sentence for each difference."""
+        return []
+
     async def _record(self, run_id: str, make: Make, known: Stored | None = None) -> Stored:
-        """Append facts from outside of a drive; retry with a new read if another writer was first."""
+        """Append facts from outside of a drive; retry with a new read if another writer was first.
+
+        A snapshot saves reading the whole journal. It never refuses anything: if the facts cannot be made, or there are
+        none to record, they are made again from the whole journal.
+        """
+        whole = known is not None
         for _ in range(ATTEMPTS):
-            stored, known = known or await self.read(run_id), None
-            run, facts, projection = await self._folded(stored, make)
+            stored = known or await (self.read(run_id) if whole else self._recent(run_id))
+            known, late = None, stored.is_late
+            try:
+                run, facts, projection = await self._folded(stored, make)
+            except (AssentError, PastNeeded):
+                if not late:
+                    raise
+                whole = True
+                continue
+            if not facts and late and not whole:
+                whole = True
+                continue
             if not facts:
                 return stored
             change = projection.change(run, len(stored.facts), facts, self.clock())
@@ -637,7 +678,9 @@ class Store(ABC):
                 await self.append(change)
             except Overtaken:
                 continue
-            return replace(stored, record=change.record, facts=[*stored.facts, *facts])
+            after = stored.facts.copy()
+            after += facts
+            return replace(stored, record=change.record, facts=after)
         raise Overtaken(f"Run {run_id!r} changes faster than this could be recorded; try again.")
 
     async def _folded(self, stored: Stored, make: Make) -> tuple[Run, list[AnyFact], Projection]:
@@ -645,7 +688,7 @@ class Store(ABC):
         run_id = stored.record.id
         if stored.record.erased is not None:
             raise RunFinished(f"Run {run_id!r} was erased.")
-        run = replay(stored.facts)
+        run = stored.run(talks=False)
         assert run.began is not None
         projection = Projection()
         given = make(run, max(0, int(self.clock() * 1000) - run.began.at))

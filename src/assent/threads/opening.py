@@ -10,7 +10,6 @@ from uuid import UUID
 from ..approval.decision import Reject
 from ..approval.question import deeds
 from ..core import facts as f
-from ..core.codec import replay
 from ..core.digest import described, holds
 from ..core.number import LARGEST, is_count
 from ..core.run import ENDED, CallState, Run
@@ -180,7 +179,7 @@ class Opening:
 
 async def look(store: Store, stored: Stored) -> Opened:
     """Return a thread as it was read; there is nothing to drive."""
-    run = replay(stored.facts) if stored.record.erased is None else Run()
+    run = stored.run() if stored.record.erased is None else Run()
     follows = run.began.follows if run.began is not None else None
     return Opened(None, [*(await past(store, follows) if follows is not None else ()), run])
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ...core import facts as f
 from ...core.digest import described
 from ...core.digest import text as clean_text
+from ...core.past import past_of
 from ...core.run import CallState
 from ...definitions.guardrail import (
     GuardrailFunctionOutput,
@@ -192,7 +193,8 @@ def tripwire(scope: Scope, path: Path) -> TripwireTriggered | None:
     Such a run is left when the process ends between the tripwire and the closing.
     """
     run = scope.run_at(path)
-    for number, fact in enumerate(run.guarded):
+    first = past_of(run.guarded)  # a snapshot is not taken after a tripwire
+    for number, fact in enumerate(run.guarded[first:], first):
         if not fact.tripped or is_live(fact):
             continue
         if not any(scope.run_at(path[:depth]).closed for depth in range(len(path) + 1)):

@@ -34,7 +34,7 @@ _KINDS = {int: "int8", str: "text", bytes: "bytea"}
 
 def is_ordinary(change: Change, known: set[str]) -> bool:
     """Return True if one statement can write the change. `known` are the definitions already stored."""
-    rare = change.evidence or change.granted or change.used or change.revoked
+    rare = change.evidence or change.granted or change.used or change.revoked or change.chapter
     return not rare and known.issuperset(change.definitions)
 
 

@@ -6,14 +6,17 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import bindparam, func, select
 
 from ...core.digest import holds
 from ...core.facts import AnyFact
+from ...core.snapshot import NOTHING_BEFORE, is_long
 from ...errors import UnreadableState
 from ..chain import Journal, Row, chained
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored
-from ..row_codec import context_mark, has_blobs, head_of, unpack
+from ..row_codec import blob_names, context_mark, has_blobs, head_of, unpack
+from .chapter import Place, as_bytes, compare_chapters, recent
 from .schema import blobs, contexts, definitions, journal, runs
 from .statement import Statement, Transaction
 from .writing import missing
@@ -26,6 +29,8 @@ FEW = 500
 
 A longer run would block the event loop too long.
 """
+LONG = 20
+"""The number of times longer that a run may be which goes on from a snapshot: the facts before it are not decoded."""
 
 HIGHEST_FENCE = 2**63 - 1
 """No lease can come after it."""
@@ -43,6 +48,9 @@ ROWS = Statement(
     .order_by(journal.c.seq)
 )
 BLOBS = Statement(select(blobs.c.hash, blobs.c.body).where(blobs.c.run == bindparam("run")))
+BLOB = Statement(
+    select(blobs.c.hash, blobs.c.body).where(blobs.c.run == bindparam("run"), blobs.c.hash == bindparam("hash"))
+)
 CONTEXT = Statement(select(contexts.c.body, contexts.c.kind).where(contexts.c.run == bindparam("run")))
 DEFINITIONS = Statement(
     select(definitions.c.fingerprint, definitions.c.body)
@@ -74,11 +82,51 @@ def read_short(transaction: Transaction, run_id: str, after: int) -> Stored | No
     return _stored(transaction, own, after) if own.record.seq <= FEW else None
 
 
+def load(transaction: Transaction, run_id: str, *, whole: bool = True, most: int | None = None) -> Stored | None:
+    """Return a run as it goes on from its newest snapshot; None if more than `most` facts come after it.
+
+    Without `whole` the facts before the snapshot are not read, and nobody may look at them.
+    """
+    return _loaded(transaction, own_row(transaction, run_id), whole, most)
+
+
 def newest(transaction: Transaction, thread: str, most: int | None = None) -> Stored | None:
-    """Return the newest run of a thread; None if there is no such thread, or the run has more than `most` facts."""
+    """Return the newest run of a thread, as `load` does; None too if there is no such thread."""
     row = transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
-    own = None if row is None else _own(row)
-    return None if own is None or (most is not None and own.record.seq > most) else _stored(transaction, own, 0)
+    return None if row is None else _loaded(transaction, _own(row), True, most)
+
+
+def _loaded(transaction: Transaction, own: Own, whole: bool, most: int | None) -> Stored | None:
+    record = own.record
+    if most is not None and record.seq > most * LONG:
+        return None
+    may = is_long(record.seq) and record.erased is None
+    late = recent(transaction, _place(own), whole=whole) if may else None
+    if late is None and most is not None and record.seq > most:
+        return None
+    if late is None:
+        return replace(_stored(transaction, own, 0), before=NOTHING_BEFORE)
+    if most is not None and len(late.tail) > most:
+        return None
+    _see_that_its_lease_is_one(record, own.fence)
+    kept = _blobs(transaction, own.number, [*late.counting, *late.tail], few=True)
+    facts = {row.seq: unpack(record.id, row.seq, row.text, kept) for row in (*late.counting, *late.tail)}
+    before = late.restored(facts)
+    tail = before.facts([facts[row.seq] for row in late.tail])
+    return Stored(record=record, facts=tail, context=_context(own), fence=own.fence, before=before)  # type: ignore[arg-type]
+
+
+def _place(own: Own) -> Place:
+    return Place(own.record.id, own.number, own.record.seq, head_of(own.record.id, own.head))
+
+
+def chapters_differ(transaction: Transaction, run_id: str) -> list[str]:
+    """Compare a run's snapshots with its journal, and return one sentence for each difference."""
+    own = own_row(transaction, run_id)
+    if own.record.erased is not None:
+        return []
+    rows = checked(transaction, own, 0)
+    return compare_chapters(transaction, _place(own), rows, facts_of(transaction, run_id, own.number, rows))
 
 
 def _stored(transaction: Transaction, own: Own, after: int) -> Stored:
@@ -156,18 +204,18 @@ def checked(transaction: Transaction, own: Own, after: int) -> list[Row]:
     return chained(record.id, rows, after, record.seq, head_of(record.id, own.head), record.erased)
 
 
-def as_bytes(value: Any) -> bytes:
-    """Return bytes from their column. SQLite keeps any type in any column: what is none is found by its hash."""
-    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode("utf-8", "surrogateescape")
-
-
 def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
     """Return the facts of checked rows."""
     kept = _blobs(transaction, number, rows)
     return [unpack(run, row.seq, row.text, kept) for row in rows]
 
 
-def _blobs(transaction: Transaction, number: int, rows: list[Row]) -> dict[str, bytes]:
-    """Return the blobs of a run by their hashes, if its rows have any."""
-    payloads = transaction.rows(BLOBS, run=number) if any(has_blobs(row.text) for row in rows) else []
+def _blobs(transaction: Transaction, number: int, rows: list[Row], *, few: bool = False) -> dict[str, bytes]:
+    """Return the blobs of a run by their hashes, if its rows have any; with `few`, only those of these rows."""
+    large = [row for row in rows if has_blobs(row.text)]
+    if few:
+        names = {bytes.fromhex(name) for row in large for name in blob_names(row.text)}
+        payloads = [found for name in names for found in transaction.rows(BLOB, run=number, hash=name)]
+    else:
+        payloads = transaction.rows(BLOBS, run=number) if large else []
     return {as_bytes(hash).hex(): as_bytes(body) for hash, body in payloads}

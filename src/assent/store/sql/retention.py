@@ -17,7 +17,7 @@ from ..projection import anew
 from ..record import GrantRecord, Question, SavedContext
 from ..row_codec import Head, context_mark, head_of, redacted
 from .reading import CONTEXT, RECORD, ROWS, checked, facts_of, own_row, record_from
-from .schema import blobs, contexts, grants, journal, questions, runs
+from .schema import blobs, chapters, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction
 from .writing import FORGET, RECORDED, advance, locked, project, seal_again, sealed_questions
 
@@ -56,6 +56,7 @@ def erase(transaction: Transaction, run_id: str, now: int) -> None:
     rows = [row._replace(text=redacted(row.text)) for row in checked(transaction, own, 0)]
     transaction.many(REDACT, [{"of_run": number, "of_seq": row.seq, "fact": row.text.decode()} for row in rows])
     transaction.do(FORGET[blobs], run=number)
+    transaction.do(FORGET[chapters], run=number)
     transaction.do(FORGET[contexts], run=number)
     sound = sealed_questions(transaction, number, run_id)
     transaction.do(EMPTY[questions], of_run=number)
@@ -116,8 +117,8 @@ def rebuild(transaction: Transaction, number: int, now: int) -> None:
         transaction.do(SET_RECORD, number=number, **values)
     else:
         transaction.do(MAKE_RECORD, id=number, run=id, **values, **_lost(transaction, number, checked_rows, now))
-    transaction.do(FORGET[questions], run=number)
-    transaction.do(FORGET[grants], run=number)
+    for table in (questions, grants, chapters):
+        transaction.do(FORGET[table], run=number)
     project(transaction, number, change)
 
 

@@ -31,7 +31,7 @@ from sqlalchemy.dialects.postgresql import TEXT
 
 from ..record import GrantRecord, Question, RunRecord
 
-VERSION = 5
+VERSION = 6
 """The number of the newest migration; a database with a higher version is from a newer Assent.
 
 Every write compares it with the database's version, inside of its transaction. So no process goes on writing after a
@@ -135,6 +135,18 @@ blobs = Table(
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run", "hash", name="assent_blobs_pkey"),
     sqlite_with_rowid=False,
+)
+
+chapters = Table(
+    "assent_chapters",
+    metadata,
+    Column("run", _Big, nullable=False),
+    Column("seq", _Big, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("snapshot", Text, nullable=False),
+    Column("seal", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run", "seq", name="assent_chapters_pkey"),
 )
 
 contexts = Table(

@@ -31,12 +31,13 @@ def _dialect(name: str) -> Dialect:
 
 
 class Statement:
-    """One statement with named parameters, for any database."""
+    """One statement with named parameters, for any database. With `binary`, Postgres sends the rows' bytes as such."""
 
-    __slots__ = ("_element", "_texts")
+    __slots__ = ("_element", "_texts", "binary")
 
-    def __init__(self, element: ClauseElement) -> None:
+    def __init__(self, element: ClauseElement, *, binary: bool = False) -> None:
         self._element = element
+        self.binary = binary
         self._texts: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def on(self, dialect: str) -> tuple[str, dict[str, Any]]:
@@ -83,7 +84,10 @@ class Transaction:
 
     def _execute(self, statement: Statement, values: Mapping[str, Any]) -> Any:
         text, fixed = statement.on(self.dialect)
-        return self.connection.execute(text, {**fixed, **self._values(values)} if fixed else self._values(values))
+        given = {**fixed, **self._values(values)} if fixed else self._values(values)
+        if statement.binary and self.dialect == POSTGRES:
+            return self.connection.execute(text, given, binary=True)
+        return self.connection.execute(text, given)
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         return values

@@ -18,7 +18,7 @@ from .leasing import claim, release, renew, take
 from .listing import find_question, page, questions_of
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
-from .reading import definition, journal_of, lines, newest, read
+from .reading import chapters_differ, definition, journal_of, lines, load, newest, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
@@ -107,6 +107,21 @@ class SQLStore(Store):
     async def read(self, run_id: str, after: int = 0) -> Stored:
         """Return a run, with all facts but the first `after`. An erased run has no facts."""
         return await self._read(lambda transaction: read(transaction, run_id, after), snapshot=True)
+
+    async def load(self, run_id: str) -> Stored:
+        """Return a run, to continue it. The facts before its newest snapshot are decoded when somebody looks."""
+        return await self._load(run_id, whole=True)
+
+    async def _recent(self, run_id: str) -> Stored:
+        return await self._load(run_id, whole=False)
+
+    async def _load(self, run_id: str, *, whole: bool) -> Stored:
+        found = await self._read(lambda transaction: load(transaction, run_id, whole=whole), snapshot=True)
+        assert found is not None  # there is no limit
+        return found
+
+    async def _compare_snapshots(self, run_id: str) -> list[str]:
+        return await self._read(lambda transaction: chapters_differ(transaction, run_id), snapshot=True)
 
     async def newest(self, thread: str) -> Stored | None:
         """Return the newest run of a thread; None if there is no such thread."""

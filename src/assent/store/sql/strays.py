@@ -10,16 +10,17 @@ from sqlalchemy import Table, select
 from ...errors import UnreadableState
 from ..comparing import kept_tool
 from ..starting import is_readable
+from .chapter import as_bytes
 from .news import announced
 from .outbox import damaged
-from .reading import as_bytes
-from .schema import blobs, contexts, definitions, grants, journal, questions, runs, signins, tokens, users
+from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs, signins, tokens, users
 from .seal import AccountKind, is_sealed_account
 from .statement import Statement, Transaction
 
 _OWNED = {
     "a journal": journal,
     "payloads": blobs,
+    "snapshots": chapters,
     "a context": contexts,
     "questions": questions,
     "grants": grants,

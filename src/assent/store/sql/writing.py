@@ -15,8 +15,9 @@ from ...errors import Overtaken, RunNotFound, StoreFailed
 from ..record import Change, GrantRecord, Question, SavedContext, Settled
 from ..row_codec import FIRST, Head, context_mark, head_of, link, pack, tallied
 from ..rules import RunRow, check_append, is_driven, lease_after
+from .chapter import add_chapter
 from .outbox import tell
-from .schema import blobs, contexts, definitions, grants, journal, questions, runs
+from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
 
@@ -59,7 +60,7 @@ USE = _set(grants, "used")
 REVOKE = _set(grants, "revoked", "revoked_by")
 FORGET = {
     table: Statement(delete(table).where(table.c.run == bindparam("run")))
-    for table in (journal, blobs, contexts, questions, grants)
+    for table in (journal, blobs, chapters, contexts, questions, grants)
 }
 """The statements that delete a run's rows of a table."""
 KEEP_CONTEXT = Statement(insert(contexts))
@@ -200,6 +201,8 @@ def _write(
         transaction.many(
             KEEP_BLOB, [{"run": number, "hash": bytes.fromhex(name), "body": body} for name, body in kept.items()]
         )
+    if change.chapter is not None:
+        add_chapter(transaction, number, change, texts, hashes)
     if change.context is not None:
         transaction.do(FORGET[contexts], run=number)
         if change.context != SavedContext():
