@@ -140,6 +140,10 @@ def encrypted(kind: type, nonce: Callable[[], int] = numbers.__next__) -> Any:
 STORED = [SQLiteSession, PostgresSession]
 
 
+def files(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
 @pytest.mark.parametrize("kind", STORED)
 async def test_a_session_that_encrypts_stores_no_plain_text(kind: type, makes: Any, tmp_path: Path) -> None:
     session = makes(encrypted(kind))
@@ -148,7 +152,7 @@ async def test_a_session_that_encrypts_stores_no_plain_text(kind: type, makes: A
     await Runner.run(agent, "a secret question", session=session)
     raw = await kind.get_items(session)
     assert len(raw) == 2 and "secret" not in str(raw)
-    assert not any(b"secret" in file.read_bytes() for file in tmp_path.iterdir())
+    assert not any(b"secret" in file.read_bytes() for file in files(tmp_path))
     await Runner.run(agent, "Was it?", session=session)
     assert "a secret answer" in str(model.requests[1].input)
 
