@@ -8,7 +8,7 @@ from msgspec.json import encode
 
 from ..definitions.preview import SQL, AnyBlock, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
 from ..store.record import Question
-from .write import when
+from .write import shown_name, when
 
 
 def question_lines(question: Question) -> list[str]:
@@ -22,9 +22,9 @@ def _parts(question: Question) -> list[tuple[str, str]]:
     parts: list[tuple[str, str | None]] = [
         ("question", question.id),
         ("run", question.run),
-        ("agent", question.agent),
+        ("agent", shown_name(question.agent)),
         ("under", "/".join(question.path) or None),
-        ("tool", question.tool),
+        ("tool", shown_name(question.tool)),
         ("kind", question.kind),
         ("arguments", question.arguments),
         ("reason", question.reason),

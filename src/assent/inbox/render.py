@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from .identity import Identity
 from .values import read_json, shown_arguments, shown_json
-from .visible import visible
+from .visible import shown_name, visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -53,6 +53,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "show": visible,
+        "name": shown_name,
         "lines": lambda text: visible(text, lines=True),
         "ago": ago,
         "utc": utc,
