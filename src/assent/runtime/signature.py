@@ -56,7 +56,7 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
         data = msgspec.json.decode(text)
         found = data.pop("signature")
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, AttributeError, TypeError, RecursionError):
-        found = None
+        data, found = None, None
     if found is None:
         raise BadSignature("This saved run has no signature; it may have been stripped of it.")
     try:
