@@ -136,7 +136,7 @@ FOREIGN = {
     "options", [{}, {"strict_mode": False}, {"strict_mode": True}], ids=["thread", "loose", "strict"]
 )
 def test_what_another_framework_injects_is_refused(hint: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidDefinition, match=r"parameter 'given' is a .* a model must not: take ctx: ToolContext"):
+    with pytest.raises(InvalidDefinition, match=r"parameter 'given' is .* a model must not: take ctx: ToolContext"):
         tool_with(hint, **options)
 
 
@@ -145,7 +145,7 @@ def test_a_default_that_another_framework_reads_is_refused() -> None:
 
     def act(user: str = depends("x")) -> str: ...
 
-    with pytest.raises(InvalidDefinition, match=r"parameter 'user' is a Depends of fastapi"):
+    with pytest.raises(InvalidDefinition, match=r"parameter 'user' is Depends of fastapi"):
         function_tool(act)
 
 
@@ -154,7 +154,7 @@ def test_many_injected_values_at_once_are_refused(kind: str) -> None:
     scope: dict[str, Any] = {"Mark": Annotated[str, InjectedToolCallId], "Config": RunnableConfig}
     for hint in ("Mark", "Config"):
         exec(f"def act({kind}given: {hint}) -> str: ...", scope)
-        with pytest.raises(InvalidDefinition, match=r"parameter 'given' is a"):
+        with pytest.raises(InvalidDefinition, match=r"parameter 'given' is "):
             made_for_a_thread(scope["act"])
 
 

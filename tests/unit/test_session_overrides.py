@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import assent
 from assent import Agent, ExactSession, OpenAIConversationsSession, PostgresSession, Runner, Session, SQLiteSession
+from assent.errors import SessionFailed
 from assent.testing import ScriptedModel, call, check_session
 from tests.store.postgres import postgres as postgres
 from tests.unit.conversations_server import ConversationsServer, serving
@@ -192,6 +194,27 @@ async def test_an_override_may_store_one_by_one_or_leave_something_out(kind: typ
         await session.write("run", position, turn)
     kept = turn if kind is OneByOne else ITEMS[:2]
     assert await session.get_items() == kept * 2
+
+
+async def test_an_override_may_try_again(makes: Any, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "s.db")
+
+    class Stubborn(SQLiteSession):
+        async def add_items(self, items: list[Item]) -> None:
+            try:
+                await super().add_items(items)
+            except SessionFailed:
+                other.rollback()
+                await super().add_items(items)
+
+    session = makes(Stubborn)
+    await session.write("run", 0, ITEMS[:1])
+    session._busy_timeout = 0.0
+    for _ in range(2):
+        other.execute("BEGIN IMMEDIATE")
+        await session.write("run", 1, ITEMS[1:])
+    other.close()
+    assert await session.get_items() == ITEMS
 
 
 async def test_an_override_that_adds_items_loses_none(makes: Any) -> None:

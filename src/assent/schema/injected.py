@@ -64,7 +64,7 @@ def check_free(where: str, hint: Any, default: Any = None) -> None:
     name = foreign(hint) or foreign(type(default))
     if name:
         raise InvalidDefinition(
-            f"{where} is a {name}, which Assent does not fill in and a model must not: take "
+            f"{where} is {name}, which Assent does not fill in and a model must not: take "
             "ctx: ToolContext, from assent, as the first parameter instead, and read ctx.context."
         )
 

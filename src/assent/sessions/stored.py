@@ -7,8 +7,8 @@ import itertools
 import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from weakref import WeakSet, WeakValueDictionary
@@ -113,10 +113,16 @@ class _Place:
     def __init__(self, session: StoredSession, run: str, position: int, left: int) -> None:
         self.session, self.run, self.position, self.left = session, run, position, left
 
-    def taken(self, count: int) -> int:
-        """Return the position of the next item, and set this many places aside."""
-        self.position, self.left = self.position + count, self.left - count
-        return self.position - count
+    @contextmanager
+    def taken(self, count: int) -> Iterator[int]:
+        """Set this many places aside, and yield the first; after an error they are free again, for another try."""
+        position = self.position
+        self.position, self.left = position + count, self.left - count
+        try:
+            yield position
+        except BaseException:
+            self.position, self.left = position, self.left + count
+            raise
 
 
 _PLACE: ContextVar[_Place | None] = ContextVar("assent_session_place", default=None)
@@ -158,7 +164,8 @@ class StoredSession(ABC):
         """Append all of the items in their order, with no other item between them, or none."""
         texts, place = _texts_of(items), _PLACE.get()
         if place is not None and place.session is self and len(texts) <= place.left:
-            await self._write(place.run, place.taken(len(texts)), texts)
+            with place.taken(len(texts)) as position:
+                await self._write(place.run, position, texts)
             return
         rows = [(self._key, text) for text in texts]
 
