@@ -91,7 +91,8 @@ def test_a_name_with_letters_that_look_like_others_is_marked(name: str, letters:
 
 
 @pytest.mark.parametrize(
-    "name", ["pay", "send_2", "Größe", "оплата", "ελληνικά", "送信tool", "日本語ツール", "Shop магазин"]
+    "name",
+    ["pay", "send_2", "Größe", "оплата", "ελληνικά", "送信tool", "日本語ツール", "Shop магазин", "Отдел с клиентами"],
 )
 def test_an_ordinary_name_is_not_marked(name: str) -> None:
     assert odd_letters(name) == []

@@ -87,19 +87,24 @@ _WORD = re.compile(r"[^\W_]+")
 def odd_letters(text: str) -> list[str]:
     """Return the letters of a name that stand among those of another script, or look like them, each once.
 
-    A word in letters of one script is ordinary, unless every one of them looks like a Latin letter. Han, kana, hangul
-    and Latin letters stand together in ordinary words.
+    A word in letters of one script is ordinary, unless every letter of that script in the name looks like a Latin one.
+    Han, kana, hangul and Latin letters stand together in ordinary words.
     """
-    return [] if text.isascii() else list(dict.fromkeys(char for word in _WORD.findall(text) for char in _odd(word)))
+    if text.isascii():
+        return []
+    ordinary = {_script(each) for each in text if each.isalpha() and not _looks_latin(each)}
+    return list(dict.fromkeys(char for word in _WORD.findall(text) for char in _odd(word, ordinary)))
 
 
-def _odd(word: str) -> list[str]:
+def _odd(word: str, ordinary: set[str]) -> list[str]:
     letters = [each for each in word if not each.isascii() or each.isalpha()]
     foreign = [each for each in letters if _script(each) != "LATIN"]
     scripts = {_script(each) for each in letters}
-    if len(scripts) > 1 or all(each in LOOKALIKES or normalize("NFKC", each).isascii() for each in foreign):
-        return foreign
-    return []
+    return foreign if len(scripts) > 1 or (scripts - ordinary and all(map(_looks_latin, foreign))) else []
+
+
+def _looks_latin(char: str) -> bool:
+    return char in LOOKALIKES or (not char.isascii() and normalize("NFKC", char).isascii())
 
 
 def _script(char: str) -> str:

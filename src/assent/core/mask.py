@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from .digest import BadJSON, canonical, parse_object
@@ -78,7 +77,6 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-@lru_cache(maxsize=256)
 def _alone(secret: str) -> re.Pattern[str]:
     """Return the pattern of a short text where no letter goes on before or after its letters, no digit its digits."""
     return re.compile(f"{_joins(secret[0], '?<!')}{re.escape(secret)}{_joins(secret[-1], '?!')}")
