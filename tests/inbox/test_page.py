@@ -16,11 +16,12 @@ from msgspec.structs import replace
 
 import assent.inbox
 from assent import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
+from assent.core.hidden import HIDDEN
 from assent.inbox.forms import Form, changed
 from assent.inbox.page import STATIC
 from assent.inbox.render import POLICY
 from assent.inbox.shown import shown_hash
-from assent.inbox.visible import HIDDEN, visible
+from assent.inbox.visible import visible
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.store.filter import Filter
 from assent.store.record import Page, Question

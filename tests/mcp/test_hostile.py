@@ -195,6 +195,17 @@ def test_a_call_that_takes_too_long_is_cancelled_at_the_server_and_in_doubt(tmp_
     run(main())
 
 
+@pytest.mark.parametrize("depth", [100, 300, 900, 1_100, 100_000])
+def test_an_answer_that_is_nested_too_deeply_does_not_end_the_connection(depth: int) -> None:
+    async def main() -> None:
+        async with raw(f"deep {depth}") as server:
+            for _ in range(2):
+                result = await Runner.run(agent_of(server, act()), "Act.")
+                assert result.final_output == "Done." and not result.interruptions
+
+    run(main())
+
+
 def test_a_request_for_sampling_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         result = await Runner.run(agent_of(raw("samples", tmp_path / "log"), act()), "Act.")

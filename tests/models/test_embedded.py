@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from assent import (
     function_tool,
 )
 from assent.models import embedded, embedded_engine, embedded_parts
-from assent.models.embedded_parts import LIBRARY
+from assent.models.embedded_parts import LIBRARY, WEIGHTS
 from tests.unit.support import HANGS
 
 Request = dict[str, Any]
@@ -322,6 +323,57 @@ def test_a_package_without_weights_is_explained(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(embedded_parts, "WEIGHTS", LIBRARY._replace(module="json"))
     with pytest.raises(UsageError, match=r"The package json in .* has no weights"):
         embedded_parts.weights_file()
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of two packages with files of others, in place of what is installed."""
+    for part in (LIBRARY, WEIGHTS):
+        (tmp_path / part.module).mkdir()
+        for name in ("__init__.py", *part.files):
+            (tmp_path / part.module / name).write_text("raise SystemExit('this was loaded')")
+        monkeypatch.delitem(sys.modules, part.module, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def published(monkeypatch: pytest.MonkeyPatch, folder: Path, part: embedded_parts.Part) -> None:
+    """Let the files of a part be those that were published."""
+    files = {file.name: (embedded_parts._digest(file),) for file in (folder / part.module).iterdir()}
+    for name in part.files:
+        monkeypatch.setitem(part.files, name, files[name])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("output", [None, NUMBER])
+async def test_files_that_differ_from_the_published_ones_are_not_loaded(
+    packages: Path, monkeypatch: pytest.MonkeyPatch, output: Any
+) -> None:
+    monkeypatch.setattr(embedded_engine, "_engine", embedded_engine.Engine())
+    request = asking(output=OutputSpec("order", output) if output else None)
+    with pytest.raises(UsageError, match=r"xllamacpp/__init__.py is not the file that xllamacpp==0.2.14 has"):
+        await heard(request)
+    published(monkeypatch, packages, LIBRARY)
+    (packages / LIBRARY.module / "more.py").write_text("")
+    with pytest.raises(UsageError, match=r"more.py is not the file that xllamacpp==0.2.14 has, and was not loaded"):
+        await heard(request)
+    assert LIBRARY.module not in sys.modules
+
+
+def test_weights_that_differ_from_the_published_ones_are_refused(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        UsageError, match=r"its SHA-256 differs\. If you did not change it, somebody else did; remove it"
+    ):
+        embedded_parts.weights_file()
+    published(monkeypatch, packages, WEIGHTS)
+    assert embedded_parts.weights_file().parent == packages / WEIGHTS.module
+
+
+@pytest.mark.usefixtures("embedded")
+def test_what_is_installed_is_what_was_published() -> None:
+    for part in (LIBRARY, WEIGHTS):
+        embedded_parts.check_files(part)
 
 
 # -- in runs -------------------------------------------------------------------------------------------

@@ -205,6 +205,23 @@ async def test_a_message_that_cannot_be_used_changes_nothing() -> None:
         await visitor.until("tool_end")
 
 
+@pytest.mark.parametrize("depth", [300, 600, 900, 980, 1_100, 100_000])
+async def test_json_that_is_nested_too_deeply_is_an_error_and_the_session_goes_on(depth: int) -> None:
+    less = min(depth, 30_000)  # of a message as large as it may be
+    deep, text = "[" * depth + "]" * depth, '{"a":' * less + "1" + "}" * less
+    async with desk() as served, served.visitor() as visitor:
+        asked = await visitor.asked()
+        begin = f'{{"type": "tool_approval_decision", "call_id": {json.dumps(asked["call_id"])}, "approve": true, '
+        for bad in (deep, text, f'{begin}"arguments": {text}}}', f'{begin}"arguments": {json.dumps(text)}}}'):
+            await visitor.connection.send(bad)
+            assert (await visitor.until("error"))["message"]
+        if depth > 1_000:  # less deep, it is an answer
+            await visitor.connection.send(f'{begin}"answer": {deep}}}')
+            await visitor.until("error")
+        await visitor.decide(asked)
+        await visitor.until("tool_end")
+
+
 async def test_a_call_that_does_not_wait_cannot_be_decided() -> None:
     async with desk() as served, served.visitor() as visitor:
         await visitor.tell("tool_approval_decision", call_id="call_99", approve=True)

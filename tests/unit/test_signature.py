@@ -107,6 +107,25 @@ async def test_a_run_that_was_never_signed_is_refused_where_keys_are_asked_for()
         await RunState.from_string(agent, state.to_string(key=KEY), keys=[])
 
 
+@pytest.mark.parametrize(
+    "signature",
+    [
+        {"by": "boss"},
+        {"key": 7},
+        {"code": None},
+        {"\u006bey ": "2026-11"},
+    ],
+)
+async def test_a_signature_with_anything_else_in_it_is_refused(signature: dict[str, Any]) -> None:
+    agent, state, _ = await paused()
+    data = state.to_json(key=KEY)
+    data["signature"] |= signature
+    with pytest.raises(BadSignature, match="The signature of this saved run is not one of Assent's: "):
+        await RunState.from_json(agent, data, keys=[KEY])
+    with pytest.raises(UnreadableState, match="signature"):  # also where nobody asks for keys
+        await RunState.from_string(agent, json.dumps(data))
+
+
 async def test_keys_can_be_changed_while_runs_wait() -> None:
     agent, state, _ = await paused()
     text = state.to_string(key=OLD)

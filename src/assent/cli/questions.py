@@ -11,7 +11,7 @@ from ..inbox.mask import masked
 from ..store.record import Question
 from .preview import edit_lines, question_lines
 from .source import source
-from .write import put, put_json, put_table, say, when
+from .write import put, put_json, put_table, say, shown_name, when
 
 HEAD = ("QUESTION", "KIND", "AGENT", "TOOL", "ASKED (UTC)", "UNTIL (UTC)", "WHAT WOULD HAPPEN")
 SETTLED = ("QUESTION", "KIND", "AGENT", "TOOL", "DECIDED (UTC)", "VERDICT", "BY")
@@ -47,12 +47,28 @@ def _open(question: Question) -> tuple[str, ...]:
     text = sentence_of(question)
     short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     until = when(question.until) if question.due is None else f"{when(question.due)} (waits on)"
-    return question.id, question.kind, question.agent, question.tool, when(question.at), until, short
+    return (
+        question.id,
+        question.kind,
+        shown_name(question.agent),
+        shown_name(question.tool),
+        when(question.at),
+        until,
+        short,
+    )
 
 
 def _ended(question: Question) -> tuple[str, ...]:
     verdict, by = question.verdict or "", question.by or ""
-    return question.id, question.kind, question.agent, question.tool, when(question.decided), verdict, by
+    return (
+        question.id,
+        question.kind,
+        shown_name(question.agent),
+        shown_name(question.tool),
+        when(question.decided),
+        verdict,
+        by,
+    )
 
 
 async def show(options: Namespace) -> int:

@@ -264,7 +264,7 @@ class ServerSource:
     def _read(self, response: Any, kind: type[T], unknown: str = "") -> T:
         try:
             return msgspec.json.decode(response.content, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Upstream(f"The server at {self._address} answers as no inbox does: {error}.{unknown}") from None
 
 
@@ -282,7 +282,7 @@ class _Problem(msgspec.Struct):
 def _refusal(response: Any, unknown: str = "") -> AssentError:
     try:
         return AssentError(msgspec.json.decode(response.content, type=_Problem).detail)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         unknown = unknown if response.status_code >= 500 else ""  # a proxy's answer, not the inbox's
         return Upstream(f"The server answers {response.status_code} {response.reason_phrase}.{unknown}")
 

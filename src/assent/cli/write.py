@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from ..core.hidden import hidden_parts, odd_letters
+
 
 def visible(text: str) -> str:
-    """Return the text on one line, with control, direction and zero-width characters escaped."""
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    """Return the text on one line, with every character escaped that a reader could not see."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(seen + json.dumps(run)[1:-1] for seen, run in hidden_parts(text, lines=False))
+
+
+def shown_name(text: str) -> str:
+    """Return the name of a tool or an agent; letters that look like others are spelled out after it."""
+    odd = [f"U+{ord(each):04X} {unicodedata.name(each, 'unknown').lower()}" for each in odd_letters(text)]
+    return f"{text} (not what it looks like: {', '.join(odd)})" if odd else text
 
 
 def put(text: str = "") -> None:

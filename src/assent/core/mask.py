@@ -6,6 +6,7 @@ Nothing here decides who may see what.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from .digest import BadJSON, canonical, parse_object
 MASK = "[masked]"
 """The text in place of a masked value."""
 SHORTEST = 4
-"""The fewest characters of a value that is looked for in other texts; shorter ones occur by chance."""
+"""The fewest characters of a value that is looked for inside of words and numbers; shorter ones are there by chance."""
 _BEGINNING = 8
 """The characters of a value that are enough to find it, since messages quote only the beginning of a long text."""
 
@@ -38,9 +39,8 @@ def masked_text(arguments: str, names: Collection[str]) -> str:
 
 
 def secrets_of(args: dict[str, Any], names: Collection[str]) -> set[str]:
-    """Return the texts in the values of these names that are long enough to be looked for elsewhere."""
-    found = {text for name in names if name in args for text in _texts(args[name])}
-    return {text for text in found if len(text) >= SHORTEST}
+    """Return the texts in the values of these names, to be looked for elsewhere."""
+    return {text for name in names if name in args for text in _texts(args[name]) if text.strip()}
 
 
 def secrets_in(arguments: str, names: Collection[str]) -> set[str]:
@@ -65,12 +65,26 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without these secrets, whole or cut short, as they are or as JSON quotes them."""
+    """Return a text without these secrets, whole or cut short, as they are or as JSON quotes them.
+
+    A secret of fewer than `SHORTEST` characters is hidden where it is not part of a longer word or number: elsewhere
+    it is there by chance, and hiding it would say so.
+    """
     for secret in sorted(secrets, key=len, reverse=True):
         once = json.dumps(secret, ensure_ascii=False)[1:-1]
         for form in dict.fromkeys((secret, once, json.dumps(once, ensure_ascii=False)[1:-1])):
-            text = _without(text, form)
+            text = _without(text, form) if len(secret) >= SHORTEST else _alone(form).sub(MASK, text)
     return text
+
+
+def _alone(secret: str) -> re.Pattern[str]:
+    """Return the pattern of a short text where no letter goes on before or after its letters, no digit its digits."""
+    return re.compile(f"{_joins(secret[0], '?<!')}{re.escape(secret)}{_joins(secret[-1], '?!')}")
+
+
+def _joins(char: str, look: str) -> str:
+    kind = r"\d" if char.isdigit() else r"[^\W\d_]" if char.isalpha() else ""
+    return f"({look}{kind})" if kind else ""
 
 
 def _without(text: str, secret: str) -> str:

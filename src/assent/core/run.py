@@ -112,7 +112,7 @@ class CallState(Struct, eq=False):
                         given = read.action if read.type == "shell_call" else read.operation
                         read = replace(read, arguments=native_arguments(bytes(given).decode()))
                     self.read = read
-                except (MsgspecError, IndexError, UnicodeDecodeError) as error:
+                except (MsgspecError, IndexError, UnicodeDecodeError, RecursionError) as error:
                     raise UnreadableState(f"This run is damaged: a call's item cannot be read ({error}).") from None
         return self.read
 

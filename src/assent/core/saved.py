@@ -8,7 +8,7 @@ from .facts import NOTHING, AnyFact
 from .number import Count
 
 
-class SavedSignature(Struct):
+class SavedSignature(Struct, forbid_unknown_fields=True):
     """The signature of a saved run: the key's name, and the authentication code."""
 
     key: str

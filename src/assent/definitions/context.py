@@ -5,7 +5,7 @@ A context reaches its run only through the protocols `Control` and `Asking`. The
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Generic, Protocol
 
@@ -20,6 +20,10 @@ R = TypeVar("R")
 
 JUDGED: ContextVar[Any] = ContextVar("assent_judged", default=None)
 """The agent whose call a rule judges, for rules that need it; None outside of the gate."""
+
+
+THREAD_CONFIG: ContextVar[Mapping[str, Any] | None] = ContextVar("assent_thread_config", default=None)
+"""The config that a thread was invoked with, for tools that take it; None in any other run."""
 
 
 class Control(Protocol):

@@ -166,7 +166,7 @@ def groups_of(text: str | None) -> tuple[str, ...]:
     """Return the groups in a column."""
     try:
         return () if text is None else msgspec.json.decode(text, type=tuple[str, ...])
-    except (msgspec.DecodeError, TypeError) as error:
+    except (msgspec.DecodeError, TypeError, RecursionError) as error:
         raise UnreadableState(f"The groups of a user or a token are damaged: {error}.") from None
 
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ..approval.decision import OURS, checked_name
 from ..core.digest import described, holds
+from ..core.hidden import is_hidden
 from ..errors import Forbidden, NotFound, UsageError
 from ..sql.thread_queue import ThreadQueue
 from ..store.memory import MemoryStore
@@ -350,7 +351,7 @@ def _checked_groups(groups: Iterable[str]) -> tuple[str, ...]:
 def _checked_text(name: str, what: str) -> str:
     """Return a name that nobody can mistake for another; raise `UsageError` for any other."""
     checked_name(name, f"{what} must be text that can be seen")
-    if name != name.strip() or not name.isprintable():
+    if name != name.strip() or any(map(is_hidden, name)) or not name.isprintable():
         raise UsageError(
             f"{what} has no space at its ends and no character that cannot be seen, got {described(name)}."
         )

@@ -115,7 +115,7 @@ def read_seal(text: bytes, key: Ed25519PublicKey) -> Seal:
     try:
         seal = msgspec.json.decode(text, type=Seal)
         signature = base64.b64decode(seal.signature, validate=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise UnreadableState(f"This is not a seal, or it is damaged: {error}.") from None
     if seal.key != key_id(key):
         raise BadSignature(f"The seal was signed with key {seal.key}, and this is key {key_id(key)}.")

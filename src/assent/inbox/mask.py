@@ -50,7 +50,15 @@ def _reason(reason: str, secrets: set[str]) -> str:
 def _preview(preview: Preview | None, secrets: set[str]) -> Preview | None:
     if preview is None or not secrets:
         return preview
-    return msgspec.convert(hidden_in(msgspec.to_builtins(preview), secrets), Preview, strict=False)
+    made = msgspec.to_builtins(preview)
+    blocks = [_block(each, secrets) for each in made.pop("blocks", ())]
+    return msgspec.convert({**hidden_in(made, secrets), "blocks": blocks}, Preview, strict=False)
+
+
+def _block(block: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
+    """Return a block of a preview; a count of rows has no room for a mask, and is left out."""
+    made = {name: value if name in KINDS else hidden_in(value, secrets) for name, value in block.items()}
+    return {name: value for name, value in made.items() if name != "rows" or value != MASK}
 
 
 def masked_grant(grant: GrantRecord, questions: Iterable[Question]) -> GrantRecord:
@@ -59,6 +67,16 @@ def masked_grant(grant: GrantRecord, questions: Iterable[Question]) -> GrantReco
     return replace(grant, pins=masked_object(grant.pins, names)) if grant.pins and names else grant
 
 
+KINDS = ("type", "change")
+"""The fields of a block that say what it is; no argument is in them."""
+# fmt: off
+STRUCTURE = frozenset((
+    "allowed", "asked", "at", "attempt", "call", "calls", "due", "fact", "fence", "guards", "id", "kind",
+    "max_argument_bytes", "max_turns", "max_uses", "number", "path", "proposal", "redact", "release", "replaces",
+    "saw", "until", "upto", "usage", "verdict", "voids", "where",
+))
+# fmt: on
+"""The fields of a fact that Assent itself fills in, and that readers reckon with; no argument is in them."""
 Key = tuple[tuple[str, ...], str]
 """A call: the path of its branch, and its id there."""
 EVERY: Collection[str] = ("*",)
@@ -88,7 +106,10 @@ def masked_journal(
     if not masks.needed:
         return entries
     made = [masks.fact(entry.fact) for entry in entries]
-    facts = [hidden_in(fact, masks.secrets) for fact in made]
+    facts = [
+        {name: value if name in STRUCTURE else hidden_in(value, masks.secrets) for name, value in fact.items()}
+        for fact in made
+    ]
     if all(entry.fact == fact and not fact.get("erased") for entry, fact in zip(entries, facts, strict=True)):
         return entries
     # Each hash covers the facts before it: a short secret could be guessed from any hash after it.

@@ -16,7 +16,7 @@ from ..definitions.preview import warnings_first
 from .folding import folded_changes, folded_commands, folded_diff, folded_text
 from .identity import Identity
 from .values import read_json, shown_arguments, shown_json
-from .visible import has_many_marks, hidden_in, visible
+from .visible import has_many_marks, hidden_in, shown_name, visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -55,6 +55,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "show": visible,
+        "name": shown_name,
         "lines": lambda text: visible(text, lines=True),
         "ago": ago,
         "utc": utc,

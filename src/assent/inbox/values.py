@@ -9,9 +9,10 @@ from typing import Any
 from markupsafe import Markup
 
 from ..core.digest import described
+from ..core.hidden import is_hidden
 from .folding import folded_text
 from .headline import in_order
-from .visible import hidden_in, is_hidden, visible
+from .visible import hidden_in, visible
 
 MOST_VALUES = 400
 """The most values that are laid out one by one. Larger data is shown as JSON text."""

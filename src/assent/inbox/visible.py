@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
+from ..core.hidden import hidden_parts, odd_letters
 from ..definitions.preview import BREAKS
 
 MOST_MARKS = 2000
@@ -48,33 +49,14 @@ SHORT_NAMES = {
     "\x1b": "escape",
     "\x7f": "delete",
 }
-HIDDEN = (
-    "\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
-    "\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-"
-    "\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U00013438\U0001bca0-"
-    "\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
-)
-"""The characters that show nothing or reorder others, as ranges of a regular expression; a test derives them again."""
+UNNAMED = {"Co": "private", "Cs": "half of a character", "Cn": "unassigned"}
 _PLAIN = re.compile(r"[ -~\n\t]*\Z")
-_ACCENT = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
-_PILED = f"(?<={_ACCENT}{{3}}){_ACCENT}"  # no language needs more upon one letter
-_CHAR = re.compile(f"[{HIDDEN}]")
-_IN_LINES = re.compile(f"([{HIDDEN}]|{_PILED})\\1*")
-_IN_LINE = re.compile(f"([{HIDDEN}\n\t]|{_PILED})\\1*")
-
-
-def is_hidden(char: str) -> bool:
-    """Return True if a character shows nothing by itself, or changes how others are shown."""
-    return bool(_CHAR.match(char))
 
 
 def name_of(char: str) -> str:
     """Return a character's number and name: "U+202E right-to-left override"."""
-    name = (
-        SHORT_NAMES.get(char)
-        or BREAKS.get(char)
-        or unicodedata.name(char, "control" if ord(char) < 0xA0 else "private").lower()
-    )
+    unnamed = "control" if ord(char) < 0xA0 else UNNAMED.get(unicodedata.category(char), "unknown")
+    name = SHORT_NAMES.get(char) or BREAKS.get(char) or unicodedata.name(char, unnamed).lower()
     return f"U+{ord(char):04X} {name}"
 
 
@@ -82,30 +64,7 @@ def hidden_in(text: str) -> list[str]:
     """Return the names of the hidden characters in a text, each once; line breaks and tabs are not hidden."""
     if _PLAIN.match(text):
         return []
-    return [name_of(char) for char in dict.fromkeys(run[0] for _, run in _parts(text, lines=True) if run)]
-
-
-def _parts(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
-    """Yield the text in parts: seen text and the run of hidden characters after it."""
-    at = 0
-    for found in (_IN_LINES if lines else _IN_LINE).finditer(text):
-        if not _emoji(text, found.start()):
-            yield text[at : found.start()], found[0]
-            at = found.end()
-    yield text[at:], ""
-
-
-def _emoji(text: str, n: int) -> bool:
-    """Return True for the joiner or selector of an ordinary emoji: it stands right after a symbol."""
-    if text[n] not in "\u200d\ufe0f" or n == 0:
-        return False
-    before = text[n - 1]
-    after = text[n + 1 : n + 2]
-    if text[n] == "\ufe0f":
-        return unicodedata.category(before) == "So"
-    return (before == "\ufe0f" or unicodedata.category(before) in ("So", "Sk")) and (
-        bool(after) and unicodedata.category(after) == "So"
-    )
+    return [name_of(char) for char in dict.fromkeys(run[0] for _, run in hidden_parts(text, lines=True) if run)]
 
 
 def escaped(text: str) -> str:
@@ -126,7 +85,7 @@ def visible(text: object, *, lines: bool = False) -> Markup:
 
 
 def _some(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
-    for number, part in enumerate(_parts(text, lines=lines)):
+    for number, part in enumerate(hidden_parts(text, lines=lines)):
         yield part
         if number > MOST_MARKS:
             return
@@ -142,3 +101,10 @@ def _marked(seen: str, run: str) -> Markup:
         return escape(seen)
     times = f" ×{len(run):,}" if len(run) > 1 else ""
     return Markup('{}<u class="ch">{}{}</u>').format(seen, name_of(run[0]), times)
+
+
+def shown_name(text: object) -> Markup:
+    """Return the name of a tool or an agent as HTML; letters that look like others are followed by their own names."""
+    odd = odd_letters(str(text))
+    warning = Markup('<u class="ch">not what it looks like: {}</u>').format(", ".join(map(name_of, odd)))
+    return visible(text) + warning if odd else visible(text)

@@ -7,6 +7,7 @@ the tool's JSON schema holds the second one to it, so calls are valid even where
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
@@ -71,7 +72,8 @@ class EmbeddedModel:
         yield draft.added()
         schema = tool.parameters if tool is not None else request.output.schema if request.output is not None else None
         limit = request.settings.max_tokens or (MAX_TOKENS if schema is None else MAX_JSON_TOKENS)
-        body = {**_body(request.settings), "max_tokens": limit, "prompt": prompt, **_held(schema)}
+        held = await asyncio.to_thread(_held, schema)  # the first time it reads the whole library
+        body = {**_body(request.settings), "max_tokens": limit, "prompt": prompt, **held}
         async with aclosing(_pieces(body, used)) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 yield draft.grow(piece if draft.pieces else piece.lstrip())

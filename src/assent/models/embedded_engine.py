@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..core.facts import Usage
 from ..errors import AssentError, ModelFailed
-from .embedded_parts import weights_file
+from .embedded_parts import LIBRARY, check_files, weights_file
 
 CONTEXT = 4096
 """The most tokens of a prompt and its reply together."""
@@ -34,10 +35,17 @@ class Generated(NamedTuple):
 
 def grammar(schema: dict[str, Any]) -> str:
     """Return the grammar of a JSON schema, which a generation can be held to."""
-    from xllamacpp import json_schema_to_grammar
-
-    made: str = json_schema_to_grammar(schema)
+    made: str = _library().json_schema_to_grammar(schema)
     return made
+
+
+def _library() -> Any:
+    """Import the library, after its files were compared with those that were published."""
+    if LIBRARY.module not in sys.modules:
+        check_files(LIBRARY)
+    import xllamacpp
+
+    return xllamacpp
 
 
 async def generate(request: dict[str, Any]) -> AsyncIterator[str | Generated]:
@@ -110,9 +118,8 @@ class Engine:
 
 def _loaded() -> Any:
     """Load the model. The library also listens on a loopback port, which a key that nobody knows keeps shut."""
-    from xllamacpp import CommonParams, Server
-
-    settings = CommonParams()
+    library = _library()
+    settings = library.CommonParams()
     settings.model.path = str(weights_file())
     settings.n_ctx, settings.n_parallel = CONTEXT, 1
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1  # two spin against whatever else runs
@@ -121,7 +128,7 @@ def _loaded() -> Any:
     settings.n_threads_http, settings.webui, settings.api_keys = 1, False, [secrets.token_hex(32)]
     settings.verbosity = -1
     with _same_signal_handlers():
-        return Server(settings)
+        return library.Server(settings)
 
 
 @contextlib.contextmanager

@@ -54,9 +54,15 @@ def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
         pass  # raised below
     try:
         data = msgspec.json.decode(text)
-        given = msgspec.convert(data.pop("signature"), codec.SavedSignature)
+        found = data.pop("signature")
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, AttributeError, TypeError, RecursionError):
-        raise BadSignature("This saved run has no signature; it may have been stripped of it.") from None
+        data, found = None, None
+    if found is None:
+        raise BadSignature("This saved run has no signature; it may have been stripped of it.")
+    try:
+        given = msgspec.convert(found, codec.SavedSignature)
+    except msgspec.ValidationError as error:  # a field that no code covers could say anything
+        raise BadSignature(f"The signature of this saved run is not one of Assent's: {error}.") from None
     signer = known.get(given.key)
     if signer is None:
         raise BadSignature(

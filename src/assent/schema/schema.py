@@ -28,6 +28,7 @@ from .binding import Binding
 from .defaults import defaults_of, has_defaults, with_defaults
 from .docstring import parse_docstring
 from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
+from .injected import Injected, check_free
 from .parameters import Parameters
 from .secret import is_secret
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
@@ -44,8 +45,8 @@ class FunctionSchema:
     description: str
     json_schema: Json
     """The object schema offered to the model."""
-    takes_context: bool
-    """True if the function's first parameter is the run's context, which is never shown to a model."""
+    injected: tuple[Injected, ...]
+    """The parameters that are never shown to a model: the run's context and others, in their order."""
     required: frozenset[str]
     """The parameters without a default in the function; a strict schema requires the others too."""
     loose: Json = field(repr=False, compare=False)
@@ -61,12 +62,17 @@ class FunctionSchema:
     _plain: dict[str, type] | None = field(repr=False, compare=False)
     """The type of each parameter, if all are JSON types: arguments of just these types need no validation."""
 
+    @property
+    def takes_context(self) -> bool:
+        """True if the function's first parameter is the run's context."""
+        return any(each.source == "context" for each in self.injected)
+
     def canonical(self, args: Json) -> Json:
         """Return a copy of `args` with the schema's defaults filled in at every depth; nothing present is changed."""
         return with_defaults(self.loose, args)
 
     def bind(self, args: Json) -> tuple[list[Any], dict[str, Any]]:
-        """Validate `args` into the positional and keyword arguments of a call, without the context."""
+        """Validate `args` into the positional and keyword arguments of a call, without the injected ones."""
         if not self.defaults.keys() <= args.keys():
             args = {**self.defaults, **args}
         plain = self._plain
@@ -85,14 +91,18 @@ def function_schema(
     strict: bool = True,
     use_docstring: bool = True,
     context_types: tuple[type, ...] = (),
+    config: bool = False,
 ) -> FunctionSchema:
-    """Read a function's signature, hints and docstring; raise `InvalidDefinition` if no model could call it."""
+    """Read a function's signature, hints and docstring; raise `InvalidDefinition` if no model could call it.
+
+    With `config`, a parameter of LangChain's type `RunnableConfig` is injected; otherwise it is refused.
+    """
     if not callable(function):
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
     source = source_of(function)
     name = name or name_of(source)
     doc = parse_docstring(inspect.getdoc(source) if use_docstring else None)
-    signature = Signature.read(function, name, source, context_types)
+    signature = Signature.read(function, name, source, context_types, config=config)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]
     model, loose = _build(name, parameters)
     _drop_unfit_defaults(loose)
@@ -100,7 +110,7 @@ def function_schema(
         name=name,
         description=doc.description if description is None else description,
         json_schema=Tightening(name, loose).top() if strict else loose,
-        takes_context=signature.context is not None,
+        injected=signature.injected,
         required=frozenset(each.name for each in parameters if model.model_fields[each.field].is_required()),
         loose=loose,
         defaults=defaults_of(loose),
@@ -114,6 +124,7 @@ def function_schema(
 
 def type_schema(name: str, kind: Any) -> Parameters:
     """Read a type whose JSON is an object: a model, a dataclass, a TypedDict."""
+    check_free(f"{name!r}: a part of {described(kind)}", kind)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         loose = adapter.json_schema(by_alias=True, schema_generator=Generator)
@@ -406,4 +417,5 @@ def _call(parameters: Sequence[_Parameter], own: frozenset[str], values: dict[st
 def _own_names(signature: Signature) -> frozenset[str]:
     """Return the names that `**kwargs` cannot hold, since they are parameters of their own."""
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return frozenset(each.name for each in (*signature.parameters, signature.context) if each and each.kind in named)
+    own = (each.name for each in signature.parameters if each.kind in named)
+    return frozenset((*own, *(each.name for each in signature.injected)))

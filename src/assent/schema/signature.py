@@ -1,4 +1,4 @@
-"""A function's parameters, with resolved annotations, and the context parameter set apart."""
+"""A function's parameters, with resolved annotations; the context and other injected parameters are set apart."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from ..errors import InvalidDefinition
+from .hint import bare, parts
+from .injected import Injected, check_free, source_of_value
 
 
 def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,30 +43,56 @@ class Hinted:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters that a model fills in, and the context parameter if the function has one."""
+    """The parameters that a model fills in, and those that are injected: the context and what other code expects."""
 
-    context: inspect.Parameter | None
+    injected: tuple[Injected, ...]
     parameters: list[Hinted]
 
     @classmethod
     def read(
-        cls, function: Callable[..., Any], name: str, source: Callable[..., Any], context_types: tuple[type, ...]
+        cls,
+        function: Callable[..., Any],
+        name: str,
+        source: Callable[..., Any],
+        context_types: tuple[type, ...],
+        *,
+        config: bool = False,
     ) -> Signature:
         try:
             found = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError, NameError) as error:
             raise InvalidDefinition(f"Tool {name!r}: its signature cannot be read ({error}).") from error
         names = _namespace(source)
-        context = found[0] if found and _is_context(found[0], names, context_types) else None
-        if context and context.kind not in POSITIONAL:
-            raise InvalidDefinition(f"{where(name, context.name)} is the context, which must be positional.")
+        injected: list[Injected] = []
         parameters = []
-        for each in found[1:] if context else found:
+        for position, each in enumerate(found):
+            if position == 0 and _is_context(each, names, context_types):
+                if each.kind not in POSITIONAL:
+                    raise InvalidDefinition(f"{where(name, each.name)} is the context, which must be positional.")
+                injected.append(Injected(each.name, 0, "context"))
+                continue
             hint = _hint(each, names, name)
             if mentions(hint, context_types):
                 raise InvalidDefinition(f"{where(name, each.name)} is a context; only the first can be, by itself.")
-            parameters.append(Hinted(each.name, each.kind, hint, each.default))
-        return cls(context, parameters)
+            if filled := _injected(each, position, hint, name, config):
+                injected.append(filled)
+            else:
+                parameters.append(Hinted(each.name, each.kind, hint, each.default))
+        return cls(tuple(injected), parameters)
+
+
+def _injected(parameter: inspect.Parameter, position: int, hint: Any, tool: str, config: bool) -> Injected | None:
+    """Return how a parameter of another framework is filled in; None if it is an argument of the model's."""
+    source, here = source_of_value(hint), where(tool, parameter.name)
+    if source == "config" and not config:
+        raise InvalidDefinition(
+            f"{here} is a RunnableConfig, which only a plain function in the tools of "
+            "assent.threads.create_agent gets; take ctx: ToolContext as the first parameter, and read ctx.context."
+        )
+    if source is not None and parameter.kind in (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY):
+        return Injected(parameter.name, position if parameter.kind in POSITIONAL else None, source)
+    check_free(here, hint, parameter.default)
+    return None
 
 
 POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -111,15 +139,13 @@ def _is_context(parameter: inspect.Parameter, names: dict[str, Any], context_typ
 
 
 def _is_one_of(hint: Any, types: tuple[type, ...]) -> bool:
-    while get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    hint = get_origin(hint) or hint
+    hint = bare(hint)
     return inspect.isclass(hint) and issubclass(hint, types)
 
 
 def mentions(hint: Any, types: tuple[type, ...]) -> bool:
     """Return True if one of these types is in a hint, at any depth."""
-    return _is_one_of(hint, types) or any(mentions(each, types) for each in get_args(hint))
+    return any(_is_one_of(each, types) for each in parts(hint, fields=False))
 
 
 def where(tool: str, parameter: str) -> str:

@@ -86,7 +86,7 @@ class OpenAIConversationsSession:
 
     async def pop_item(self) -> Item | None:
         """Remove and return the newest item; None if there is none."""
-        newest = await self.get_items(1)
+        newest = await self._done(self._newest(self._id, 1)) if self._id is not None else []
         if not newest:
             return None
         client = await self._opened()

@@ -5,7 +5,8 @@ A session knows only the ids of runs. The runtime decides when a run reads and w
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import inspect
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from ..core.transcript import Item
 
@@ -65,3 +66,11 @@ class ExactSession(Session, Protocol):
         removed, and the new items are appended.
         """
         ...
+
+
+def is_exact(session: Any) -> TypeGuard[ExactSession]:
+    """Return True if a session has a `write` of its own.
+
+    One that is reached through `__getattr__` belongs to a session inside, and would pass by an `add_items` around it.
+    """
+    return isinstance(session, ExactSession) and inspect.getattr_static(session, "write", None) is not None

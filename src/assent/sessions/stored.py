@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
@@ -105,6 +107,27 @@ if hasattr(os, "register_at_fork"):  # the threads do not exist in a forked chil
     os.register_at_fork(after_in_child=_make_queues)
 
 
+class _Place:
+    """Where in a run the items go that an overridden `add_items` passes on."""
+
+    def __init__(self, session: StoredSession, run: str, position: int, left: int) -> None:
+        self.session, self.run, self.position, self.left = session, run, position, left
+
+    @contextmanager
+    def taken(self, count: int) -> Iterator[int]:
+        """Set this many places aside, and yield the first; after an error they are free again, for another try."""
+        position = self.position
+        self.position, self.left = position + count, self.left - count
+        try:
+            yield position
+        except BaseException:
+            self.position, self.left = position, self.left + count
+            raise
+
+
+_PLACE: ContextVar[_Place | None] = ContextVar("assent_session_place", default=None)
+
+
 class StoredSession(ABC):
     """A conversation in a database. It can be closed, and used in a `with` or an `async with`."""
 
@@ -139,7 +162,12 @@ class StoredSession(ABC):
 
     async def add_items(self, items: list[Item]) -> None:
         """Append all of the items in their order, with no other item between them, or none."""
-        rows = [(self._key, text) for text in _texts_of(items)]
+        texts, place = _texts_of(items), _PLACE.get()
+        if place is not None and place.session is self and len(texts) <= place.left:
+            with place.taken(len(texts)) as position:
+                await self._write(place.run, position, texts)
+            return
+        rows = [(self._key, text) for text in texts]
 
         def add(connection: Any) -> None:
             connection.cursor().executemany(self._sql.add, rows)
@@ -151,12 +179,24 @@ class StoredSession(ABC):
 
         If a different item is stored at one of the positions, the run was resumed from an earlier save
         and took another course: the run's items from `position` on are replaced.
+
+        If `add_items` is overridden, it gets the items. What it passes on to the `add_items` of this class has the same
+        places in the run, as far as it is no more than it was given.
         """
         run = self._stored_key(checked_name(run_id, "A run's id"))
         texts = _texts_of(items)
         if _checked_number(position, "A position") > LARGEST - len(texts):
             raise UsageError(f"There is no position {position}.")
+        if not self._overrides("add_items"):
+            await self._write(run, position, texts)
+            return
+        before = _PLACE.set(_Place(self, run, position, len(texts)))
+        try:
+            await self.add_items(items)
+        finally:
+            _PLACE.reset(before)
 
+    async def _write(self, run: str, position: int, texts: list[str]) -> None:
         def change(connection: Any) -> None:
             here = (self._key, run, position)
             stored = connection.execute(self._sql.stored, (*here, position + len(texts))).fetchall()
@@ -202,8 +242,14 @@ class StoredSession(ABC):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._closes():
+        if self._overrides("close"):
+            await asyncio.to_thread(self.close)
+        elif self._closes():
             await self._queue.do(self._leave)
+
+    def _overrides(self, name: str) -> bool:
+        """Return True if a subclass or this object has a method of its own in place of this class's."""
+        return getattr(type(self), name) is not getattr(StoredSession, name) or name in vars(self)
 
     @abstractmethod
     def _use(self, work: Work[R], *, writes: bool) -> tuple[R, Any]:

@@ -46,7 +46,7 @@ def read_heads(path: Path) -> list[SavedHead]:
     """Read the heads that `assent db verify --write` wrote; raise `UsageError` if it did not write the file."""
     try:
         return [msgspec.json.decode(line, type=SavedHead) for line in path.read_bytes().splitlines()]
-    except (DecodeError, UnicodeDecodeError) as error:
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} was not written by `assent db verify --write`: {error}") from None
 
 
@@ -261,7 +261,7 @@ def _read(number: int, line: bytes) -> FactLine | RunLine | LastLine:
         if "fact" in value:
             return msgspec.convert(value, FactLine)
         return msgspec.convert(value, RunLine) if "tally" in value else msgspec.convert(value, LastLine)
-    except (DecodeError, ValidationError, UnicodeDecodeError, TypeError) as error:
+    except (DecodeError, ValidationError, UnicodeDecodeError, TypeError, RecursionError) as error:
         raise UnreadableState(f"Line {number} is not a line of an export: {error}.") from None
 
 

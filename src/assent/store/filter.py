@@ -148,7 +148,7 @@ def page_start(limit: int, after: str | None) -> tuple[int, str] | None:
         raise UsageError(f"limit is a whole number from 1 to {MOST}, got {described(limit)}.")
     try:
         start = None if after is None else _cursor.decode(after)
-    except (msgspec.DecodeError, TypeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, TypeError, UnicodeEncodeError, RecursionError):
         start = (-1, "")
     if start is not None and (not is_count(start[0], 0) or not holds(start[1])):
         raise UsageError(f"after is the `next` of the page before, got {described(after)}.")

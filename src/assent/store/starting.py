@@ -51,6 +51,6 @@ def _template(agent: AgentRecord) -> Began | None:
     """Return the first fact of an agent's runs, as a worker has announced it; None if it is damaged."""
     try:
         found = _began(agent.began)
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return None
     return found if found.agent == agent.name else None

@@ -19,6 +19,7 @@ from ..core import facts as f
 from ..core.digest import described
 from ..core.run import CallState, Run, owed
 from ..definitions.agent import Agent
+from ..definitions.context import THREAD_CONFIG
 from ..definitions.delegation import AgentTool
 from ..definitions.output import TRY_AGAIN
 from ..errors import (
@@ -129,20 +130,20 @@ class ThreadAgent:
             "structured_response", if there is a `response_format` and the run is done.
         """
         opened = await self._open(input, config, context, on_pending)
-        if opened.driver is not None and not await self._driven(opened.driver):
+        if opened.driver is not None and not await self._driven(opened.driver, config):
             opened = await self._open(None, config, context, None, now=True)
             if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
-                await self._driven(opened.driver)
+                await self._driven(opened.driver, config)
         state = self._state(opened)
         if opened.driver is not None:
             opened.driver.let_go()
         return state
 
-    async def _driven(self, driver: Driver) -> bool:
+    async def _driven(self, driver: Driver, config: Any) -> bool:
         """Drive the run; return False if others changed it or drive it, so that this drive has not begun."""
         writer = driver.writer
         assert writer is not None
-        with self._reworded(), told_of_others(driver):
+        with self._reworded(), told_of_others(driver), _invoked_with(config):
             try:
                 await drive(driver, None)
             except (Overtaken, RunBusy):
@@ -189,16 +190,17 @@ class ThreadAgent:
         """
         modes, told_apart = modes_of(stream_mode)
         opened = await self._open(input, config, context, on_pending, now=True)
-        async with aclosing(self._chunks(opened, modes)) as chunks:
+        async with aclosing(self._chunks(opened, modes, config)) as chunks:
             async for mode, chunk in chunks:
                 yield (mode, chunk) if told_apart else chunk
 
-    async def _chunks(self, opened: Opened, modes: list[Mode]) -> AsyncGenerator[tuple[Mode, Any], None]:
+    async def _chunks(self, opened: Opened, modes: list[Mode], config: Any) -> AsyncGenerator[tuple[Mode, Any], None]:
         shown = None
         if opened.driver is not None:
             stream = ThreadStream(opened.driver, modes, self._gated)
             before = WRITER.set(stream.write)
-            stream._start(drive(opened.driver, None))
+            with _invoked_with(config):
+                stream._start(drive(opened.driver, None))
             WRITER.reset(before)
             with self._reworded():
                 try:
@@ -302,6 +304,16 @@ class ThreadAgent:
             )
             error.args = (f"The run used up its turns. {again if self.store is not None else more}",)
             raise
+
+
+@contextmanager
+def _invoked_with(config: Any) -> Iterator[None]:
+    """Give the config to the tools that take it, while the thread is driven."""
+    before = THREAD_CONFIG.set(config if isinstance(config, Mapping) else {})
+    try:
+        yield
+    finally:
+        THREAD_CONFIG.reset(before)
 
 
 def _next(run: Run) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
-from ..tools.function import function_tool
+from ..tools.function import thread_tool
 from .agent import MAX_TURNS, ThreadAgent
 from .interrupts import PREFIX
 from .message import SystemMessage
@@ -102,7 +102,7 @@ def _tool(given: Any) -> Tool:
         return given.as_tool()
     if not callable(given):
         raise InvalidDefinition(f"A tool is a function, one of Assent's tools or an agent; got {described(given)}.")
-    return function_tool(strict_mode=False)(given)
+    return thread_tool(given)
 
 
 def _check_free(agent: Agent[Any]) -> None:

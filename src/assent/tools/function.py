@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core.digest import described
 from ..definitions.calling import in_thread, is_async
-from ..definitions.context import RunContextWrapper, ToolContext
+from ..definitions.context import THREAD_CONFIG, RunContextWrapper, ToolContext
 from ..definitions.deadline import Deadline
 from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
 from ..definitions.probe import Probe
@@ -25,7 +25,7 @@ from ..definitions.tool import (
     checked_names,
     default_tool_error_function,
 )
-from ..errors import InvalidDefinition
+from ..errors import InvalidDefinition, UsageError
 
 if TYPE_CHECKING:
     from ..schema.schema import FunctionSchema
@@ -55,8 +55,12 @@ class FunctionTool(Tool):
     async def invoke(self, ctx: ToolContext[Any], bound: tuple[list[Any], dict[str, Any]]) -> Any:
         """Call the function: await it if it is async, else run it in a thread."""
         args, kwargs = bound
-        if self.schema.takes_context:
-            args = [ctx, *args]
+        for each in self.schema.injected:
+            value = ctx if each.source == "context" else injected_value(each.source, ctx)
+            if each.position is None:
+                kwargs = {**kwargs, each.name: value}
+            else:
+                args = [*args[: each.position], value, *args[each.position :]]
         if not self.awaits:
             value = await in_thread(functools.partial(self.function, *args, **kwargs))
             return await _awaited(value)
@@ -70,6 +74,20 @@ class FunctionTool(Tool):
             if limit.expired():  # not a `TimeoutError` of the body
                 raise TimeoutError(f"it took longer than {self.timeout:g} seconds") from error
             raise
+
+
+def injected_value(source: str, ctx: ToolContext[Any]) -> Any:
+    """Return the value of a parameter that other code expects to be injected; nothing of it comes from the model."""
+    if source == "call id":
+        return ctx.call_id
+    config = THREAD_CONFIG.get()
+    if config is None:
+        raise UsageError(
+            f"The tool {ctx.tool_name!r} takes the RunnableConfig of its thread, and nobody called invoke here: this "
+            "run is driven without one. Take what it needs from ctx: ToolContext instead."
+        )
+    given = config.get("configurable")
+    return {**config, "configurable": {**given} if isinstance(given, Mapping) else {}}  # a copy for each body
 
 
 async def _awaited(value: Any) -> Any:
@@ -168,6 +186,12 @@ def function_tool(
     return _made_from(function, **options)
 
 
+def thread_tool(function: Callable[..., Any]) -> FunctionTool:
+    """Make a tool of an agent with threads from a plain function, which may take the config of its thread."""
+    options: dict[str, Any] = {"name_override": None, "description_override": None, "use_docstring_info": True}
+    return _made_from(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
+
+
 def _made_from(
     function: Callable[..., Any],
     *,
@@ -177,6 +201,7 @@ def _made_from(
     strict_mode: bool,
     timeout: float | None,
     redact: Sequence[str],
+    config: bool = False,
     **options: Any,
 ) -> FunctionTool:
     from ..schema.schema import function_schema  # imports much of pydantic, which a program without tools does not need
@@ -188,6 +213,7 @@ def _made_from(
         strict=strict_mode,
         use_docstring=use_docstring_info,
         context_types=(RunContextWrapper, ToolContext),
+        config=config,
     )
     awaits = is_async(function)
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):

@@ -119,6 +119,11 @@ def called(request: Any) -> None:
         return
     elif BEHAVIOUR == "large":
         answer(request, {"content": [{"type": "text", "text": "x" * 50_000_000}]})
+    elif BEHAVIOUR.startswith("deep "):  # the answer, and then one that can be read
+        nested = "[" * int(BEHAVIOUR[5:]) + "]" * int(BEHAVIOUR[5:])
+        given = f'{{"content": [], "structuredContent": {{"a": {nested}}}}}'
+        write(f'{{"jsonrpc": "2.0", "id": {json.dumps(request["id"])}, "result": {given}}}')
+        answer(request, text)
     elif BEHAVIOUR == "shapeless":
         answer(request, {"content": "text"})
     elif BEHAVIOUR == "no result":

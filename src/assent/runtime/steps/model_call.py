@@ -155,7 +155,7 @@ def _heard(run: Run, hear: Callable[[Run, int], list[Item]], saw: int) -> list[I
 def _read(read: Callable[[], list[Item]]) -> list[Item]:
     try:
         return read()
-    except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
 
 

@@ -173,7 +173,7 @@ def _webhook(row: tuple[Any, ...]) -> Webhook | None:
     columns = dict(zip(webhooks.c.keys(), row, strict=True))
     try:
         return Webhook(**columns | {"events": _events(columns["events"])})
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         log.warning("Webhook %r is damaged, and gets no messages", columns["id"])
         return None
 
@@ -197,6 +197,6 @@ def _message(row: tuple[Any, ...]) -> Message | None:
     columns = dict(zip(outbox.c.keys(), row, strict=True))
     try:
         return Message(subject=_subject(columns.pop("body")), **columns)
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         log.warning("Message %r in the outbox is damaged, and is not sent", columns["id"])
         return None

@@ -126,7 +126,7 @@ def _id(number: int, rows: list[tuple[Any, ...]]) -> str:
     """Return the id of a run whose own row is lost, from its first fact."""
     try:
         return str(msgspec.json.decode(rows[0][2])["run"])
-    except (msgspec.DecodeError, TypeError, KeyError):
+    except (msgspec.DecodeError, TypeError, KeyError, RecursionError):
         raise UnreadableState(f"Journal {number} is damaged: its first fact does not say which run it is.") from None
 
 
