@@ -28,6 +28,7 @@
     │   ├── Overtaken            a run that another writer has changed meanwhile
     │   ├── LeaseLost            a run that another driver has taken over
     │   ├── PatchRefused         a patch that does not fit the files as they are
+    │   ├── NotAsShown           something that is not as the person was shown, found before anything was done
     │   └── DefinitionChanged    a tool that has changed since the question was asked
     ├── Forbidden                the caller may not do this
     │   ├── NotSignedIn          a caller whom nobody knows, or not any more
@@ -211,6 +212,13 @@ class LeaseLost(Conflict):
 
 class PatchRefused(Conflict):
     """The patch does not fit the files as they are; no file was changed."""
+
+
+class NotAsShown(Conflict):
+    """Something is not as the person was shown, and nothing was done.
+
+    A tool body raises it before its effect. The call is then asked about again, with a new preview.
+    """
 
 
 class DefinitionChanged(Conflict):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assent import Agent, Runner
+from assent import Agent, RunHooks, Runner
 from assent.errors import MCPServerFailed
 from assent.testing import ScriptedModel
-from tests.mcp.support import act, agent_of, output, raw, run, until, written
+from tests.mcp.support import act, agent_of, lines, output, raw, run, until, written
 
 
 @pytest.fixture(autouse=True)
@@ -138,5 +139,64 @@ def test_a_run_that_is_cancelled_while_the_server_works_is_not_left_hanging(tmp_
                 await running
             await until(tmp_path / "log", "cancelled")
             assert (await server.list_tools())[0].name == "act"
+
+    run(main())
+
+
+class Restarting(RunHooks[Any]):
+    """Ends a server while the door waits, and has the next one list another tool under the same name."""
+
+    def __init__(self, server: Any, file: Path) -> None:
+        self.server, self.file = server, file
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        if not (changed := self.file.with_suffix(".changed")).exists():
+            changed.touch()
+            link = await self.server.link()
+            os.kill(pids(self.file)[-1], signal.SIGKILL)
+            async with asyncio.timeout(60):
+                while link.alive:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("rule", ["always", "never"])
+def test_a_server_that_comes_back_with_another_tool_is_asked_about_and_not_called(rule: Any, tmp_path: Path) -> None:
+    async def main() -> None:
+        file = tmp_path / "log"
+        async with raw("changes", file, require_approval=rule) as server:
+            agent = agent_of(server, act())
+            if rule == "always":
+                result = await Runner.run(agent, "Act.")
+                state: Any = result.to_state()
+                state.approve(result.interruptions[0], by="ann")
+            result = await Runner.run(agent, state if rule == "always" else "Act.", hooks=Restarting(server, file))
+            [question] = result.interruptions
+            assert "has changed its tool 'act'" in question.reason
+            assert lines(file) == []
+            state = result.to_state()
+            state.approve(question, by="ann")
+            assert output(await Runner.run(agent, state)) == "did it"
+            assert lines(file) == ["called it"]
+
+    run(main())
+
+
+def test_a_call_that_waited_for_its_turn_is_looked_at_once_more(tmp_path: Path) -> None:
+    """With `parallel_calls=False` a call may wait for another, long after the door has looked."""
+
+    async def main() -> None:
+        file = tmp_path / "log"
+        async with raw("changes", file, require_approval="never", parallel_calls=False) as server:
+            agent = agent_of(server, act())
+            async with server.turn():  # another call is under way
+                task = asyncio.create_task(Runner.run(agent, "Act."))
+                turn = server._here().turn
+                async with asyncio.timeout(60):
+                    while not turn._waiters:  # noqa: ASYNC110
+                        await asyncio.sleep(0)
+                file.with_suffix(".changed").touch()
+            result = await task
+            assert "has changed its tool 'act'" in result.interruptions[0].reason
+            assert lines(file) == []
 
     run(main())

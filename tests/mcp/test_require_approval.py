@@ -13,7 +13,10 @@ from assent import Runner
 from assent.errors import InvalidDefinition
 from assent.mcp import MCPServerStdio, ask_if_destructive, ask_unless_read_only
 from assent.mcp.approval_rule import policy_from
+from assent.testing import call
 from tests.mcp.support import act, agent_of, lines, output, raw, run
+
+NAMES = {"a", "b", "c", "secret"}
 
 
 def listed(name: str, **hints: bool) -> Listed:
@@ -40,7 +43,8 @@ def listed(name: str, **hints: bool) -> Listed:
 )
 def test_a_setting_says_which_tools_ask(given: Any, read: bool, write: bool) -> None:
     policy = policy_from("it", given)
-    assert (policy(listed("read")), policy(listed("write"))) == (read, write)
+    names = {"read", "write", "always"}
+    assert (policy(listed("read"), names), policy(listed("write"), names)) == (read, write)
 
 
 @pytest.mark.parametrize(
@@ -73,22 +77,61 @@ def test_a_setting_that_means_nothing_fails_at_construction(given: Any, words: s
 def test_hints_raise_a_rule_and_never_lower_one() -> None:
     destructive, read_only = listed("a", destructive_hint=True), listed("b", read_only_hint=True)
     policy = policy_from("it", ask_if_destructive())
-    assert [policy(each) for each in (destructive, read_only, listed("c"))] == [True, False, False]
+    assert [policy(each, NAMES) for each in (destructive, read_only, listed("c"))] == [True, False, False]
     policy = policy_from("it", ask_if_destructive("always"))
-    assert [policy(each) for each in (destructive, read_only, listed("c"))] == [True, True, True]
+    assert [policy(each, NAMES) for each in (destructive, read_only, listed("c"))] == [True, True, True]
     policy = policy_from("it", ask_if_destructive({"a": "never", "b": "always"}))
-    assert [policy(each) for each in (destructive, read_only, listed("c"))] == [True, True, False]
+    assert [policy(each, NAMES) for each in (destructive, read_only, listed("c"))] == [True, True, False]
 
 
 def test_a_read_only_hint_counts_only_if_it_is_trusted_by_name() -> None:
     policy = policy_from("it", ask_unless_read_only(trust_annotations=True, always=["secret"]))
     read_only, secret = listed("b", read_only_hint=True), listed("secret", read_only_hint=True)
-    assert [policy(each) for each in (read_only, secret, listed("c"))] == [False, True, True]
-    assert policy(listed("d", read_only_hint=False)) is True
+    assert [policy(each, NAMES) for each in (read_only, secret, listed("c"))] == [False, True, True]
+    assert policy(listed("d", read_only_hint=False), NAMES) is True
     with pytest.raises(InvalidDefinition, match="trust_annotations=True"):
         ask_unless_read_only(trust_annotations=False)  # type: ignore[arg-type]
     with pytest.raises(InvalidDefinition, match="list of tool names"):
         ask_unless_read_only(trust_annotations=True, always="secret")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"act": "always"},
+        {"act": "never"},
+        {"always": {"tool_names": ["act"]}},
+        ask_if_destructive({"act": "always"}),
+        ask_unless_read_only(trust_annotations=True, always=["act"]),
+    ],
+)
+def test_a_setting_that_names_a_tool_which_the_server_lacks_makes_the_others_wait(given: Any) -> None:
+    policy = policy_from("it", given)
+    other = listed("act2", read_only_hint=True)
+    assert policy(other, {"act", "act2"}) is False
+    rule: Any = policy(other, {"act2"})
+    assert rule(None, {}, "") is True
+    assert "names 'act', which the server does not list" in rule.why
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_tool_that_its_server_renames_is_asked_about_and_the_question_says_why(tmp_path: Path, cache: bool) -> None:
+    async def main() -> None:
+        log = tmp_path / "log"
+        server = raw("renames", log, require_approval={"act": "always"}, cache_tools_list=cache)
+        async with server:
+            assert len((await Runner.run(agent_of(server, act()), "Act.")).interruptions) == 1
+            log.with_suffix(".changed").touch()
+            server.invalidate_tools_cache()
+            result = await Runner.run(agent_of(server, call("act2", {"what": "it"})), "Act.")
+            [question] = result.interruptions
+            assert "require_approval names 'act', which the server does not list" in question.reason
+            state = result.to_state()
+            state.approve(question, by="ann")
+            assert output(await Runner.run(agent_of(server), state)) == "did it"
+        assert lines(log) == ["called it"]
+
+    run(main())
 
 
 def test_a_rule_sees_context_agent_and_tool_and_the_arguments_if_it_takes_them(tmp_path: Path) -> None:

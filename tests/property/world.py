@@ -23,6 +23,7 @@ from assent import (
     ModelRequest,
     ModelResponse,
     OutputGuardrail,
+    Preview,
     RunConfig,
     Tool,
     ToolContext,
@@ -54,6 +55,7 @@ FEATURES = (
     "outputs",  # final outputs that need a person
     "stopping",  # agents whose first tool's output is theirs
     "batch",  # turns that are released as a whole
+    "previews",  # tools whose call is looked at again, before the body is entered
     "early",  # tools' guardrails look before a person is asked, too
     "bad_calls",  # arguments that cannot be read, tools that are not there
     "twins",  # a provider that repeats its ids
@@ -229,7 +231,9 @@ class World:
         bodies = ["plain", "plain"]
         bodies += [body for body in ("asking", "failing", "raising") if self.has(body)]
         guards = [g for g in ("input", "output") if self.has("guards") and chance.randrange(2)]
-        return ToolPlan(agent, name, chance.choice(rules), chance.choice(bodies), tuple(guards), self.has("trips"))
+        rule, body = chance.choice(rules), chance.choice(bodies)
+        previews = self.has("previews") and chance.randrange(2) == 0
+        return ToolPlan(agent, name, rule, body, tuple(guards), self.has("trips"), previews)
 
     def _rule(self, *about: Any) -> Any:
         return self.has("approval") and self.chance(*about).randrange(3) == 0
@@ -371,6 +375,13 @@ class ToolPlan(NamedTuple):
     body: str
     guards: tuple[str, ...]
     trips: bool
+    previews: bool = False
+
+
+async def effect_of(ctx: Any, args: dict[str, Any]) -> Preview:
+    """A preview that relies on the arguments alone, so that nothing it relies on moves."""
+    await breathe(Random(f"{args}"))
+    return Preview(f"It would do {args['n']}.", preconditions={"n": args["n"]})
 
 
 @functools.cache
@@ -387,6 +398,7 @@ def tool_of(plan: ToolPlan) -> Tool:
     return function_tool(
         name_override=plan.name,
         needs_approval={"free": False, "gated": True, "rule": large}[plan.rule],
+        preview=effect_of if plan.previews else None,
         tool_input_guardrails=[ToolInputGuardrail(before)] if "input" in plan.guards else [],
         tool_output_guardrails=[ToolOutputGuardrail(after)] if "output" in plan.guards else [],
         **raises,

@@ -19,13 +19,17 @@ from assent import (
     Edit,
     InvalidDefinition,
     OpenAIResponsesModel,
+    Preview,
     Runner,
+    ToolContext,
     WorkspaceEditor,
     apply_diff,
 )
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
 from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
+from assent.tools.patch_editor import PatchEditor
+from assent.tools.patch_format import read_patch
 from tests.unit.openai_server import Item, OpenAIServer, message
 from tests.unit.responses_api import ResponsesAPI
 from tests.unit.support import heard, outcomes, outputs, reloaded, scripted
@@ -461,6 +465,88 @@ async def test_an_editor_that_gives_something_else_has_failed(given: Any) -> Non
     result = await Runner.run(agent, "go")
     assert "what became of c is not known" in outputs(result)[0].output
     assert outcomes(result)[0].status == "failed"
+
+
+class Whole(PatchEditor):
+    """An editor that takes whole patches, and does nothing."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+
+    def check(self, operations: Any) -> None:
+        pass
+
+    def preview(self, operations: Any) -> Preview:
+        return Preview("Do nothing", preconditions={"version": 1})
+
+    async def patch(self, operations: Any) -> str:
+        self.got.append("nothing")
+        return "done"
+
+
+class Comparing(Whole):
+    """One that is given what was shown."""
+
+    async def patch(self, operations: Any, *, shown: Any = None) -> str:
+        self.got.append(shown)
+        return "done"
+
+
+class TakingAll(Whole):
+    """One that takes whatever it is given."""
+
+    async def patch(self, operations: Any, **options: Any) -> str:
+        self.got.append(options["shown"])
+        return "done"
+
+
+@pytest.mark.parametrize(
+    ("kind", "got"), [(Whole, "nothing"), (Comparing, {"version": 1}), (TakingAll, {"version": 1})]
+)
+async def test_an_editor_that_takes_what_was_shown_gets_it_and_others_work_as_before(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Whole], got: Any
+) -> None:
+    monkeypatch.setattr(ToolContext, "preconditions", {"version": 1}, raising=False)
+    editor = kind()
+    agent = scripted(call("apply_patch", {"patch": UPDATE}), "done", tools=[ApplyPatchTool(editor)])
+    state = (await Runner.run(agent, "go")).to_state()
+    state.approve(state.get_interruptions()[0])
+    result = await Runner.run(agent, state)
+    assert outputs(result)[0].output == {"status": "completed", "output": "done"}
+    assert editor.got == [got]
+
+
+async def test_a_workspace_compares_the_files_with_what_was_shown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    real = WorkspaceEditor.apply
+
+    def apply(self: WorkspaceEditor, operations: Any, *, shown: Any = None) -> str:
+        seen.append(shown)
+        return real(self, operations, shown=shown)
+
+    monkeypatch.setattr(WorkspaceEditor, "apply", apply)
+    shown = WorkspaceEditor(root).preview(read_patch(UPDATE)).preconditions
+    monkeypatch.setattr(ToolContext, "preconditions", shown, raising=False)
+    agent = patching(root, UPDATE)
+    state = (await Runner.run(agent, "go")).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(agent, state)
+    assert seen == [shown]
+    assert texts(root) == {"a.txt": "two\n"}
+
+
+def test_only_an_editor_that_can_tell_has_a_probe_and_yours_comes_first(root: Path) -> None:
+    def mine(ctx: Any, args: Any) -> None:
+        pass
+
+    tool = ApplyPatchTool(WorkspaceEditor(root))
+    assert tool.probe is not None
+    assert ApplyPatchTool(Memory()).probe is None
+    assert ApplyPatchTool(Whole()).probe is None
+    assert ApplyPatchTool(WorkspaceEditor(root), probe=mine).probe is mine
+    assert dataclasses.replace(tool, editor=Memory()).probe is None
+    other = dataclasses.replace(tool, editor=WorkspaceEditor(root))
+    assert other.probe is not None and other.probe is not tool.probe
 
 
 WRONG: dict[str, Callable[[], Any]] = {

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from assent import Agent, Happened, NotHappened, RunConfig, Runner, RunState, ToolContext, function_tool
 from assent.core import facts as f
-from assent.errors import InvalidDefinition
+from assent.errors import InvalidDefinition, UsageError
 from assent.runtime.steps import recovery as doubt
 from assent.testing import call
 from tests.unit.support import facts, outcomes, reloaded, scripted, stopped, told
@@ -77,6 +77,37 @@ async def test_a_probe_gets_the_context_and_the_canonical_arguments(is_async: bo
     payments, result = await settled(look_slowly if is_async else look)
     assert told(result) == ["found"]
     assert seen == [("pay", payments.keys[0], {"amount": 5, "to": "ann"}, '{"amount":5,"to":"ann"}')]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_probe_gets_the_steps_that_the_body_recorded_in_their_order(is_async: bool) -> None:
+    inside, seen = asyncio.Event(), list[Any]()
+
+    async def look(ctx: ToolContext[Any], args: dict[str, Any]) -> Any:
+        seen.extend([await ctx.step("order", dict), await ctx.step("order", dict), await ctx.step("other", dict)])
+        with pytest.raises(UsageError, match="can neither ask nor step"):
+            await ctx.step("order", lambda: seen.append("taken"))
+        return Happened("found")
+
+    def look_in_thread(ctx: ToolContext[Any], args: dict[str, Any]) -> Any:
+        seen.extend([ctx.step_sync("order", dict), ctx.step_sync("order", dict), ctx.step_sync("other", dict)])
+        with pytest.raises(UsageError, match="can neither ask nor step"):
+            ctx.step_sync("order", lambda: seen.append("taken"))
+        return Happened("found")
+
+    @function_tool(probe=look if is_async else look_in_thread)
+    async def pay(ctx: ToolContext[Any]) -> str:
+        """Pay."""
+        for name, number in (("order", 1), ("order", 2), ("other", 3)):
+            await ctx.step(name, lambda number=number: number)
+        inside.set()
+        await asyncio.Event().wait()
+        return "paid"
+
+    agent = scripted(call("pay", {}), "done", tools=[pay])
+    state = await reloaded(agent, await stopped(Runner.run(agent, "go"), inside))
+    assert told(await Runner.run(agent, state)) == ["found"]
+    assert seen == [1, 2, 3]
 
 
 async def ask_in_probe(ctx: Any, args: Any) -> Any:

@@ -3,10 +3,12 @@
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import signal
 import socket
 import stat
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -23,10 +25,11 @@ from assent import (
     Sentence,
     WorkspaceEditor,
 )
-from assent.errors import OutcomeUnknown
-from assent.tools import workspace, workspace_files
+from assent.errors import NotAsShown, OutcomeUnknown
+from assent.tools import workspace, workspace_files, workspace_plan
 from assent.tools.patch_format import read_patch
-from assent.tools.workspace_files import Changes
+from assent.tools.workspace_files import digest_of
+from assent.tools.workspace_plan import PLAN, Changes
 from tests.unit.support import HANGS
 from tests.unit.test_patch_format import in_patch
 
@@ -299,7 +302,8 @@ def test_a_file_that_somebody_changes_meanwhile_keeps_that_change(
     root: Path, monkeypatch: pytest.MonkeyPatch, step: str, how: str
 ) -> None:
     def change() -> None:
-        at = next(path for path in (root / "src").iterdir() if path.read_text().startswith("one\ntwo"))
+        files = (path for path in root.rglob("*") if path.is_file())
+        at = next(path for path in files if path.read_text().startswith("one\ntwo"))
         if how == "replaced" and step != "_confirm":
             at.unlink()
         at.write_text("mine\n")
@@ -370,12 +374,31 @@ def test_files_that_cannot_be_put_back_are_named_and_their_old_contents_kept(
     def cannot(*args: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(workspace_files, "_undo", cannot)
-    monkeypatch.setattr(Changes, "_confirm", cannot)
-    with pytest.raises(OutcomeUnknown, match=r"src/a\.py \(Input/output error\)"):
-        apply(root, *UPDATE)
-    [kept] = [path for path in (root / "src").iterdir() if path.name.startswith(".assent-")]
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace_plan, "_undo", cannot)
+        patch.setattr(Changes, "_confirm", cannot)
+        with pytest.raises(OutcomeUnknown, match=r"src/a\.py \(Input/output error\)"):
+            apply(root, *UPDATE)
+    [kept] = [path for path in (root / PLAN).iterdir() if path.name.startswith("old-")]
     assert kept.read_text() == "one\ntwo\nthree\n"
+    assert (root / "src" / "a.py").read_text() == "one\nTWO\nthree\n"
+    WorkspaceEditor(root).preview(read_patch(in_patch(*UPDATE)))
+    assert sorted(tree(root)) == ["notes.txt", "src", "src/a.py"], "it is put back when the workspace is next used"
+    assert (root / "src" / "a.py").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_patch_that_cannot_even_be_taken_back_is_finished_later(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*args: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace_plan, "_turn_back", cannot)
+        patch.setattr(Changes, "_confirm", cannot)
+        with pytest.raises(OutcomeUnknown, match=r"src/a\.py \(Input/output error\)"):
+            apply(root, *UPDATE, "*** Add File: new/b", "+x")
+    WorkspaceEditor(root).preview(read_patch(in_patch("*** Delete File: notes.txt")))
+    assert (root / "src" / "a.py").read_text() == "one\nTWO\nthree\n"
+    assert sorted(tree(root)) == ["new", "new/b", "notes.txt", "src", "src/a.py"]
 
 
 def test_a_file_system_without_hard_links_is_refused_and_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,17 +411,162 @@ def test_a_file_system_without_hard_links_is_refused_and_said(root: Path, monkey
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_does_not_wait_for_a_patch_of_its_parent(root: Path) -> None:
-    with workspace._one_at_a_time(), warnings.catch_warnings():
+def test_a_forked_child_waits_for_a_patch_of_its_parent_and_no_longer(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, forked = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        inside.set()
+        assert forked.wait(HANGS)
+
+    meanwhile(monkeypatch, "_commit", wait)
+    thread = threading.Thread(target=lambda: apply(root, *UPDATE))
+    thread.start()
+    assert inside.wait(HANGS)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # that to fork with threads is asking for trouble
         child = os.fork()
         if not child:  # pragma: no cover
             signal.alarm(HANGS)  # ends a child that waits for ever
             with contextlib.suppress(BaseException):
-                apply(root, *UPDATE)
+                apply(root, "*** Update File: notes.txt", "-hello", "+bye")
             os._exit(0)
-        os.waitpid(child, 0)
+    forked.set()
+    os.waitpid(child, 0)
+    thread.join(HANGS)
     assert (root / "src" / "a.py").read_text() == "one\nTWO\nthree\n"
+    assert (root / "notes.txt").read_text() == "bye\n"
+
+
+# -- what was shown --------------------------------------------------------------------------------
+
+
+def shown_for(root: Path, *lines: str) -> dict[str, Any]:
+    return WorkspaceEditor(root).preview(read_patch(in_patch(*lines))).preconditions
+
+
+BOTH = (*UPDATE, "*** Add File: new/b", "+x")
+MOVED: dict[str, Callable[[Path], Any]] = {
+    "changed, and it fits": lambda root: (root / "src" / "a.py").write_text("zero\none\ntwo\nthree\n"),
+    "changed, and it does not fit": lambda root: (root / "src" / "a.py").write_text("other\n"),
+    "gone": lambda root: (root / "src" / "a.py").unlink(),
+    "too large": lambda root: (root / "src" / "a.py").write_text("x" * 2_000_000),
+    "there now": lambda root: (root / "new").mkdir() or (root / "new" / "b").write_text("mine\n"),
+    "a link": lambda root: (root / "src" / "a.py").unlink() or (root / "src" / "a.py").symlink_to("../notes.txt"),
+    "below a link": lambda root: (root / "new").symlink_to("src"),
+}
+
+
+@pytest.mark.parametrize("how", MOVED)
+def test_a_file_that_is_not_as_it_was_shown_is_named_and_no_file_is_changed(root: Path, how: str) -> None:
+    shown = shown_for(root, *BOTH)
+    MOVED[how](root)
+    before = tree(root)
+    with pytest.raises(NotAsShown, match=r"^(src/a\.py|new/b) is not as it was shown"):
+        WorkspaceEditor(root).apply(read_patch(in_patch(*BOTH)), shown=shown)
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize("step", ["_stage", "_check", "_commit", "_confirm"])
+def test_a_file_that_is_changed_after_it_was_compared_is_not_as_it_was_shown(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def change() -> None:
+        files = (path for path in root.rglob("*") if path.is_file())
+        next(path for path in files if path.read_text().startswith("one\ntwo")).write_text("mine\n")
+
+    shown = shown_for(root, *BOTH)
+    meanwhile(monkeypatch, step, change)
+    with pytest.raises(NotAsShown, match=r"src/a\.py was changed by somebody else"):
+        WorkspaceEditor(root).apply(read_patch(in_patch(*BOTH)), shown=shown)
+    assert (root / "src" / "a.py").read_text() == "mine\n"
+    assert sorted(tree(root)) == ["notes.txt", "src", "src/a.py"]
+
+
+def test_what_was_shown_and_is_so_is_changed_and_other_files_are_not_compared(root: Path) -> None:
+    shown = shown_for(root, *UPDATE)
+    WorkspaceEditor(root).apply(read_patch(in_patch(*UPDATE, "*** Delete File: notes.txt")), shown=shown)
+    assert sorted(tree(root)) == ["src", "src/a.py"]
+    with pytest.raises(NotAsShown, match="another workspace"):
+        WorkspaceEditor(root).apply(read_patch(in_patch("*** Add File: b", "+x")), shown={"workspace/": "/elsewhere"})
+
+
+# -- a plan that stands ----------------------------------------------------------------------------
+
+
+def test_no_patch_touches_the_plan(root: Path) -> None:
+    for path in (PLAN, f"{PLAN}/plan", f"src/{PLAN.upper()}/x"):
+        assert "protected" in refused(root, f"*** Add File: {path}", "+x", protected=[])
+
+
+PLANS: dict[str, Callable[[Path], Any]] = {
+    "a link": lambda at: at.symlink_to("src"),
+    "a link to nowhere": lambda at: at.symlink_to("nowhere"),
+    "a file": lambda at: at.write_text("x"),
+    "a directory that others may enter": lambda at: at.mkdir() or at.chmod(0o755),
+    "a directory that others may write": lambda at: at.mkdir() or at.chmod(0o770),
+}
+
+
+@pytest.mark.parametrize("what", PLANS)
+def test_what_is_in_the_place_of_a_plan_and_is_not_the_editors_own_is_not_touched(root: Path, what: str) -> None:
+    PLANS[what](root / PLAN)
+    assert PLAN in refused(root, *UPDATE)
+    with pytest.raises(PatchRefused, match=PLAN):
+        WorkspaceEditor(root).preview(read_patch(in_patch(*UPDATE)))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_plan_of_another_user_is_not_carried_out(root: Path) -> None:
+    forge(root, {"changes": [], "made": [], "limit": 1})
+    os.chown(root / PLAN, 1234, 1234)
+    assert "belongs to another user" in refused(root, *UPDATE)
+
+
+def forge(root: Path, plan: Any, **files: str) -> None:
+    (root / PLAN).mkdir(0o700)
+    (root / PLAN / "plan").write_text(plan if isinstance(plan, str) else json.dumps(plan))
+    for name, text in files.items():
+        (root / PLAN / name.replace("_", "-")).write_text(text)
+
+
+@pytest.mark.parametrize("path", ["../outside/secret.txt", "src/../../outside/secret.txt", "/etc/x", "", "."])
+def test_a_plan_that_leads_outside_is_not_carried_out(root: Path, path: str) -> None:
+    secret = digest_of(b"secret\n")
+    forge(root, {"changes": [{"path": path, "before": secret, "after": "absent"}], "made": [], "limit": 100})
+    assert "did not write" in refused(root, *UPDATE)
+
+
+@pytest.mark.parametrize("plan", ["", "{", "[]", '{"changes":[],"made":[],"limit":1,"version":2}'])
+def test_a_plan_that_cannot_be_read_is_left_as_it_is(root: Path, plan: str) -> None:
+    forge(root, plan)
+    assert "did not write" in refused(root, *UPDATE)
+
+
+def test_what_is_left_of_a_patch_that_was_not_yet_planned_is_removed(root: Path) -> None:
+    before = tree(root)
+    (root / PLAN).mkdir(0o700)
+    (root / PLAN / "new-0").write_text("x")
+    (root / PLAN / "plan.tmp").write_text("{")
+    WorkspaceEditor(root).preview(read_patch(in_patch(*UPDATE)))
+    assert tree(root) == before
+
+
+def test_a_directory_on_another_file_system_is_refused_and_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*args: Any, **options: Any) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(workspace_files.os, "link", cannot)
+    assert "another file system" in refused(root, *UPDATE)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_new_file_gets_the_group_of_a_directory_that_shares_its_group(root: Path) -> None:
+    os.chown(root / "src", -1, 5678)
+    (root / "src").chmod(0o2775)
+    apply(root, "*** Add File: src/deep/b", "+x", "*** Add File: src/c", "+x", "*** Add File: d", "+x")
+    assert [(root / name).stat().st_gid for name in ("src/deep/b", "src/c", "d")] == [5678, 5678, os.getegid()]
 
 
 # -- the root --------------------------------------------------------------------------------------

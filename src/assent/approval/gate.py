@@ -20,7 +20,7 @@ from ..core.run import CallState, Run, spent
 from ..definitions.agent import Agent
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
-from ..definitions.tool import Tool, qualified
+from ..definitions.tool import AlwaysAsk, Tool, qualified
 from ..errors import InvalidArguments
 from .previewing import preview_of, unless_stopped
 from .question import (
@@ -231,7 +231,7 @@ async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
     if verdict is False:
         return None
     if verdict is True:
-        return f"The rule {name} asks for approval."
+        return rule.why if isinstance(rule, AlwaysAsk) else f"The rule {name} asks for approval."
     return f"The rule {name} gave {described(verdict)}, which is neither True nor False."
 
 

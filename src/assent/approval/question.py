@@ -88,6 +88,14 @@ def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
     return _filled(value, parse_object(bytes(fills).decode())) if fills else value
 
 
+def approved_preview(state: CallState) -> tuple[Raw, f.Asked | None]:
+    """Return the preview on which a person or code approved the call, and the person's question."""
+    approval, asked = state.approval, state.shown
+    if approval is not None and approval.asked is None:
+        return approval.preview, None
+    return (asked.preview, asked) if asked is not None else (f.NOTHING, None)
+
+
 def _filled(value: dict[str, Any], fills: dict[str, Any]) -> dict[str, Any]:
     for key, fill in fills.items():
         if type(fill) is dict and type(value.get(key)) is dict:

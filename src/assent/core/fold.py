@@ -110,6 +110,8 @@ def _approved(root: Run, run: Run, state: CallState, fact: f.Approved, commit: b
         if fact.asked is not None:
             root.decided[fact.asked] = fact
             state.passed, state.retries = fact.asked, 0
+            if state.question is not None and state.question.kind == "approval":
+                state.shown = state.question
             state.edited = state.edited or bool(fact.args or fact.tool)
         if fact.args:
             state.args = fact.args
@@ -164,7 +166,7 @@ def _asked(root: Run, run: Run, state: CallState, fact: f.Asked, commit: bool) -
         root.asked[fact.id] = (fact.path, fact.call)
         state.question = fact
         if fact.kind == "approval":
-            state.digest, state.approval, state.passed = fact.digest, None, None
+            state.digest, state.approval, state.passed, state.shown = fact.digest, None, None, None
             state.preview = fact.preview
             state.args, state.fills = fact.args or state.args, fact.fills or state.fills
 

@@ -74,6 +74,8 @@ class CallState(Struct, eq=False):
     approval: f.Approved | None = None
     preview: Raw = f.NOTHING
     """The preview that the digest covers, if any."""
+    shown: f.Asked | None = None
+    """The question on which a person approved the call, or asked to run it with other arguments."""
     passed: str | None = None
     """The question that a person approved last. If the approved action changes, a new question replaces it."""
     edited: bool = False

@@ -45,6 +45,19 @@ def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -
     return f"The tool failed with {worded(error)}"
 
 
+class AlwaysAsk:
+    """A rule that asks about every call and says why."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        self.__qualname__ = type(self).__qualname__
+        self.version = digest({"why": why})[:8]
+
+    def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool:
+        """Return True."""
+        return True
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tool:
     """The base class of all tools. Use `function_tool` to make a tool from a function."""

@@ -1,18 +1,20 @@
 """The setting `require_approval` of an MCP server: which of its tools wait for a person.
 
 A server's hints about its own tools may make a call wait. They let a call pass only if the user trusts them, by name.
+A setting by name is about tools that the server has. If the server does not list one of them, it may have another name
+now, so the tools that the setting does not name wait too.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.digest import described
+from ..core.digest import described, shortened
 from ..definitions.context import JUDGED, RunContextWrapper
-from ..definitions.tool import Rule, qualified
+from ..definitions.tool import AlwaysAsk, Rule, qualified
 from ..errors import InvalidDefinition
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 Setting = Literal["always", "never"] | bool
 ApprovalFunction = Callable[..., bool | Awaitable[bool]]
 """A function of run context, agent and listed tool, and of the arguments if it takes a fourth parameter."""
-Policy = Callable[["Listed"], Rule]
-"""A function of a listed tool that returns True, False, or the function to ask for each call."""
+Policy = Callable[["Listed", Collection[str]], Rule]
+"""A function of a listed tool and of the names of all, that returns True, False, or the rule to ask for each call."""
 
 WORDS = {"always": True, "never": False}
 SHAPES = (
@@ -42,8 +44,8 @@ class AnnotationRule:
         """Return the rule of each tool."""
         base = policy_from(whose, self.base)
 
-        def by_hint(listed: Listed) -> Rule:
-            hints, rule = listed.annotations, base(listed)
+        def by_hint(listed: Listed, names: Collection[str]) -> Rule:
+            hints, rule = listed.annotations, base(listed, names)
             if self.trusts_read_only:
                 return rule if rule is not False else not (hints is not None and hints.read_only_hint is True)
             return True if hints is not None and hints.destructive_hint is True else rule
@@ -88,14 +90,26 @@ def policy_from(whose: str, given: Any) -> Policy:
         return given.policy(whose)
     if given is None or type(given) is bool or (type(given) is str and given in WORDS):
         needs = _setting(whose, given) if given is not None else False
-        return lambda listed: needs
+        return lambda listed, names: needs
     if isinstance(given, Mapping):
         named = _by_lists(whose, given) if _has_lists(given) else _by_name(whose, given)
-        return lambda listed: named.get(listed.name, False)
+        return lambda listed, names: named[listed.name] if listed.name in named else _of_others(named, names)
     if callable(given) and not isinstance(given, type):
         takes_arguments(given)
-        return lambda listed: ServerRule(given, listed)
+        return lambda listed, names: ServerRule(given, listed)
     raise InvalidDefinition(f"{whose}: require_approval is {SHAPES}, got {described(given)}.")
+
+
+def _of_others(named: Mapping[str, bool], names: Collection[str]) -> Rule:
+    """Return the rule of a tool that a setting does not name: it waits if the server lacks one that it does name."""
+    missing = [name for name in named if name not in names]
+    if not missing:
+        return False
+    shown = shortened(", ".join(map(repr, missing)), 200)
+    return AlwaysAsk(
+        f"require_approval names {shown}, which the server does not list: it may have another name now, so every "
+        "tool that is not named waits."
+    )
 
 
 def _setting(where: str, given: Any) -> bool:

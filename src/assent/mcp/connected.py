@@ -30,6 +30,16 @@ class ConnectedServer(ToolServer):
     def turn(self) -> AbstractAsyncContextManager[Any]:
         """Return the context of one call: a lock if calls are sent one at a time."""
 
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """True if calls are sent one at a time and one is under way."""
+
+    @property
+    @abstractmethod
+    def stale(self) -> bool:
+        """True if the tools may have changed since they were listed: connected anew, or told so by the server."""
+
     @abstractmethod
     async def link(self) -> Link:
         """Return the connection of this event loop; connect again if it was lost."""

@@ -11,7 +11,7 @@ An older server asks inside the open request. That request is then held, and onl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -77,7 +77,12 @@ class Complete(Exception):
 
 
 async def converse(
-    server: ConnectedServer, ctx: ToolContext[Any], name: str, args: dict[str, Any], idempotent: bool
+    server: ConnectedServer,
+    ctx: ToolContext[Any],
+    name: str,
+    args: dict[str, Any],
+    idempotent: bool,
+    check: Callable[[], Awaitable[None]],
 ) -> CallToolResult:
     """Call a tool, ask what the server asks, and return the result.
 
@@ -87,8 +92,9 @@ async def converse(
         name: The tool's name at the server.
         args: The arguments.
         idempotent: True if the user says that the tool may be called again.
+        check: A function that lists the tools again and raises `NotAsShown` if the tool has changed.
     """
-    talk = Conversation(server, ctx, name, args, idempotent)
+    talk = Conversation(server, ctx, name, args, idempotent, check)
     for _ in range(ROUNDS):
         try:
             said = await talk.step(STEP, talk.go_on)
@@ -103,9 +109,16 @@ class Conversation:
     """The rounds of one call."""
 
     def __init__(
-        self, server: ConnectedServer, ctx: ToolContext[Any], name: str, args: dict[str, Any], idempotent: bool
+        self,
+        server: ConnectedServer,
+        ctx: ToolContext[Any],
+        name: str,
+        args: dict[str, Any],
+        idempotent: bool,
+        check: Callable[[], Awaitable[None]],
     ) -> None:
         self._server, self._ctx, self._name, self._args, self._idempotent = server, ctx, name, args, idempotent
+        self._check = check
         self._given: list[tuple[Round, dict[str, ElicitResult]]] = []
         """The rounds that are answered, with the answers."""
 
@@ -133,9 +146,11 @@ class Conversation:
         """Send the next request and return the questions it ends with; raise `Complete` with its result."""
         again = resent = False
         while True:
-            link = await self._server.link()
+            link, waits = await self._server.link(), self._server.busy
             try:
                 async with self._server.turn():
+                    if not self._given and (waits or resent or self._server.stale):  # the door looked before that
+                        await self._check()
                     return await self._round(link, again)
             except Unsent as error:
                 await self._server.drop(link)

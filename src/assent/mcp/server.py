@@ -147,6 +147,8 @@ class MCPServer(ConnectedServer):
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = WeakKeyDictionary()
         self._known: dict[str, tuple[str, MCPTool]] = {}
         """The tools by name, each with the listing's JSON that it was made from."""
+        self._names: frozenset[str] = frozenset()
+        """The names of all tools that the server has listed, those that the filter leaves out among them."""
         self._stale = True
 
     def _check_options(self) -> None:
@@ -245,6 +247,16 @@ class MCPServer(ConnectedServer):
         """Return the context of one call: a lock if calls are sent one at a time."""
         return nullcontext() if self._parallel else self._here().turn
 
+    @property
+    def busy(self) -> bool:
+        """True if calls are sent one at a time and one is under way."""
+        return not self._parallel and self._here().turn.locked()
+
+    @property
+    def stale(self) -> bool:
+        """True if the tools may have changed since they were listed: connected anew, or told so by the server."""
+        return self._stale
+
     def _here(self) -> _Here:
         loop = asyncio.get_running_loop()
         if loop not in self._places:
@@ -314,25 +326,27 @@ class MCPServer(ConnectedServer):
             return
         self._stale = False
         try:
-            listing = await self._retried(self._list)
+            listing = await self._retried(self._list_in_time)
         except BaseException:
             self._stale = True
             raise
+        names = frozenset(each.name for each in listing)
         known: dict[str, tuple[str, MCPTool]] = {}
         for each in listing:
             if not self._filter.passes(each.name):
                 continue
             text = each.model_dump_json(by_alias=True, exclude_none=True)
-            before = self._known.get(each.name)
-            tool = before[1] if before is not None and before[0] == text else self._made(each)
+            before = self._known.get(each.name) if names == self._names else None
+            tool = before[1] if before is not None and before[0] == text else self._made(each, names)
             known[each.name] = text, tool
+        self._names = names
         self._known = known
         self.adopt([tool for _, tool in known.values()])
 
-    def _made(self, listed: Listed) -> MCPTool:
+    def _made(self, listed: Listed, names: frozenset[str]) -> MCPTool:
         options = {
             **self._tool_options,
-            "needs_approval": self._policy(listed),
+            "needs_approval": self._policy(listed, names),
             "is_enabled": self._filter.enabled(listed),
             "idempotent": listed.name in self._idempotent,
         }
@@ -341,6 +355,21 @@ class MCPServer(ConnectedServer):
         except AssentError as error:
             raise MCPServerFailed(
                 f"The MCP server {self.name!r} lists a tool {described(listed.name)} that cannot be used: {error}"
+            ) from error
+
+    async def _list_in_time(self) -> list[Listed]:
+        """Return the whole listing; raise `MCPServerFailed` if its pages take longer than one answer may."""
+        limit = asyncio.timeout(self.call_timeout)
+        try:
+            async with limit:
+                return await self._list()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise MCPServerFailed(
+                f"The MCP server {self.name!r} gave no usable answer to tools/list: it did not answer within "
+                f"{self.call_timeout:g} seconds with all its tools; raise client_session_timeout_seconds if it needs "
+                "more."
             ) from error
 
     async def _list(self) -> list[Listed]:

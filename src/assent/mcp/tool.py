@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.digest import digest
 from ..definitions.context import ToolContext
 from ..definitions.tool import Tool
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, NotAsShown
 from ..schema.foreign import ForeignSchema
 from .connected import ConnectedServer
 from .result import output_of
@@ -63,8 +63,15 @@ class MCPTool(Tool):
         """Call the tool at the server."""
         from .conversation import converse  # imports the SDK
 
-        result = await converse(self.origin, ctx, self.remote, bound, self.idempotent)
+        result = await converse(self.origin, ctx, self.remote, bound, self.idempotent, self._check_listed)
         return output_of(result, self.origin.use_structured_content)
+
+    async def _check_listed(self) -> None:
+        """Raise `NotAsShown` if the server has changed this tool, or has it no more."""
+        await self.origin.refresh(fresh=True)
+        listed = {each.name: each.fingerprint for each in self.origin.tools}
+        if listed.get(self.name) != self.fingerprint:
+            raise NotAsShown(f"The server {self.server!r} has changed its tool {self.name!r}, or has it no more.")
 
     @functools.cached_property
     def _foreign(self) -> ForeignSchema:

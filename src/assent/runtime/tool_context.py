@@ -75,6 +75,11 @@ class ReplacementContext(ToolContext[Any]):
         return canonical(self._args).decode()
 
     @property
+    def preconditions(self) -> dict[str, Any]:
+        """No preconditions: people are shown no preview of a call in the place of another."""
+        return {}
+
+    @property
     def idempotency_key(self) -> str:
         """A key for external services, made from run, call and arguments. It is the same for every attempt."""
         body: Body = self._asking  # type: ignore[assignment]

@@ -19,13 +19,14 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from ..approval.answer import answer_schema, earlier_answer_schema, typed
-from ..approval.question import new_id
+from ..approval.question import approved_preview, new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
 from ..definitions.calling import in_thread, is_async
 from ..definitions.deadline import Deadline
+from ..definitions.preview import read_preview
 from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
 from .journal import Journal
 from .sync import Home
@@ -96,8 +97,8 @@ class Body:
         self._steps: dict[str, int] = {}
         self._begun: set[asyncio.Future[None]] = set()
         """A future for each step that has begun and not ended."""
-        self.pending: f.Asked | None = None
-        """The unanswered question that the body stopped at."""
+        self.pending: tuple[f.AnyFact, ...] | None = None
+        """The facts with which the body is left before its end: its unanswered question, or one about the call."""
         self.mismatch: ReplayMismatch | None = None
         self.entered = False
         """True while the body runs; before and after, its asks and steps are refused."""
@@ -116,6 +117,11 @@ class Body:
     def arguments(self) -> str:
         """Return the arguments that run, as canonical JSON text."""
         return canonical(self.args).decode()
+
+    def preconditions(self) -> dict[str, Any]:
+        """Return the preconditions of the preview on which the call was approved."""
+        shown = read_preview(approved_preview(self._state)[0])
+        return dict(shown.preconditions) if shown is not None else {}
 
     def key(self) -> str:
         """Return the idempotency key: made of run, call, tool and effective arguments, the same for every attempt."""
@@ -150,7 +156,7 @@ class Body:
                 raise Paused
             _warn(f"Tool {self._state.tool!r}", before)
         why, now = f"{self._state.tool} asks{ANEW if before is not None else '.'}", self._journal.now()
-        self.pending = f.Asked(
+        asked = f.Asked(
             self._state.call.id,
             new_id("q"),
             why,
@@ -165,6 +171,7 @@ class Body:
             path=self.path,
             **self.asked,
         )
+        self.pending = (asked,)
         raise Paused
 
     def _may_ask_anew(self, number: int) -> bool:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..core.digest import described
+from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview
+from ..definitions.probe import Found, Happened, NotHappened
 from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified
-from ..errors import AssentError, InvalidArguments, InvalidDefinition
-from .patch_editor import ApplyPatchEditor, OneByOne, PatchEditor
+from ..errors import AssentError, InvalidArguments, InvalidDefinition, PatchRefused, UsageError
+from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done
 from .patch_format import ApplyPatchOperation, checked, patch_of, read_patch
 
 OperationRule = bool | Callable[[RunContextWrapper[Any], ApplyPatchOperation, str], bool | Awaitable[bool]]
@@ -86,6 +89,53 @@ class _EditorPreview:
         return self.editor.preview([replace(each, ctx_wrapper=ctx) for each in read_patch(args["patch"])])
 
 
+STEP = "apply_patch: files"
+"""The step that records, before a patch is applied, what it makes of each file."""
+
+
+class _EditorProbe:
+    """The probe of an editor that can tell later if a patch was applied."""
+
+    def __init__(self, editor: TracedEditor) -> None:
+        self.editor = editor
+        self.__qualname__ = f"{type(editor).__qualname__}.probe"
+
+    async def __call__(self, ctx: ToolContext[Any], args: dict[str, Any]) -> Found:
+        """Compare the files with what the body recorded; raise `PatchRefused`, with what is seen, if it is unclear."""
+        operations, recorded = read_patch(args["patch"]), list[Any]()
+        with suppress(UsageError):  # there are no more
+            while True:
+                recorded.append(await ctx.step(STEP, dict))
+        known = [each["files"] for each in recorded if each["key"] == ctx.idempotency_key]
+        return await in_thread(functools.partial(self._found, ctx, operations, known))  # type: ignore[no-any-return]
+
+    def _found(self, ctx: ToolContext[Any], operations: Operations, known: list[Any]) -> Found:
+        if not known:  # the process was killed before the body could record anything
+            shown = ctx.preconditions
+            return NotHappened() if shown and self.editor.preview(operations).preconditions == dict(shown) else None
+        if any(_is_done(self.editor, files) for files in known):
+            return Happened(_output(operations))
+        return NotHappened() if known[-1] is not None and self.editor.standing(known[-1]) == "before" else None
+
+
+def _is_done(editor: TracedEditor, files: Any) -> bool:
+    """Return True if all files are as the patch makes them."""
+    try:
+        return files is not None and editor.standing(files) == "after"
+    except PatchRefused:
+        return False
+
+
+def _output(operations: Operations) -> dict[str, str]:
+    return {"status": "completed", "output": "\n".join(f"{done(each)}." for each in operations)}
+
+
+def _takes_shown(editor: PatchEditor) -> bool:
+    """Return True if the editor's `patch` has a keyword for the preconditions of the approved preview."""
+    given = inspect.signature(editor.patch).parameters.values()
+    return any(each.name == "shown" or each.kind is each.VAR_KEYWORD for each in given)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ApplyPatchTool(Tool):
     """A tool that changes files by patches: `ApplyPatchTool(WorkspaceEditor("."))`.
@@ -108,6 +158,7 @@ class ApplyPatchTool(Tool):
     """A function of context and `{"patch": ...}`; None for the editor's own preview."""
     judges_arguments: bool = False
     """True if the rule is already one for the gate, which takes arguments. It is so in a copy of a tool."""
+    _compares: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         whole = self._whole
@@ -118,6 +169,9 @@ class ApplyPatchTool(Tool):
         object.__setattr__(self, "judges_arguments", True)
         if self.preview is None or isinstance(self.preview, _EditorPreview):
             object.__setattr__(self, "preview", _EditorPreview(whole))
+        if self.probe is None or isinstance(self.probe, _EditorProbe):
+            object.__setattr__(self, "probe", _EditorProbe(whole) if isinstance(whole, TracedEditor) else None)
+        object.__setattr__(self, "_compares", _takes_shown(whole))
         super().__post_init__()
 
     @property
@@ -145,9 +199,30 @@ class ApplyPatchTool(Tool):
         return operations
 
     async def invoke(self, ctx: ToolContext[Any], bound: tuple[ApplyPatchOperation, ...]) -> dict[str, str]:
-        """Have the editor apply the patch."""
-        output = await self._whole.patch([replace(each, ctx_wrapper=ctx) for each in bound])
-        return {"status": "completed", "output": output}
+        """Have the editor apply the patch, unless an earlier attempt has done so."""
+        editor: Any = self._whole
+        operations = [replace(each, ctx_wrapper=ctx) for each in bound]
+        if isinstance(editor, TracedEditor) and await _was_done(ctx, editor, operations):
+            return _output(operations)
+        shown = {"shown": ctx.preconditions} if self._compares else {}
+        return {"status": "completed", "output": await editor.patch(operations, **shown)}
+
+
+async def _was_done(ctx: ToolContext[Any], editor: TracedEditor, operations: Operations) -> bool:
+    """Return True if an earlier attempt has applied the patch; else record what it would make of the files now.
+
+    The record is in the journal before a file is changed. So the probe, and the next attempt, can tell by the files
+    what became of this one.
+    """
+    try:
+        files = await in_thread(functools.partial(editor.digests, operations))
+    except PatchRefused:
+        files = None  # the editor says why
+    now = {"key": ctx.idempotency_key, "files": files}
+    while (then := await ctx.step(STEP, lambda: now)) != now:
+        if then["key"] == now["key"] and await in_thread(functools.partial(_is_done, editor, then["files"])):
+            return True
+    return False
 
 
 def _native(args: dict[str, Any]) -> ApplyPatchOperation:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -65,7 +65,23 @@ class PatchEditor(ABC):
 
     @abstractmethod
     async def patch(self, operations: Operations) -> str:
-        """Apply the patch and return a text for the model, or raise `PatchRefused`."""
+        """Apply the patch and return a text for the model, or raise `PatchRefused`.
+
+        An editor whose method has a keyword `shown` gets the preconditions of the approved preview. It raises
+        `NotAsShown`, before it changes anything, if one of them does not hold.
+        """
+
+
+class TracedEditor(PatchEditor):
+    """An editor that applies a patch whole or not at all, and can tell later if it did."""
+
+    @abstractmethod
+    def digests(self, operations: Operations) -> dict[str, list[str]]:
+        """Return the digests of each file before and after the patch, or raise `PatchRefused`."""
+
+    @abstractmethod
+    def standing(self, digests: Mapping[str, list[str]]) -> Literal["before", "after"]:
+        """Return which of the two digests all files have now; raise `PatchRefused` if it is a mixture."""
 
 
 class OneByOne(PatchEditor):

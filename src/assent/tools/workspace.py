@@ -1,18 +1,18 @@
 """The editor that ships: it applies patches below one directory, and nowhere else.
 
-It decides what each file becomes; `workspace_files` reads and writes.
+It decides what each file becomes; `workspace_files` reads, and `workspace_plan` writes.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import stat
-import threading
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -20,37 +20,51 @@ from ..core.digest import described
 from ..core.number import is_count
 from ..definitions.calling import in_thread
 from ..definitions.preview import AnyBlock, Diff, Preview, Text, break_warning
-from ..errors import InvalidArguments, InvalidDefinition, PatchRefused
-from .patch_editor import ApplyPatchResult, Operations, PatchEditor, done, kind_of, sentence
+from ..errors import InvalidArguments, InvalidDefinition, NotAsShown, PatchRefused
+from .patch_editor import ApplyPatchResult, Operations, TracedEditor, done, kind_of, sentence
 from .patch_format import ApplyPatchOperation, OperationType, created, edits_of
 from .patch_text import Line, Lines, applied, joined, unified
 from .workspace_files import (
     DIRECTORY,
     SUPPORTED,
     Change,
-    Changes,
     File,
+    closing,
+    digest_of,
     identity,
     open_directory,
     read_file,
     refusing,
 )
+from .workspace_plan import PLAN, ChangedMeanwhile, Changes, recover
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where no editor can be made
+    fcntl = None  # type: ignore[assignment]
 
 MAX_FILE_BYTES = 1_000_000
 MAX_LINES = 100_000
 MAX_PATH, MAX_NAME = 1_000, 255
 MAX_SHOWN = 100_000
 """The largest file, in bytes, whose whole text is shown before it is deleted."""
+WORKSPACE = "workspace/"
+"""The precondition that has the root; no path ends so."""
+NOTHING: Mapping[str, Any] = {}
 
 
-@functools.cache
-def _one_at_a_time() -> threading.Lock:
-    """Return the lock by which patches of one process are applied one after another."""
-    return threading.Lock()
+_LOCKS: set[int] = set()
+"""The file descriptors of the locks that this process has, or waits for."""
 
 
-if hasattr(os, "register_at_fork"):  # a forked child has no thread that would release it
-    os.register_at_fork(after_in_child=_one_at_a_time.cache_clear)
+def _forget_locks() -> None:
+    """Close a forked child's copies of the locks, so that they end with the parent."""
+    while _LOCKS:
+        os.close(_LOCKS.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 class _Effect(Struct, frozen=True):
@@ -61,12 +75,13 @@ class _Effect(Struct, frozen=True):
     lines: list[Line] | None
 
 
-class WorkspaceEditor(PatchEditor):
+class WorkspaceEditor(TracedEditor):
     """An editor for `ApplyPatchTool` that works inside one directory and cannot leave it.
 
     A patch is applied whole or not at all. Its context must match to the letter and in one place. Paths that are
     absolute or have `..` are refused, and symbolic links are never followed, not even one that is made while the patch
-    is applied. The guide on `apply_patch` has the details, and what a power cut can do.
+    is applied. If the process is killed, the next use of the workspace finishes the patch. Processes that patch one
+    workspace wait for each other. The guide on `apply_patch` has the details.
 
     Args:
         root: The directory. A symbolic link to a directory is resolved now, and never again.
@@ -81,7 +96,7 @@ class WorkspaceEditor(PatchEditor):
         max_file_bytes: int = MAX_FILE_BYTES,
         protected: Collection[str] = (".git",),
     ) -> None:
-        if not SUPPORTED:
+        if not SUPPORTED or fcntl is None:
             raise InvalidDefinition(
                 "WorkspaceEditor cannot keep its promises on this system, which opens no files relative to an open "
                 "directory. Use it on Linux or macOS, or give ApplyPatchTool an editor of your own."
@@ -98,7 +113,7 @@ class WorkspaceEditor(PatchEditor):
         except (OSError, TypeError, ValueError, RuntimeError) as error:
             raise InvalidDefinition(f"WorkspaceEditor needs a directory as its root: {error}.") from None
         self._limit = max_file_bytes
-        self._protected = frozenset(_key(name) for name in protected)
+        self._protected = frozenset(_key(name) for name in (PLAN, *protected))
 
     @property
     def root(self) -> Path:
@@ -147,39 +162,65 @@ class WorkspaceEditor(PatchEditor):
     def preview(self, operations: Operations) -> Preview:
         """Return the changes as diffs; raise `PatchRefused` if the patch does not fit the files as they are.
 
-        The preconditions are the digests of all files that it touches, so a file that changes later is noticed.
+        The preconditions are the digests of all files that it touches, so a file that changes later is noticed. The
+        patch of a process that was killed is finished first.
         """
         self.check(operations)
-        with _one_at_a_time():
-            root = self._open()
-            try:
-                effects = [self._effect(root, operation) for operation in operations]
-            finally:
-                os.close(root)
+        with self._opened() as root:
+            effects = [self._effect(root, operation) for operation in operations]
         files = {change.path: _digest(change.before) for effect in effects for change in effect.changes}
         crlf = any(line.end == "\r\n" for effect in effects if _is_new(effect) for line in effect.lines or ())
         words = sentence(operations) + (" (new lines end in CRLF)" if crlf else "")
         added = (line.text for effect in effects for line in effect.lines or () if line.sign == "+")
         blocks = (*break_warning(added), *map(_block, effects))
-        return Preview(words, blocks, {"workspace/": str(self._root), **files})
+        return Preview(words, blocks, {WORKSPACE: str(self._root), **files})
 
-    async def patch(self, operations: Operations) -> str:
-        """Apply a patch in a thread, and return a text for the model."""
-        text: str = await in_thread(functools.partial(self.apply, operations))
+    async def patch(self, operations: Operations, *, shown: Mapping[str, Any] | None = None) -> str:
+        """Apply a patch in a thread, and return a text for the model; see `apply`."""
+        text: str = await in_thread(functools.partial(self.apply, operations, shown=shown))
         return text
 
-    def apply(self, operations: Operations) -> str:
-        """Apply all operations or none, and return what was done; raise `PatchRefused` if they do not fit."""
+    def apply(self, operations: Operations, *, shown: Mapping[str, Any] | None = None) -> str:
+        """Apply all operations or none, and return what was done; raise `PatchRefused` if they do not fit.
+
+        Args:
+            operations: The patch.
+            shown: The preconditions of the preview that was approved. If a file in them has another digest when it is
+                opened, `NotAsShown` is raised, and nothing is changed.
+        """
         self.check(operations)
-        with _one_at_a_time():
-            root = self._open()
+        shown = shown or {}
+        if shown.get(WORKSPACE, str(self._root)) != str(self._root):
+            raise NotAsShown(f"The patch was shown for another workspace than {self._root}; no file was changed.")
+        with self._opened() as root:
+            changes = [change for each in operations for change in self._effect(root, each, shown).changes]
             try:
-                changes = [change for each in operations for change in self._effect(root, each).changes]
                 with Changes(root, self._limit) as work:
                     work.apply(changes)
-            finally:
-                os.close(root)
+            except ChangedMeanwhile as error:
+                raise (NotAsShown if shown else PatchRefused)(str(error)) from None
         return "\n".join(f"{done(operation)}." for operation in operations)
+
+    def digests(self, operations: Operations) -> dict[str, list[str]]:
+        """Return the digests of each file before and after the patch; raise `PatchRefused` if it does not fit."""
+        self.check(operations)
+        with self._opened() as root:
+            changes = [change for each in operations for change in self._effect(root, each).changes]
+        return {change.path: [_digest(change.before), digest_of(change.after)] for change in changes}
+
+    def standing(self, digests: Mapping[str, list[str]]) -> Literal["before", "after"]:
+        """Return "before" or "after" if that is what all files are like now; raise `PatchRefused` if neither is."""
+        with self._opened() as root:
+            now = {path: _digest(self._read(root, path)) for path in digests}
+        for number, which in enumerate(("before", "after")):
+            if all(now[path] == each[number] for path, each in digests.items()):
+                return which  # type: ignore[return-value]
+        words = (
+            f"{path} ({'old' if now[path] == old else 'new' if now[path] == new else 'changed by somebody else'})"
+            for path, (old, new) in digests.items()
+        )
+        seen = ", ".join(words)
+        raise PatchRefused(f"The files are neither all as before the patch nor all as after it: {seen}.")
 
     def create_file(self, operation: ApplyPatchOperation) -> ApplyPatchResult:
         """Create one file."""
@@ -200,6 +241,31 @@ class WorkspaceEditor(PatchEditor):
 
     # -- what each file becomes ------------------------------------------------------------------
 
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Open and lock the root, and settle what a killed process left there."""
+        with closing(self._open()) as root, self._locked(root):
+            recover(root)
+            yield root
+
+    @contextmanager
+    def _locked(self, root: int) -> Iterator[None]:
+        """Wait until no other process or thread patches the root.
+
+        The lock belongs to a descriptor of its own, which is never duplicated. The system ends it with the process.
+        """
+        with refusing(str(self._root)):
+            opened = os.open(".", DIRECTORY, dir_fd=root)
+        with closing(opened) as lock:
+            _LOCKS.add(lock)
+            try:
+                with refusing(str(self._root)):
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+            finally:
+                _LOCKS.discard(lock)
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a process that is being forked may have a copy still
+
     def _open(self) -> int:
         """Return a file descriptor of the root; raise `PatchRefused` if another directory is there now."""
         with refusing(str(self._root)):
@@ -209,9 +275,9 @@ class WorkspaceEditor(PatchEditor):
             raise PatchRefused(f"The workspace {self._root} is another directory than before; no file was changed.")
         return opened
 
-    def _effect(self, root: int, operation: ApplyPatchOperation) -> _Effect:
+    def _effect(self, root: int, operation: ApplyPatchOperation, shown: Mapping[str, Any] = NOTHING) -> _Effect:
         """Return what an operation would do; raise `PatchRefused` if it does not fit the files."""
-        path, before = operation.path, self._read(root, operation.path)
+        path, before = operation.path, self._read(root, operation.path, shown)
         if operation.type == "create_file":
             if before is not None:
                 raise PatchRefused(f"{path} exists already; update it instead. No file was changed.")
@@ -225,9 +291,9 @@ class WorkspaceEditor(PatchEditor):
         if operation.type == "delete_file":
             whole = _text(before.content)
             return _Effect(operation, [Change(path, before, None)], None if whole is None else _all("-", whole))
-        return self._update(root, operation, before)
+        return self._update(root, operation, before, shown)
 
-    def _update(self, root: int, operation: ApplyPatchOperation, before: File) -> _Effect:
+    def _update(self, root: int, operation: ApplyPatchOperation, before: File, shown: Mapping[str, Any]) -> _Effect:
         path, to = operation.path, operation.move_to
         after, lines = before.content, list[Line]()
         if operation.diff:
@@ -246,20 +312,28 @@ class WorkspaceEditor(PatchEditor):
             if after == before.content:
                 raise PatchRefused(f"{path}: the diff changes nothing; no file was changed.")
             return _Effect(operation, [Change(path, before, after, before.stat)], lines)
-        if self._read(root, to) is not None:
+        if self._read(root, to, shown) is not None:
             raise PatchRefused(f"{to} exists already, so {path} cannot be moved there; no file was changed.")
         changes = [Change(to, None, after, before.stat), Change(path, before, None)]
         return _Effect(operation, changes, lines)
 
-    def _read(self, root: int, path: str) -> File | None:
-        with refusing(path):
-            directory = open_directory(root, path)
-            if directory is None:
-                return None
-            try:
-                return read_file(directory, path, self._limit)
-            finally:
-                os.close(directory)
+    def _read(self, root: int, path: str, shown: Mapping[str, Any] = NOTHING) -> File | None:
+        """Return the file of a path; raise `NotAsShown` if it is not as it was shown."""
+        try:
+            with refusing(path):
+                directory = open_directory(root, path)
+                if directory is None:
+                    file = None
+                else:
+                    with closing(directory):
+                        file = read_file(directory, path, self._limit)
+        except PatchRefused as error:
+            if path not in shown:
+                raise
+            raise NotAsShown(f"{path} is not as it was shown: {error}") from None
+        if shown.get(path, _digest(file)) != _digest(file):
+            raise NotAsShown(f"{path} is not as it was shown; no file was changed.")
+        return file
 
     def _sized(self, path: str, text: str) -> bytes:
         content = text.encode()
@@ -289,7 +363,7 @@ def _all(sign: str, text: str) -> list[Line]:
 
 
 def _digest(file: File | None) -> str:
-    return "absent" if file is None else f"sha256:{hashlib.sha256(file.content).hexdigest()}"
+    return digest_of(file.content if file is not None else None)
 
 
 def _is_new(effect: _Effect) -> bool:

@@ -52,6 +52,10 @@ def tools(request: Any) -> dict[str, Any]:
         return {"tools": page, **more}
     if BEHAVIOUR == "circle":
         return {"tools": [{**TOOL, "name": f"act_{listed}"}], "nextCursor": "again"}
+    if BEHAVIOUR == "endless":
+        return {"tools": [], "nextCursor": str(listed)}
+    if BEHAVIOUR == "renames" and FILE is not None and FILE.with_suffix(".changed").exists():
+        return {"tools": [{**TOOL, "name": "act2"}]}
     if BEHAVIOUR == "twice":
         return {"tools": [TOOL, TOOL]}
     if BEHAVIOUR == "shapeless list":

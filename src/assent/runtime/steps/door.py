@@ -1,8 +1,9 @@
 """The door: the one function that enters a tool's body, of any kind.
 
-Before the body, the door checks that the call is the one that was approved, runs the tool's input guardrails, and
-records `Started`. If a check fails, nothing runs. After the body, the door records `Finished`, or the body's question.
-An agent call has no body: the door opens a branch for it.
+Before the body, the door checks that the call is the one that was approved, runs the tool's input guardrails, tells
+hooks, and records `Started`. Once `Started` is stored it looks a last time at what was shown, and enters the body with
+nothing awaited in between. If a check fails, nothing runs. After the body, the door records `Finished`, or the body's
+question. An agent call has no body: the door opens a branch for it.
 
 `Tool.invoke` is called in this module and nowhere else in Assent.
 """
@@ -10,7 +11,7 @@ An agent call has no body: the door opens a branch for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from ...approval.gate import Case, judge, read_arguments
 from ...approval.question import action_digest, added_to, effective, limit_of
 from ...core import facts as f
 from ...core.digest import BadJSON, canonical, plain, shortened, worded
+from ...core.rules import ASKED
 from ...core.run import CallState
 from ...definitions.agent import Agent
 from ...definitions.content import content_parts
@@ -35,22 +37,22 @@ from ...errors import (
     DigestMismatch,
     IllegalFact,
     InvalidArguments,
+    NotAsShown,
     OutcomeUnknown,
     TripwireTriggered,
 )
 from ..agent_graph import Seat
 from ..definition import resolve
-from ..journal import Writer
 from ..layer import ToolLayer
 from ..scope import Scope, scope_of
 from ..tool_context import HookBody, ReplacementContext, context_of, is_fault, record_failure
-from ..tool_pause import HERE, Body
+from ..tool_pause import HERE, Body, Paused
 from ..value import output_json
 from .branch import open_branch
 from .guardrail import guard_call, guard_result, tripwire
 from .handoff import check_filter, filtered, hand_over
 from .model_call import enabled
-from .recheck import asked_of_tool, asked_of_world, is_stale
+from .recheck import NOTHING_NEW, Again, is_stale, look_at_tool, look_at_world, look_last, question_anew
 from .recovery import settle_now
 
 Path = tuple[str, ...]
@@ -70,7 +72,8 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     """Run an approved call and record its outcome."""
     journal, call = scope.journal, state.call.id
     seat = scope.graph.of(state)
-    if await asked_of_tool(scope, path, state):
+    if again := await look_at_tool(scope, path, state):
+        _ask_again(scope, path, again)
         return
     agent, tool = seat.agent, _approved_tool(state, seat)
     try:
@@ -94,17 +97,19 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         await scope.hooks.tell(hooked, "tool_start", agent, tool)
     if scope.tasks.stopped(path):  # while guardrails and hooks ran
         return
+    given = None
     if isinstance(tool, AgentTool):
-        await open_branch(scope, path, state, tool, args)
-        return
-    body, ctx = context_of(scope, path, state, tool, args)
-    journal.add(f.Started(call, state.attempt + 1, scope.journal.fence, at=journal.now(), path=path))
-    if journal.writer is not None and not await _written(scope, path, state, journal.writer):
-        return
-    work = _entered(scope, path, state, tool, body, ctx, bound)
-    observer = scope.hooks.observer
-    given = await (work if observer is None else observer.enter(path, state, tool, args, work))
-    _raise_tripwire(scope, path)
+        again = await look_last(scope, path, state) if hooked is not None else ()
+        if not again:
+            await open_branch(scope, path, state, tool, args)
+            return
+        _ask_again(scope, path, again)
+    elif await _started(scope, path, state, tool, waited=hooked is not None):
+        body, ctx = context_of(scope, path, state, tool, args)
+        work = _entered(scope, path, state, tool, body, ctx, bound)
+        observer = scope.hooks.observer
+        given = await (work if observer is None else observer.enter(path, state, tool, args, work))
+        _raise_tripwire(scope, path)
     if hooked is not None:
         await _tell_end(scope, hooked, state, tool, agent, given)
 
@@ -120,7 +125,15 @@ async def _kept_out(scope: Scope, path: Path, state: CallState, tool: Tool, args
         if refused is not None:
             scope.journal.add(refused)
             return True
-    return await asked_of_world(scope, path, state)
+    again = await look_at_world(scope, path, state)
+    _ask_again(scope, path, again)
+    return bool(again)
+
+
+def _ask_again(scope: Scope, path: Path, again: Again) -> None:
+    """Record the question about a call that is not what was shown, unless the run was stopped meanwhile."""
+    if again and not scope.tasks.stopped(path):
+        scope.journal.append(again)
 
 
 def _approved_tool(state: CallState, seat: Seat) -> Tool:
@@ -146,27 +159,40 @@ async def _tell_end(
     agent: Agent[Any],
     given: tuple[Any] | None,
 ) -> None:
+    """Tell hooks of the end of a call, also if it was asked about again in place of its body."""
     if isinstance(tool, Handoff):
         if type(state.outcome) is f.HandedOff:
             await scope.hooks.tell(ctx, "handoff", agent, tool.agent)
     elif given is not None:
         await scope.hooks.tell(ctx, "tool_end", agent, tool, given[0])
+    elif state.phase is ASKED and state.question is not None and state.question.kind == "approval":
+        await scope.hooks.tell(ctx, "tool_end", agent, tool, state.question.why)
 
 
-async def _written(scope: Scope, path: Path, state: CallState, writer: Writer) -> bool:
-    """Write `Started` to the store and return True if the body may still be entered.
+async def _started(scope: Scope, path: Path, state: CallState, tool: Tool, *, waited: bool) -> bool:
+    """Store `Started`, look a last time at what was shown, and return True if the body may be entered.
 
-    If it may not, record that the attempt came to nothing.
+    The caller enters it with nothing awaited in between. If it may not be entered, record that the attempt came to
+    nothing, and ask again if something differs. There is nothing to look at if nothing was waited for.
     """
-    journal, attempt, fence, enters = scope.journal, state.attempt, state.fence, False
+    journal = scope.journal
+    journal.add(f.Started(state.call.id, state.attempt + 1, journal.fence, at=journal.now(), path=path))
+    if journal.writer is None and not waited:
+        return True
+    attempt, fence, enters, again = state.attempt, state.fence, False, NOTHING_NEW
     try:
-        await writer.flush()
-        enters = not scope.tasks.stopped(path)  # during the write
+        if journal.writer is not None:
+            await journal.writer.flush()
+        if not scope.tasks.stopped(path):  # during the write
+            # with code around the body, which may wait, `run_inside` looks
+            again = await look_last(scope, path, state) if not isinstance(tool, ToolLayer) else NOTHING_NEW
+            enters = not again and not scope.tasks.stopped(path)
         return enters
     finally:
         if not enters:
             with suppress(IllegalFact):  # others may have closed the branch, or begun the call under another lease
                 journal.add(f.Left(state.call.id, attempt, fence=fence, at=journal.now(), path=path))
+                _ask_again(scope, path, again)
 
 
 def _arguments(scope: Scope, path: Path, state: CallState, tool: Tool) -> tuple[dict[str, Any], dict[str, Any], Any]:
@@ -193,7 +219,7 @@ async def _entered(
     HERE.set(body)  # never reset: each body runs in its own task, with its own context variables
     body.entered = True
     try:
-        value = await tool.invoke(ctx, bound)
+        value = await _or_ask_again(scope, body, tool.invoke(ctx, bound))
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
             return (hand_over(scope, path, state, tool, await filtered(scope, path, state, tool)),)
     except BaseException as error:
@@ -209,7 +235,8 @@ async def _entered(
         raise body.mismatch
     if body.pending is not None:  # even if the body caught `Paused`, its question has no answer
         await body.await_steps()
-        journal.add(body.pending)
+        for fact in body.pending:
+            journal.add(fact)
         return None
     if body.unknown:
         await _in_doubt(scope, path, state, tool, body)
@@ -225,6 +252,26 @@ async def _entered(
     is_parts, now = parts is not None, journal.now()
     journal.add(f.Finished(call, output, by, error=failed, note=note, parts=is_parts, at=now, path=path))
     return (value,)
+
+
+async def _or_ask_again(scope: Scope, body: Body, work: Awaitable[Any]) -> Any:
+    """Return the value of a body; if it finds that something is not as it was shown, have a person asked again."""
+    try:
+        return await work
+    except NotAsShown as error:
+        if body.pending is None:
+            path, state = body.path, body._state
+            what = f"What was shown has changed since it was approved, and it did not run. {error}"
+            again = await look_last(scope, path, state) or await question_anew(scope, path, state, what)
+            _leave(body, again, "tool")
+        raise Paused from error
+
+
+def _leave(body: Body, again: Again, by: str) -> None:
+    """Have the attempt left without a result once its body is left, and the person asked again."""
+    state, now = body._state, body._journal.now()
+    left = f.Left(state.call.id, state.attempt, by, state.fence, at=now, path=body.path)
+    body.pending = (left, *again)
 
 
 async def _in_doubt(
@@ -311,13 +358,21 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     layer = scope.tool_for(body._state)
     if not isinstance(layer, ToolLayer) or layer.inner is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
-    return await _run(body, tool, ctx, bound)
+    again = await look_last(scope, body.path, body._state)  # the code around the body may have waited
+    if again:
+        _leave(body, again, "tool" if body.ran or body.raised is not None else "runtime")
+        raise Paused
+    if not body.entered or scope.tasks.stopped(body.path):
+        raise Conflict("The run was stopped before the tool could be entered.")
+    return await _or_ask_again(scope, body, _run(body, tool, ctx, bound))
 
 
 async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
     """Enter a body for the code around it, and note the outcome, in case that code loses it."""
     try:
         value = await tool.invoke(ctx, bound)
+    except NotAsShown:
+        raise
     except Exception as error:
         body.raised = error
         if isinstance(error, OutcomeUnknown):
@@ -367,9 +422,13 @@ async def run_instead(
     journal.add(f.Stepped(state.call.id, f.REPLACEMENT, ran, len(state.steps), at=journal.now(), path=path))
     if journal.writer is not None:
         await journal.writer.flush()
-        if scope.tasks.stopped(path):
-            raise Conflict("The run was stopped before the tool could be entered.")
-    value = await _run(body, tool, ReplacementContext(ctx, tool.name, args), bound)
+    await _check_server(scope, tool)  # nothing is awaited between this look and the body
+    if scope.tasks.stopped(path):
+        raise Conflict("The run was stopped before the tool could be entered.")
+    try:
+        value = await _run(body, tool, ReplacementContext(ctx, tool.name, args), bound)
+    except NotAsShown as error:
+        raise NotRun(f"{error} The call did not run.") from error
     if tool.tool_output_guardrails:
         value, _ = await guard_result(scope, path, state, tool, args, value)
     return value
@@ -397,11 +456,7 @@ async def _judged(
     if type(verdict) is not f.Asked:
         return read.value or {}, False
     decision = decide(verdict, read.value or {})
-    if tool.source is not None:
-        await scope.servers.renew(tool.source)
-        if is_stale(tool):
-            what = f"The server {tool.server!r} has changed its tool {tool.name!r}, or has it no more"
-            raise NotRun(f"{what}; the call did not run.")
+    await _check_server(scope, tool)
     if type(decision) is Edit:
         return edited(tool, decision, limit), True
     if type(decision) is Respond:
@@ -410,6 +465,15 @@ async def _judged(
         words = decision.message if type(decision) is Reject else None
         raise NotRun(words or "The call was not approved and did not run.")
     return read.value or {}, False
+
+
+async def _check_server(scope: Scope, tool: Tool) -> None:
+    """Raise `NotRun` if the server of a replacement call's tool has changed the tool, or has it no more."""
+    if tool.source is not None:
+        await scope.servers.renew(tool.source)
+        if is_stale(tool):
+            what = f"The server {tool.server!r} has changed its tool {tool.name!r}, or has it no more"
+            raise NotRun(f"{what}; the call did not run.")
 
 
 class AnsweredInstead(Exception):

@@ -1,7 +1,7 @@
-"""The second look at an approved call, at the door: it must still be what the person was shown.
+"""The looks at an approved call, at the door: it must still be what the person was shown.
 
 A server may have changed its tool, and the world may have moved since the preview. Then the approval is void and the
-person is asked again, with the difference.
+person is asked again, with the difference. Each look returns the facts that ask again; the door records them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from msgspec import Raw
 
 from ...approval.previewing import preview_of
-from ...approval.question import asked_of, effective
+from ...approval.question import approved_preview, asked_of, effective
 from ...approval.tool_snapshot import ToolSnapshot
 from ...core import facts as f
 from ...core.digest import BadJSON
@@ -24,62 +24,79 @@ from ..layer import ToolLayer
 from ..scope import Scope
 
 Path = tuple[str, ...]
+Again = tuple[f.AnyFact, ...]
+"""The facts that ask a person again; none if the call is still what was shown."""
+
+NOTHING_NEW: Again = ()
 
 
-async def asked_of_tool(scope: Scope, path: Path, state: CallState) -> bool:
-    """Ask again if a server has changed the call's tool, or if the tool that an edit chose has other reviewers.
-
-    Return True if the call must not run now.
-    """
+async def look_at_tool(scope: Scope, path: Path, state: CallState) -> Again:
+    """Look at the call's tool: its server may have changed it, and the tool that an edit chose may have reviewers."""
     seat = scope.graph.of(state)
     if seat.agent.mcp_servers:
         await scope.servers.find_tools(seat.agent)
-    if seat.is_served(state, seat.tool_of(state)) and await _tool_has_changed(scope, path, state):
-        return True
-    return await _has_other_reviewers(scope, path, state)
+    if seat.is_served(state, seat.tool_of(state)) and (again := await _look_at_server(scope, path, state)):
+        return again
+    return await _look_at_reviewers(scope, path, state)
 
 
-async def _has_other_reviewers(scope: Scope, path: Path, state: CallState) -> bool:
-    """Ask the reviewers of the tool that an edit chose, unless one of them made the edit; return True if so."""
+async def look_last(scope: Scope, path: Path, state: CallState) -> Again:
+    """Look once more at what may have changed while the door waited: the world, and the tool's server."""
+    again = await look_at_world(scope, path, state)
+    seat = scope.graph.of(state)
+    if again or not seat.is_served(state, seat.tool_of(state)):
+        return again
+    return await _look_at_server(scope, path, state)
+
+
+async def _look_at_reviewers(scope: Scope, path: Path, state: CallState) -> Again:
+    """Ask the reviewers of the tool that an edit chose, unless one of them made the edit."""
     seat, approval, asked = scope.graph.of(state), state.approval, state.question
     tool = seat.tool_of(state)
     if state.chosen is None or state.begun or tool is None or approval is None or asked is None:
-        return False
+        return NOTHING_NEW
     reviewers = asked_of(tool, seat.agent)["reviewers"]
     was_for_them = bool(asked.reviewers) and set(asked.reviewers) <= set(reviewers)
     if not reviewers or approval.by in reviewers or was_for_them:
-        return False
+        return NOTHING_NEW
     await scope.journal.own()
     preview = await preview_of(tool, scope.ctx, effective(state))
-    if not scope.tasks.stopped(path):
-        what = f"{approval.by} chose the tool {tool.name!r}, which is for {', '.join(reviewers)} to decide."
-        scope.journal.add(ask_again(scope.journal, path, state, tool, seat.agent, what, preview))
-    return True
+    what = f"{approval.by} chose the tool {tool.name!r}, which is for {', '.join(reviewers)} to decide."
+    return (ask_again(scope.journal, path, state, tool, seat.agent, what, preview),)
 
 
-async def asked_of_world(scope: Scope, path: Path, state: CallState) -> bool:
-    """Ask again if a precondition of the approved preview does not hold; return True if the call must not run now.
+async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
+    """Make the preview again, for the arguments that were shown, and ask again if its preconditions differ.
 
     A person who approved without a preview, because it failed, is asked again if there is one now with preconditions.
     """
-    shown, asked = _shown(state)
-    before = read_preview(shown) if not state.begun else None
+    shown, asked = approved_preview(state)
+    before = read_preview(shown)
     was_blind = before is not None and before.failed is not None and asked is not None and not state.edited
     if before is None or not (before.preconditions or was_blind):
-        return False
-    return await _world_has_moved(scope, path, state, asked, before)
+        return NOTHING_NEW
+    await scope.journal.own()
+    seat = scope.graph.of(state)
+    proposed = seat.tool_of(state, state.call.tool)
+    made = await preview_of(proposed, scope.ctx, effective(state, asked)) if proposed is not None else f.NOTHING
+    differs = moved(before, read_preview(made))
+    if not differs:
+        return NOTHING_NEW
+    what = f"What was shown has changed since it was approved, and it did not run. {' '.join(differs)}"
+    return await question_anew(scope, path, state, what, made if not state.edited else None)
 
 
-def _shown(state: CallState) -> tuple[Raw, f.Asked | None]:
-    """Return the preview on which a person or code approved the call, and the person's question."""
-    approval, asked = state.approval, state.question
-    if approval is not None and approval.asked is None:
-        return approval.preview, None
-    return (asked.preview, asked) if asked is not None and asked.id == state.passed else (f.NOTHING, None)
+async def question_anew(scope: Scope, path: Path, state: CallState, what: str, preview: Raw | None = None) -> Again:
+    """Return the question about the call as it would run now, with its preview as it is now."""
+    seat = scope.graph.of(state)
+    tool = seat.tool_of(state)
+    if preview is None and tool is not None:
+        preview = await preview_of(tool, scope.ctx, effective(state))
+    return (ask_again(scope.journal, path, state, tool, seat.agent, what, preview),)
 
 
-async def _tool_has_changed(scope: Scope, path: Path, state: CallState) -> bool:
-    """Ask again if the server has changed the call's tool, or has it no more; return True if so."""
+async def _look_at_server(scope: Scope, path: Path, state: CallState) -> Again:
+    """Ask again if the server has changed the call's tool, or has it no more."""
     seat, accepted = scope.graph.of(state), state.fingerprint or state.call.definition
     tool, by_person = seat.tool_of(state), _by_person(state)
     if tool is not None and tool.source is not None:
@@ -88,21 +105,15 @@ async def _tool_has_changed(scope: Scope, path: Path, state: CallState) -> bool:
         tool = seat.tool_of(state)
     stale = tool is not None and by_person and is_stale(tool)
     if accepted is None or (tool is not None and tool.fingerprint == accepted and not stale):
-        return False
-    if scope.tasks.stopped(path):
-        return True
+        return NOTHING_NEW
     journal, call = scope.journal, state.call.id
     if tool is None or stale:
         what = f"Tool {state.tool!r} is gone: its server has it no more{', or has changed it' if stale else ''}."
-        journal.add(ask_again(journal, path, state, None, seat.agent, what))
-        return True
+        return (ask_again(journal, path, state, None, seat.agent, what),)
     what = f"The server {tool.server!r} has changed its tool {tool.name!r} since call {call} was made; it did not run."
     preview = await _of_change(scope, state, tool)
-    if scope.tasks.stopped(path):
-        return True
-    journal.add(f.Redefined(call, tool.fingerprint, f"server:{tool.server}", at=journal.now(), path=path))
-    journal.add(ask_again(journal, path, state, tool, seat.agent, what, preview))
-    return True
+    redefined = f.Redefined(call, tool.fingerprint, f"server:{tool.server}", at=journal.now(), path=path)
+    return redefined, ask_again(journal, path, state, tool, seat.agent, what, preview)
 
 
 def is_stale(tool: Tool) -> bool:
@@ -136,21 +147,3 @@ async def _of_change(scope: Scope, state: CallState, tool: Tool) -> Raw:
 def _pretty(tool: ToolSnapshot) -> str:
     shown = {"description": tool.description, "schema": tool.schema, "version": tool.version}
     return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-
-
-async def _world_has_moved(scope: Scope, path: Path, state: CallState, asked: f.Asked | None, before: Preview) -> bool:
-    """Make the preview again, for the arguments that were shown; ask again if its preconditions differ."""
-    await scope.journal.own()
-    seat = scope.graph.of(state)
-    shown = seat.tool_of(state, state.call.tool)
-    made = await preview_of(shown, scope.ctx, effective(state, asked)) if shown is not None else f.NOTHING
-    differs = moved(before, read_preview(made))
-    if not differs:
-        return scope.tasks.stopped(path)
-    tool = seat.tool_of(state)
-    if state.edited and tool is not None:  # the person is shown the call that would run
-        made = await preview_of(tool, scope.ctx, effective(state))
-    if not scope.tasks.stopped(path):
-        what = f"What was shown has changed since it was approved, and it did not run. {' '.join(differs)}"
-        scope.journal.add(ask_again(scope.journal, path, state, tool, seat.agent, what, made))
-    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -134,10 +135,21 @@ async def _probed(scope: Scope, path: tuple[str, ...], state: CallState, tool: T
 
 
 class Probing(Looking):
-    """A call as its probe sees it."""
+    """A call as its probe sees it: the probe gets the steps that the body recorded, in their order."""
 
     __slots__ = ()
     who = "A probe finds out"
+
+    async def step(self, name: str, fn: Callable[[], Any]) -> Any:
+        """Return the value of the next recorded step of this name; raise `UsageError` if there is none."""
+        return self.step_sync(name, fn)
+
+    def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
+        """Do the same as `step`, in a probe that is not async."""
+        number = self._steps[name] = self._steps.get(name, -1) + 1
+        found = (each for each in self._state.steps if each.name == name and each.number == number)
+        step = next(found, None)
+        return decode(step.value) if step is not None else self.ask_sync(name, None)
 
 
 async def _probe(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool) -> Any:
