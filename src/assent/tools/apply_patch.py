@@ -186,6 +186,11 @@ class ApplyPatchTool(Tool):
             )
         return OneByOne(editor)
 
+    @property
+    def knows_its_attempts(self) -> bool:
+        """True if the editor can tell later if a patch was applied, and takes what was shown."""
+        return self._compares and isinstance(self._whole, TracedEditor)
+
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as `{"patch": ...}`; a native operation becomes a patch of one file."""
         return {"patch": patch_of(_native(args))} if "type" in args and "patch" not in args else args
