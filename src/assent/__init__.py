@@ -57,7 +57,7 @@ from .definitions.item import (
 )
 from .definitions.output import AgentOutputSchema
 from .definitions.preview import SQL, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
-from .definitions.probe import Happened, NotHappened
+from .definitions.probe import CannotTell, Happened, NotHappened
 from .definitions.server import ToolServer
 from .definitions.tool import Tool, default_tool_error_function
 from .errors import (
@@ -206,6 +206,7 @@ __all__ = [
     "Approve",
     "AssentError",
     "BadSignature",
+    "CannotTell",
     "CodeInterpreterTool",
     "Conflict",
     "ContextMissing",

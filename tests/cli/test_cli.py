@@ -150,8 +150,8 @@ def test_a_preview_comes_first_and_is_shown_whole(shop: Path, cli: Cli) -> None:
     assert "\x1b" not in out and "\u202e" not in out and "two\\u001b[2J" in out
     for line in (
         "WARNING: It is late.",
-        "-one",
-        "+two",
+        "- one",
+        "+ two",
         "sqlite: DELETE FROM t",
         'with {"id":7}',
         "rows: 3",

@@ -376,7 +376,8 @@ def test_a_server_is_asked_as_a_store_is(address: str, cli: Cli, monkeypatch: py
     assert questions(cli, *there, "--tool", "other") == []
     first, second, third = local
     shown = found(cli, "questions", "show", first["id"], *there)
-    assert shown == found(cli, "questions", "show", first["id"], *STORE)
+    assert shown == found(cli, "questions", "show", first["id"], *STORE) and shown["order"] == ["to", "key"]
+    assert '\narguments: {"to":"ann","key":"my-secret"}\n' in cli("questions", "show", first["id"], *there)[1]
     assert found(cli, "runs", *there) == found(cli, "runs", *STORE)
     assert found(cli, "runs", "show", first["run"], *there) == found(cli, "runs", "show", first["run"], *STORE)
     monkeypatch.setenv("ASSENT_SERVER", f"{address}/")

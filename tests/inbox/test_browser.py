@@ -19,11 +19,11 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
-from assent import Reject
+from assent import SQL, Agent, Diff, Mail, Preview, Reject, Runner, Sentence, Shell, Table, Text, function_tool
 from assent.inbox.accounts import accounts_of
 from assent.store import SQLiteStore, Store
 from assent.store.record import Question
-from assent.testing import call
+from assent.testing import ScriptedModel, call
 from tests.inbox.office import PASSWORD, ask, ask_everything, ask_order, ask_refund, hire, make_app
 from tests.inbox.stores import cheap_hashes
 
@@ -546,6 +546,61 @@ def test_a_phone_has_one_column_and_the_buttons_at_the_thumb(desk: Desk) -> None
     for path in ("/questions", "/runs", "/grants", "/audit", f"/questions/{made['place_order'].id}/edit"):
         page.goto(desk.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+LONG = "first\n" + "\n" * 40 + "x" * 6000 + "\n" + "word " * 900 + "\n" + "line\n" * 80 + "a" + " " * 4000 + "b"
+BLOCKS = (
+    Text(LONG, "Letter"),
+    Diff.between("a.py", "-- one\n", LONG),
+    SQL(LONG, {"p": LONG}),
+    Mail(("ann@example.com",), LONG, LONG),
+    Shell((LONG, "ls"), "/srv"),
+    Table(tuple(f"column {n}" for n in range(30)), tuple(("value",) * 30 for _ in range(50))),
+    Table(("name", "text"), tuple(("x" * 400, "word " * 90) for _ in range(50))),
+    Sentence("There is no way back.", warning=True),
+)
+
+
+@function_tool(needs_approval=True, preview=lambda ctx, args: Preview("Write a letter", BLOCKS))
+async def long_letter(text: str, more: list[str]) -> str:
+    """Write a letter."""
+    return "written"
+
+
+CUT_OFF = """() => [...document.querySelectorAll(".question .body *, .time *")].filter((each) => {
+  const style = getComputedStyle(each);
+  const hides = (way) => style[way] !== "visible" && !each.closest(".crumbs, .unseen, .tag");
+  return (each.scrollHeight > each.clientHeight + 1 && hides("overflowY") && each.clientHeight)
+      || (each.scrollWidth > each.clientWidth + 1 && hides("overflowX") && each.clientWidth);
+}).map((each) => each.outerHTML.slice(0, 120))"""
+"""The elements that hide a part of their content, so that it must be scrolled to or is never seen."""
+
+
+@pytest.mark.parametrize("width", [390, 1320])
+def test_no_part_of_a_question_scrolls_by_itself_and_what_is_folded_is_counted(desk: Desk, width: int) -> None:
+    async def asked() -> Question:
+        arguments = {"text": LONG, "more": [LONG, LONG]}
+        model = ScriptedModel([[LONG, call("long_letter", arguments)], "Done."])
+        agent: Agent[Any] = Agent("Clerk", tools=[long_letter], model=model)
+        [item] = (await Runner.run(agent, LONG, store=desk.store)).interruptions
+        return await desk.store.question(item.id)
+
+    question = desk.do(asked())
+    page = desk.browser(viewport={"width": width, "height": 844})
+    for path in (f"/questions/{question.id}", f"/runs/{question.run}"):
+        page.goto(desk.url + path)
+        for opened in (False, True):
+            assert page.evaluate(CUT_OFF) == [], (path, opened)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.evaluate("for (const each of document.querySelectorAll('details.fold')) each.open = true")
+    desk.see(page, question)
+    expect(page.locator(".blocks > *").first).to_contain_text("There is no way back.")
+    box = page.locator(".blocks .box").first
+    expect(box.locator("summary").first).to_have_text("40 blank lines")
+    expect(box.locator("> .fold > summary").last).to_contain_text("more lines below")
+    assert "line\nline" not in box.inner_text()
+    box.locator("> .fold > summary").last.click()
+    assert "line\nline" in box.inner_text()
 
 
 @pytest.mark.parametrize("width", [390, 1320])

@@ -468,7 +468,7 @@ async def test_a_grant_is_given_after_its_terms_were_shown_in_words() -> None:
         await reader.open(f"/questions/{question.id}/always")
         await reader.fill("See it in words", {"pin:memo": None, "uses": "3", "end": "hour"})
         assert (
-            "every later call of refund by Shop assistant in this run with exactly amount = 899.0 and order = 1042"
+            "every later call of refund by Shop assistant in this run with exactly order = 1042 and amount = 899.0"
             in (reader.page.text)
         )
         assert "up to 3 times, until" in reader.page.text
@@ -775,12 +775,12 @@ async def test_an_edited_question_shows_what_runs_instead_and_so_does_the_timeli
     async with Reader(app) as reader:
         page = await reader.open(f"/questions/{question.id}")
         text = page.text
-        zone = text[text.index("What runs instead") : text.index("What was asked")]
+        zone = text[text.index("What runs instead") : text.index("What was proposed")]
         assert '- "amount": 899.0' in re.sub(r"\s+", " ", zone) and '+ "amount": 89.9' in re.sub(r"\s+", " ", zone)
         assert "What was paid." in zone and "<b>lamp" not in page.source
         shown = (await reader.open(f"/runs/{question.run}")).text
         assert "was edited and approved by ben" in shown
-        assert 'It runs with {"amount":89.9,"memo":"<b>lamp</b>","order":1042} · What was paid.' in shown
+        assert 'It runs with {"order":1042,"amount":89.9,"memo":"<b>lamp</b>"} · What was paid.' in shown
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,9 @@ from assent.store import Change, Entry, Filter, Lease, Page, Question, Store, St
 from assent.testing import FakeClock
 from tests.property.play import COUNTS, Ending, Play
 from tests.property.world import Boom, Memory, World
+from tests.unit.support import UNRENEWED
 
-LEASE = 30.0
+LEASE = UNRENEWED.lease
 Deed = Callable[["Door", Change], Awaitable[None]]
 
 T = TypeVar("T")
@@ -220,7 +221,7 @@ class StoredPlay(Play):
         door.before[1] = note
 
     def config(self) -> RunConfig:
-        return replace(self.world.config(), write_lag=self.lag)
+        return replace(self.world.config(), write_lag=self.lag, lease=LEASE)
 
     async def stored(self) -> Stored | None:
         """The run as it is now, if it has begun."""

@@ -27,7 +27,7 @@ from assent.store.sqlite import SQLiteStore
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.store import race_program as program
 from tests.store.postgres import Server
-from tests.unit.support import HANGS, sending, soon
+from tests.unit.support import HANGS, UNRENEWED, sending, soon
 from tests.unit.test_postgres_sessions import Proxy
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +236,7 @@ class Slow:
 async def test_a_clock_that_jumps_ahead_has_a_run_taken_over_and_what_comes_late_is_evidence(place: Place) -> None:
     clock, slow = FakeClock(), Slow()
     async with place.store(clock=clock) as store, place.store(clock=clock) as other:
-        first = asyncio.create_task(Runner.run(slow.agent(), "go", store=store))
+        first = asyncio.create_task(Runner.run(slow.agent(), "go", store=store, run_config=UNRENEWED))
         await soon(slow.entered.wait())
         clock.advance(3600)
         worker = Worker(other, slow.agent())
@@ -255,7 +255,7 @@ async def test_a_clock_that_jumps_ahead_has_a_run_taken_over_and_what_comes_late
 async def test_a_clock_that_jumps_back_breaks_nothing(place: Place) -> None:
     clock, slow = FakeClock(), Slow()
     async with place.store(clock=clock) as store, place.store(clock=clock) as other:
-        first = asyncio.create_task(Runner.run(slow.agent(), "go", store=store))
+        first = asyncio.create_task(Runner.run(slow.agent(), "go", store=store, run_config=UNRENEWED))
         await soon(slow.entered.wait())
         clock.advance(-7 * 86400)
         assert await soon(Worker(other, slow.agent()).run_until_idle()) == 0, "it is still driven"
@@ -275,7 +275,7 @@ async def test_a_clock_that_jumps_back_breaks_nothing(place: Place) -> None:
 async def test_a_lease_that_ran_out_and_came_back_with_the_clock_is_still_the_newest(place: Place) -> None:
     clock, slow = FakeClock(), Slow()
     async with place.store(clock=clock) as store, place.store(clock=clock) as other:
-        first = asyncio.create_task(Runner.run(slow.agent(), "go", store=store))
+        first = asyncio.create_task(Runner.run(slow.agent(), "go", store=store, run_config=UNRENEWED))
         await soon(slow.entered.wait())
         clock.advance(3600)
         [lease] = await other.claim("other", agents=None, hold=30, limit=5)

@@ -33,7 +33,7 @@ from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFaile
 from assent.store import Change, Lease, Question, Store, Stored
 from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import scripted, sending, soon, stopped, told
+from tests.unit.support import UNRENEWED, scripted, sending, soon, stopped, told
 
 AT_ONCE = RunConfig(write_lag=0)
 """Everything is written as soon as it can be, and a new run is in the store before its model is asked."""
@@ -751,9 +751,10 @@ async def test_what_a_body_gives_after_the_run_was_taken_over_is_evidence_and_no
 
     clock = FakeClock()
     store = MemoryStore(clock=clock)
-    run = asyncio.create_task(Runner.run(scripted(call("slow"), "done", tools=[slow]), "go", store=store))
+    agent = scripted(call("slow"), "done", tools=[slow])
+    run = asyncio.create_task(Runner.run(agent, "go", store=store, run_config=UNRENEWED))
     await entered.wait()
-    clock.advance(31)
+    clock.advance(UNRENEWED.lease + 1)
     [record] = (await store.runs()).items
     taken = await Runner.run(scripted("done", tools=[slow]), await store.load(record.id), store=store)
     assert [item.kind for item in taken.interruptions] == ["doubt"]
@@ -843,9 +844,9 @@ async def test_a_lease_that_is_lost_stops_the_drive_where_it_stands() -> None:
     clock = FakeClock()
     store = MemoryStore(clock=clock)
     agent = scripted(call("slow"), call("send", {"to": "bob"}), "done", tools=[slow, send])
-    run = asyncio.create_task(Runner.run(agent, "go", store=store, run_config=RunConfig(lease=30)))
+    run = asyncio.create_task(Runner.run(agent, "go", store=store, run_config=UNRENEWED))
     await entered.wait()
-    clock.advance(31)
+    clock.advance(UNRENEWED.lease + 1)
     [lease] = await store.claim("other", agents=None, hold=30, limit=5)
     gate.set()
     with pytest.raises(LeaseLost):

@@ -32,7 +32,7 @@ from assent.engines.backoff import delay
 from assent.errors import InputGuardrailTripwireTriggered, LeaseLost, Overtaken, RunBusy, StoreFailed
 from assent.store import Change, Lease, MemoryStore, RunRecord, Store, open_store
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import HANGS, python, scripted, sending, soon
+from tests.unit.support import HANGS, UNRENEWED, python, scripted, sending, soon
 
 GO = call("send", {"to": "ann"})
 
@@ -329,12 +329,12 @@ async def test_a_run_that_is_driven_here_is_not_driven_twice_when_its_lease_ran_
     store, agent = Counting(clock=clock), thinking(send)
     run = await begun(store, agent)
     await approve_all(store)
-    worker = Worker(store, agent, poll=0.01)
+    worker = Worker(store, agent, poll=0.01, lease=UNRENEWED.lease)
 
     async def work() -> None:
         await entered.wait()
         store.claimed = claimed.set
-        clock.advance(31)  # the loop was blocked, say
+        clock.advance(UNRENEWED.lease + 1)  # the loop was blocked, say
         await claimed.wait()
         await until(lambda: given_back(store, run))
         leave.set()

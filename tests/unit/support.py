@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from assent import Agent, FunctionTool, Outcome, RunResultBase, RunState, Tool, ToolCallOutputItem, function_tool
+from assent import (
+    Agent,
+    FunctionTool,
+    Outcome,
+    RunConfig,
+    RunResultBase,
+    RunState,
+    Tool,
+    ToolCallOutputItem,
+    function_tool,
+)
 from assent.testing import ScriptedModel
 
 R = TypeVar("R")
@@ -19,6 +29,8 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 HANGS = 100
 """Seconds after which something hangs. No test waits for it unless it fails."""
+UNRENEWED = RunConfig(lease=10.0 * HANGS)
+"""A lease that is not renewed during a test: renewals go by the event loop's clock, whatever clock the store has."""
 
 
 def scripted(*steps: Any, tools: Iterable[Tool] = (), name: str = "agent", **options: Any) -> Agent[Any]:

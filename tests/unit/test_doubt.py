@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from assent import Agent, Happened, NotHappened, RunConfig, Runner, RunState, ToolContext, function_tool
+from assent import (
+    Agent,
+    CannotTell,
+    Happened,
+    NotHappened,
+    RunConfig,
+    Runner,
+    RunState,
+    ToolContext,
+    function_tool,
+)
 from assent.core import facts as f
 from assent.errors import InvalidDefinition, UsageError
 from assent.runtime.steps import recovery as doubt
@@ -134,6 +144,10 @@ async def runs_out_of_its_own_time(ctx: Any, args: Any) -> Any:
     ("found", "words"),
     [
         (None, "cannot tell"),
+        (CannotTell("The bank's line was busy."), "is not known. The bank's line was busy. Respond"),
+        (CannotTell("x" * 9000), f"is not known. {'x' * 2000}... (9000 characters) Respond"),
+        (CannotTell("a\udc80b"), "is not known. a\ufffdb Respond"),
+        (CannotTell(None), "gave CannotTell(seen=None), which is neither"),  # type: ignore[arg-type]
         (True, "gave True, which is neither"),
         ("paid", "gave 'paid', which is neither"),
         (Happened, "failed with TypeError"),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,24 @@ def pids(file: Path) -> list[int]:
 
 
 class Clock:
-    """A clock that can be put forward. Whoever waits for a process looks at it when the process says something."""
+    """A clock that can be put forward, once somebody has read it: a time limit counts from that reading.
 
-    ahead = 0.0
+    Whoever waits for a process looks at the clock again when the process says something.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.was_read = threading.Event()
 
     def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
+        now = time.monotonic() + self.ahead
+        self.was_read.set()
+        return now
+
+    async def put_forward(self, seconds: float) -> None:
+        """Let time pass for whoever has read the clock."""
+        assert await asyncio.to_thread(self.was_read.wait, HANGS), "nobody has read the clock"
+        self.ahead += seconds
 
 
 @pytest.fixture
@@ -73,7 +86,7 @@ async def timed_out(clock: Clock, cwd: Path, line: str, count: int, **options: A
     executor = LocalShellExecutor(cwd, timeout=1000, **options)
     task = asyncio.ensure_future(run(executor, line))
     await becomes_true(lambda: len(pids(cwd / "pids")) == count)
-    clock.ahead = 1000
+    await clock.put_forward(1000)
     [output] = (await task).output
     await becomes_true(lambda: all(map(is_gone, pids(cwd / "pids"))))
     assert (output.status, output.exit_code) == ("timeout", None)
@@ -350,6 +363,11 @@ async def test_a_directory_that_goes_away_is_told_of(tmp_path: Path) -> None:
     [output] = (await run(executor, "pwd")).output
     assert output.exit_code == 126
     assert "could not be started" in output.stderr
+
+
+async def test_a_command_that_is_no_text_is_told_of(tmp_path: Path) -> None:
+    [output] = (await run(LocalShellExecutor(tmp_path), "echo \udc80")).output
+    assert output.exit_code == 126 and "could not be started" in output.stderr
 
 
 async def test_a_command_that_is_too_long_is_told_of_and_the_rest_runs(tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ async def test_the_second_look_comes_after_the_guardrails() -> None:
 
 
 def test_on_the_command_line_nothing_but_a_line_feed_begins_a_line() -> None:
-    assert block_lines(Diff("a.txt", "+one\x0c-two\u2028three\r\n")) == ["update a.txt", "+one\x0c-two\u2028three\r"]
+    assert block_lines(Diff("a.txt", "+one\x0c-two\u2028three\r\n")) == ["update a.txt", "+ one\x0c-two\u2028three\r"]
     assert block_lines(Text("")) == []
     assert block_lines(Shell(("ls\r# x", "cat <<E\nE"))) == ["$ ls\r# x", "$ cat <<E", "> E"]
     assert block_lines(Mail(("ann",), "Hi", "one\x0btwo\n\n"))[-2:] == ["one\x0btwo", ""]

@@ -33,7 +33,7 @@ from assent import (
     ToolContext,
     allow_commands,
 )
-from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, ModelFailed
+from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, ModelFailed, OutcomeUnknown
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
 from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
@@ -319,6 +319,30 @@ def test_a_copy_with_another_executor_shows_its_directory(tmp_path: Path) -> Non
     assert copy.preview is not None
     assert copy.preview(None, {"commands": ["ls"]}) == Preview("Run `ls` in /", (Shell(("ls",), "/"),))  # type: ignore[arg-type]
     assert dataclasses.replace(ShellTool(here, description="Mine."), executor=there).description == "Mine."
+
+
+def test_a_shells_probe_is_its_executors_look_unless_there_is_another(tmp_path: Path) -> None:
+    def own(ctx: Any, args: Any) -> None: ...
+
+    here, there = LocalShellExecutor(tmp_path), LocalShellExecutor(tmp_path.parent)
+    tool: Any = ShellTool(here)
+    assert tool.probe.look == here.look
+    assert dataclasses.replace(tool, executor=there).probe.look == there.look  # type: ignore[attr-defined]
+    assert dataclasses.replace(tool, executor=Recorder()).probe is None
+    assert ShellTool(here, probe=own).probe is own
+    assert ShellTool(Recorder()).probe is None
+
+
+async def test_what_a_look_of_your_own_returns_is_told_with_the_doubt() -> None:
+    class InContainer(Recorder):
+        def look(self, ctx: ToolContext[Any]) -> str:
+            return f"Container 7 is busy with {ctx.call_id}."
+
+    agent = scripted(call("shell", {"commands": ["ls"]}), "done", tools=[ShellTool(InContainer(OutcomeUnknown("?")))])
+    state = (await Runner.run(agent, "go")).to_state()
+    state.approve(state.get_interruptions()[0])
+    [doubt] = (await Runner.run(agent, state)).interruptions
+    assert doubt.kind == "doubt" and "Container 7 is busy with call_1" in doubt.reason
 
 
 def test_with_middleware_around_it_an_approval_is_still_for_one_directory(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ from typing import Any
 
 import pytest
 
-from assent import ApplyPatchOperation, InvalidArguments, InvalidDefinition, PatchRefused, WorkspaceEditor
+from assent import (
+    ApplyPatchOperation,
+    Diff,
+    InvalidArguments,
+    InvalidDefinition,
+    PatchRefused,
+    Sentence,
+    WorkspaceEditor,
+)
 from assent.errors import NotAsShown, OutcomeUnknown
 from assent.tools import workspace, workspace_files, workspace_plan
 from assent.tools.patch_format import read_patch
@@ -663,3 +671,20 @@ def test_a_large_file_is_not_shown_whole_before_it_is_deleted(root: Path) -> Non
 def test_a_patch_that_does_not_fit_has_no_preview(root: Path) -> None:
     with pytest.raises(PatchRefused, match="does not have the line 'x'"):
         WorkspaceEditor(root).preview(read_patch(in_patch("*** Update File: notes.txt", "-x")))
+
+
+@pytest.mark.parametrize("char", "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", ids=lambda char: f"U+{ord(char):04X}")
+def test_a_new_line_with_a_character_that_ends_lines_elsewhere_is_warned_of_first(root: Path, char: str) -> None:
+    line = f"+# tidy{char}-os.system('ls')"
+    for lines in (("*** Add File: b.py", line), ("*** Update File: src/a.py", "@@", "-two", line)):
+        preview = WorkspaceEditor(root).preview(read_patch(in_patch(*lines)))
+        warning, diff = preview.blocks
+        assert isinstance(warning, Sentence) and warning.warning and f"U+{ord(char):04X}" in warning.text
+        assert isinstance(diff, Diff) and f"{line}\n" in diff.text
+
+
+def test_what_is_removed_or_stays_is_not_warned_of_nor_are_line_ends(root: Path) -> None:
+    (root / "src" / "a.py").write_bytes(b"one\x0c\r\ntwo\x0c\r\nthree\r\n")
+    patch = in_patch("*** Update File: src/a.py", "@@", " one\x0c", "-two\x0c", "+TWO")
+    [diff] = WorkspaceEditor(root).preview(read_patch(patch)).blocks
+    assert isinstance(diff, Diff) and "+TWO\n" in diff.text

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..core.digest import digest
 from ..core.facts import CallKind
-from ..definitions.tool import takes
+from ..definitions.tool import parameter_order, takes
 from ..errors import InvalidArguments, UnreadableState
 from ..schema.defaults import with_defaults
 from ..schema.foreign import ForeignSchema
@@ -38,6 +38,8 @@ class ToolSnapshot(Struct, frozen=True):
     """The schema with all its defaults, if the strict schema for models leaves them out."""
     foreign: bool = False
     """True if a server wrote the schema. It may be of any draft, and arguments are checked as JSON Schema says."""
+    order: tuple[str, ...] = ()
+    """The names of the parameters as the signature has them, if that cannot be told from the schema."""
 
     @classmethod
     def read(cls, text: bytes) -> ToolSnapshot:
@@ -46,6 +48,11 @@ class ToolSnapshot(Struct, frozen=True):
             return _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UnreadableState(f"The definition of a tool is damaged: {error}.") from None
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters, in the order of the tool's signature."""
+        return parameter_order(self.schema, self.order)
 
     @property
     def fingerprint(self) -> str:

@@ -36,11 +36,11 @@ async def decided(options: Namespace, decision: Decision, grant: GrantTerms | No
                 say("Nothing was decided.")
                 return 1
             digest, shown = question.digest, shown_hash(question)
-        question = await place.decide(options.question, decision, digest=digest, by=by, shown=shown, grant=grant)
+        decided = await place.decide(options.question, decision, digest=digest, by=by, shown=shown, grant=grant)
     if options.json:
-        put_json(question)
+        put_json(decided)
     else:
-        put(f"{question.id}: {question.verdict} by {question.by}, {when(question.decided)}")
+        put(f"{decided.id}: {decided.verdict} by {decided.by}, {when(decided.decided)}")
     return 0
 
 

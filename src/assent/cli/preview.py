@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from msgspec.json import encode
 
-from ..definitions.preview import SQL, AnyBlock, Diff, Mail, Money, Preview, Sentence, Shell, Table, Text
-from ..store.record import Question
+from ..definitions.preview import (
+    SQL,
+    AnyBlock,
+    Diff,
+    Mail,
+    Money,
+    Preview,
+    Sentence,
+    Shell,
+    Table,
+    Text,
+    diff_lines,
+    split_lines,
+    warnings_first,
+)
+from ..inbox.headline import arguments_in_order, order_of
+from ..store.record import Entry, Question
 from .write import when
 
 
 def question_lines(question: Question) -> list[str]:
     """Return a question line by line: what would happen first, and then all of its fields."""
     first = [] if question.preview is None else list(preview_lines(question.preview))
+    if question.verdict == "edit":
+        first = ["The preview and the arguments are those of the proposal; it was approved with changes.", *first]
     return [*first, *(f"{name}: {value}" for name, value in _parts(question))]
+
+
+def edit_lines(question: Question, history: Iterable[Entry]) -> list[str]:
+    """Return what an edit approved instead of the proposal; `history` is the journal of the question's run."""
+    for fact in (entry.fact for entry in history):
+        tool, args = fact.get("tool"), fact.get("args")
+        if fact.get("fact") == "approved" and fact.get("asked") == question.id and (tool or args is not None):
+            text = question.arguments if args is None else encode(args).decode()
+            return [f"approved instead: {tool or question.tool} {arguments_in_order(text, order_of(question))}"]
+    return []
 
 
 def _parts(question: Question) -> list[tuple[str, str]]:
@@ -26,7 +54,7 @@ def _parts(question: Question) -> list[tuple[str, str]]:
         ("under", "/".join(question.path) or None),
         ("tool", question.tool),
         ("kind", question.kind),
-        ("arguments", question.arguments),
+        ("arguments", arguments_in_order(question.arguments, order_of(question))),
         ("reason", question.reason),
         ("prompt", None if question.prompt is None else encode(question.prompt).decode()),
         ("schema", None if question.schema is None else encode(question.schema).decode()),
@@ -49,7 +77,7 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 def preview_lines(preview: Preview) -> Iterator[str]:
     """Yield a preview line by line: the sentence, the blocks, and the preconditions."""
     yield f"no preview: {preview.failed}" if preview.failed is not None else f"preview: {preview.sentence}"
-    for block in preview.blocks:
+    for block in warnings_first(preview.blocks):
         yield from (f"  {line}" for line in block_lines(block))
     for name, value in preview.preconditions.items():
         yield f"  as long as {name} is {encode(value).decode()}"
@@ -61,9 +89,9 @@ def block_lines(block: AnyBlock) -> list[str]:
         case Sentence(text=text, warning=warning):
             return [f"WARNING: {text}" if warning else text]
         case Text(text=text, title=title):
-            return [*([f"{title}:"] if title else []), *_lines(text)]
+            return [*([f"{title}:"] if title else []), *_text(text)]
         case Diff(path=path, text=text, change=change, to=to):
-            return [f"{change} {path}{f' to {to}' if to else ''}", *_lines(text)]
+            return [f"{change} {path}{f' to {to}' if to else ''}", *_diff(text)]
         case SQL():
             return _sql(block)
         case Money(amount=amount, currency=currency, label=label):
@@ -76,14 +104,33 @@ def block_lines(block: AnyBlock) -> list[str]:
             return _table(block)
 
 
-def _lines(text: str) -> list[str]:
-    """Return the lines of a text. Only a line feed ends one: other characters that might are made visible."""
-    return text.removesuffix("\n").split("\n") if text else []
+BLANK = 3
+"""The fewest blank lines in a row that are printed as one line that counts them."""
+
+
+def _folded(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Return lines with their signs; long runs of blank ones are counted, so that they push nothing out of sight."""
+    made: list[str] = []
+    for (sign, blank), each in groupby(lines, key=lambda line: (line[0], not line[1].strip(" \t"))):
+        run = list(each)
+        many = blank and len(run) >= BLANK
+        made += [f"{sign}[{len(run)} blank lines]"] if many else [f"{sign}{text}" for _, text in run]
+    return made
+
+
+def _text(text: str) -> list[str]:
+    return _folded(("", line) for line in split_lines(text))
+
+
+def _diff(text: str) -> list[str]:
+    """Return the lines of a diff. A space after the sign tells a line from a head that looks like it."""
+    lines = diff_lines(split_lines(text))
+    return _folded((f"{line.sign} " if line.kind != "head" else "", line.text) for line in lines)
 
 
 def _command(command: str) -> list[str]:
     """Return a command as a shell shows it: further lines of the same command have another mark."""
-    return [f"{'>' if number else '$'} {line}" for number, line in enumerate(_lines(command))]
+    return _folded((f"{'>' if number else '$'} ", line) for number, line in enumerate(split_lines(command)))
 
 
 def _sql(sql: SQL) -> list[str]:
@@ -96,7 +143,7 @@ def _mail(mail: Mail) -> list[str]:
     heads = [("From", [mail.sender] if mail.sender else []), ("To", mail.to), ("Cc", mail.cc), ("Bcc", mail.bcc)]
     lines = [f"{name}: {', '.join(people)}" for name, people in heads if people]
     lines += [f"Subject: {mail.subject}", *(f"Attached: {name}" for name in mail.attachments), ""]
-    return [*lines, *_lines(mail.body)]
+    return [*lines, *_text(mail.body)]
 
 
 def _table(table: Table) -> list[str]:

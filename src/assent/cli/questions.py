@@ -6,16 +6,17 @@ from argparse import Namespace
 
 from msgspec.structs import replace
 
+from ..inbox.headline import sentence_of
 from ..inbox.mask import masked
 from ..store.record import Question
-from .preview import question_lines
+from .preview import edit_lines, question_lines
 from .source import source
 from .write import put, put_json, put_table, say, when
 
 HEAD = ("QUESTION", "KIND", "AGENT", "TOOL", "ASKED (UTC)", "UNTIL (UTC)", "WHAT WOULD HAPPEN")
 SETTLED = ("QUESTION", "KIND", "AGENT", "TOOL", "DECIDED (UTC)", "VERDICT", "BY")
 LONGEST = 100
-"""Characters of a sentence or of the arguments in a list; `show` prints all of them."""
+"""Characters of a sentence in a list; `show` prints everything."""
 
 
 async def listed(options: Namespace) -> int:
@@ -43,8 +44,7 @@ async def listed(options: Namespace) -> int:
 
 
 def _open(question: Question) -> tuple[str, ...]:
-    preview = question.preview
-    text = preview.sentence if preview is not None and preview.sentence else question.arguments
+    text = sentence_of(question)
     short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     until = when(question.until) if question.due is None else f"{when(question.due)} (waits on)"
     return question.id, question.kind, question.agent, question.tool, when(question.at), until, short
@@ -59,9 +59,10 @@ async def show(options: Namespace) -> int:
     """Print a question, with its digest."""
     async with source(options) as place:
         question = await place.question(options.question)
+        history = await place.history(question.run) if question.verdict == "edit" and not options.json else []
     if options.json:
         put_json(question)
         return 0
-    for line in question_lines(question):
+    for line in [*edit_lines(question, history), *question_lines(question)]:
         put(line)
     return 0

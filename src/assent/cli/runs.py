@@ -77,7 +77,8 @@ def _line(entry: Entry) -> tuple[str, ...]:
 
 def _what(fact: dict[str, Any]) -> str:
     rest = {name: value for name, value in fact.items() if name not in LEFT_OUT}
-    text = encode(rest).decode() if rest else ""
+    edited = {name: rest[name] for name in ("tool", "args") if fact.get("asked") and name in rest}
+    text = encode({**edited, **rest}).decode() if rest else ""  # what an edit changed comes before what may be cut off
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 

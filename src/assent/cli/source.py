@@ -14,6 +14,7 @@ from ..approval.decision import Decider, Decision
 from ..approval.terms import GrantTerms
 from ..core.digest import described
 from ..errors import AssentError, Forbidden, GrantNotFound, Upstream, UsageError
+from ..inbox.headline import ShownQuestion, with_order
 from ..inbox.identity import ROLES, Identity
 from ..store.filter import Filter
 from ..store.open import open_store
@@ -34,10 +35,10 @@ MOST = 1000
 class Source(Protocol):
     """A place of questions, runs and grants. Filters are those of `Store`; `by` is None if the server knows."""
 
-    async def questions(self, **filters: Any) -> Page[Question]:
+    async def questions(self, **filters: Any) -> Page[ShownQuestion]:
         """Return a page of questions."""
 
-    async def question(self, id: str) -> Question:
+    async def question(self, id: str) -> ShownQuestion:
         """Return a question."""
 
     async def decide(
@@ -109,13 +110,15 @@ class StoreSource:
     def __init__(self, store: SQLStore) -> None:
         self._store = store
 
-    async def questions(self, **filters: Any) -> Page[Question]:
+    async def questions(self, **filters: Any) -> Page[ShownQuestion]:
         """Return a page of questions."""
-        return await self._store.questions(**filters)
+        page = await self._store.questions(**filters)
+        return Page(await with_order(self._store, page.items), page.next, page.damaged)
 
-    async def question(self, id: str) -> Question:
+    async def question(self, id: str) -> ShownQuestion:
         """Return a question."""
-        return await self._store.question(id)
+        [question] = await with_order(self._store, [await self._store.question(id)])
+        return question
 
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
@@ -175,13 +178,13 @@ class ServerSource:
         self._unsent = unsent
         """The failures after which a request certainly did not reach the server."""
 
-    async def questions(self, **filters: Any) -> Page[Question]:
+    async def questions(self, **filters: Any) -> Page[ShownQuestion]:
         """Return a page of questions."""
-        return await self._get("/api/questions", Page[Question], filters)
+        return await self._get("/api/questions", Page[ShownQuestion], filters)
 
-    async def question(self, id: str) -> Question:
+    async def question(self, id: str) -> ShownQuestion:
         """Return a question."""
-        return await self._get(f"/api/questions/{quote(id, safe='')}", Question)
+        return await self._get(f"/api/questions/{quote(id, safe='')}", ShownQuestion)
 
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None

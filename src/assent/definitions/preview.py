@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -21,6 +22,20 @@ MAX_BYTES = 1_000_000
 """The largest preview, as JSON. A larger one has failed: nothing of it is shown in part."""
 
 Scalar = str | int | float | bool | None
+
+BREAKS = {
+    "\r": "carriage return",
+    "\v": "line tabulation",
+    "\f": "form feed",
+    "\x1c": "file separator",
+    "\x1d": "group separator",
+    "\x1e": "record separator",
+    "\x85": "next line",
+    "\u2028": "line separator",
+    "\u2029": "paragraph separator",
+}
+"""The characters, besides the line feed, at which other programs begin a new line. To Assent they are characters."""
+_HUNK = re.compile(r"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@")
 
 
 class Block(Struct, frozen=True, tag_field="type", tag=str.lower, omit_defaults=True):
@@ -54,7 +69,8 @@ class Diff(Block, frozen=True):
     def between(cls, path: str, before: str | None, after: str | None, to: str | None = None) -> Diff:
         """Return the difference between two texts; None is a file that is not there."""
         one, two = (re.findall(r"[^\n]*\n|[^\n]+", text or "") for text in (before, after))
-        lines = list(difflib.unified_diff(one, two, f"a/{path}", f"b/{to or path}"))
+        old, new = (name.replace("\n", "\\n") for name in (f"a/{path}", f"b/{to or path}"))
+        lines = list(difflib.unified_diff(one, two, old, new))
         text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
         kind: Any = "create" if before is None else "delete" if after is None else "move" if to else "update"
         return cls(path, text, kind, to)
@@ -123,6 +139,77 @@ class Preview(Struct, frozen=True, omit_defaults=True):
     """Values that the approval relies on: a hash, a version, a row count. They are compared before the call runs."""
     failed: str | None = None
     """The reason why there is no preview; None if there is one."""
+
+
+def warnings_first(blocks: Iterable[AnyBlock]) -> list[AnyBlock]:
+    """Return blocks in the order in which they are shown: warnings stand above everything that can be long."""
+    return sorted(blocks, key=lambda block: not (isinstance(block, Sentence) and block.warning))
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text as a person is shown them. Only a line feed ends a line."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+class DiffLine(Struct, frozen=True):
+    """A line of a unified diff."""
+
+    kind: Literal["head", "same", "added", "removed"]
+    sign: str
+    text: str
+    """The line without its sign."""
+
+
+def diff_lines(lines: list[str]) -> list[DiffLine]:
+    """Read the lines of a unified diff. The counts of its hunks tell a head from a line that looks like one."""
+    made: list[DiffLine] = []
+    old = new = 0
+    for number, line in enumerate(lines):
+        sign = line[:1] or " "
+        if (old > 0 or new > 0) and sign in " +-":  # whatever it looks like
+            old, new = old - (sign != "+"), new - (sign != "-")
+        elif hunk := _HUNK.match(line):
+            old, new = (1 if count is None else int(count) for count in hunk.groups())
+            sign = ""
+        elif sign == "\\":  # no newline at the end of the file
+            sign = ""
+        else:
+            old = new = 0
+            sign = "" if _is_head(lines, number) else sign
+        made.append(_diff_line(sign, line))
+    return made
+
+
+def _is_head(lines: list[str], number: int) -> bool:
+    """Return True for the names of the two files, which stand right above a hunk, and for what a tool put there."""
+    line = lines[number]
+    if not line.startswith(("+", "-")):
+        return True
+    first = number if line.startswith("--- ") else number - 1
+    pair = lines[first : first + 3] if first >= 0 else []
+    return len(pair) == 3 and pair[0].startswith("--- ") and pair[1].startswith("+++ ") and bool(_HUNK.match(pair[2]))
+
+
+def _diff_line(sign: str, line: str) -> DiffLine:
+    match sign:
+        case "+":
+            return DiffLine("added", sign, line[1:])
+        case "-":
+            return DiffLine("removed", sign, line[1:])
+        case " ":
+            return DiffLine("same", sign, line[1:])
+    return DiffLine("head", "", line)
+
+
+def break_warning(texts: Iterable[str]) -> list[AnyBlock]:
+    """Return a warning if one of these lines holds a character at which other programs begin a new line."""
+    found = {char for text in texts if not text.isascii() or not text.isprintable() for char in text if char in BREAKS}
+    if not found:
+        return []
+    names = ", ".join(f"U+{ord(char):04X} {name}" for char, name in BREAKS.items() if char in found)
+    return [
+        Sentence(f"Added lines hold {names}. Many programs begin a new line there; what follows is added too.", True)
+    ]
 
 
 _decode = msgspec.json.Decoder(Preview).decode

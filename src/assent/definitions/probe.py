@@ -1,4 +1,4 @@
-"""The answers of a tool's probe about a call whose outcome is unknown: it happened, it did not, or unknown (None)."""
+"""The answers of a tool's probe about a call whose outcome is unknown: it happened, it did not, or nobody can tell."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ class NotHappened(Struct, frozen=True):
     """The call had no effect, and will not have one later; it may run."""
 
 
-Found = Happened | NotHappened | None
+class CannotTell(Struct, frozen=True):
+    """The outcome stays unknown. What was seen is told to the person who is asked, as a sentence or two."""
+
+    seen: str
+
+
+Found = Happened | NotHappened | CannotTell | None
 Probe = Callable[[ToolContext[Any], dict[str, Any]], Found | Awaitable[Found]]
 """A function of the context and the canonical arguments that finds out if a call had its effect."""

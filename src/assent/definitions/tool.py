@@ -173,6 +173,9 @@ class Tool:
     @functools.cached_property
     def _frozen(self) -> bytes:
         parts = {**self._parts(), "kind": self.kind, "agent": self.leads_to, "shape": self.shape}
+        names = list(_properties(self.params_json_schema))
+        if names != parameter_order(self.params_json_schema):  # canonical JSON sorts the properties
+            parts["order"] = names
         return canonical({**parts, "foreign": True} if self.foreign else parts)
 
     def takes(self, name: str) -> bool:
@@ -247,6 +250,18 @@ def checked_names(what: str, names: Any) -> tuple[str, ...]:
 def takes(schema: Mapping[str, Any], name: str) -> bool:
     """Return True if the schema allows an argument of this name."""
     return name in schema.get("properties", ()) or bool(schema.get("additionalProperties"))
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    given = schema.get("properties")
+    return given if isinstance(given, dict) else {}
+
+
+def parameter_order(schema: Mapping[str, Any], order: Sequence[str] = ()) -> list[str]:
+    """Return the names of a schema's parameters: those in `order`, the required ones as listed, then the others."""
+    names, required = _properties(schema), schema.get("required")
+    listed = [*order, *(required if isinstance(required, list) else ())]
+    return list(dict.fromkeys([name for name in (*listed, *sorted(names)) if type(name) is str and name in names]))
 
 
 def qualified(function: Any) -> str:

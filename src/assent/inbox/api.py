@@ -25,6 +25,7 @@ from ..store.store import Store
 from . import describe as d
 from .auth import Authenticates, who_sent
 from .feed import Feeds
+from .headline import with_order
 from .identity import Identity
 from .metrics import MEDIA_TYPE, KeptTally, Metrics
 from .model import (
@@ -145,13 +146,15 @@ async def list_questions(
         run=run, agent=agent, tool=tool, kind=kind, settled=settled, older_than=older_than, search=search, limit=limit,
         after=after,
     )  # fmt: skip
-    return sent(QuestionPage([listed_for(who, each) for each in page.items], page.next, page.damaged))
+    shown = [listed_for(who, each) for each in await with_order(inbox.store, page.items)]
+    return sent(QuestionPage(shown, page.next, page.damaged))
 
 
-@router.get("/api/questions/{id}", responses=d.answers("Question", 404, etag=True))
+@router.get("/api/questions/{id}", responses=d.answers("ShownQuestion", 404, etag=True))
 async def get_question(inbox: Here, who: Reader, id: Id) -> Response:
     """Return a question. Secret arguments are masked for whoever may not decide it, and digests of them left out."""
-    question = seen_by(who, await inbox.store.question(id))
+    [shown] = await with_order(inbox.store, [await inbox.store.question(id)])
+    question = seen_by(who, shown)
     answer = sent(question)
     if question.digest:
         answer.headers["ETag"] = f'"{question.digest}"'

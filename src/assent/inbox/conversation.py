@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from ..core.run import CallState, Run, Turn
 from ..core.transcript import content_text, items_in, kept_items, output_text
 from ..errors import AssentError
 from ..store.record import Entry, Question, Stored
+from .headline import in_order
 
 LONGEST = 4000
 """The most characters of one entry; the journal has the rest."""
@@ -144,8 +145,16 @@ _QUIET = ("defined", "saved", "told", "stepped", "continued", "awaited", "limite
 """The kinds of facts that only the whole journal shows."""
 
 
-def timeline(entries: list[Entry], *, everything: bool = False) -> list[Moment]:
-    """Return a run's journal as moments; `everything` includes the book-keeping."""
+def timeline(
+    entries: list[Entry], *, everything: bool = False, orders: Mapping[Key, Collection[str]] | None = None
+) -> list[Moment]:
+    """Return a run's journal as moments.
+
+    Args:
+        entries: The journal.
+        everything: True to include the book-keeping.
+        orders: The order of a call's arguments, where it is known.
+    """
     tools: dict[Key, str] = {}
     made = []
     runs = {} if everything else _ran([entry.fact for entry in entries])
@@ -159,6 +168,8 @@ def timeline(entries: list[Entry], *, everything: bool = False) -> list[Moment]:
         if (kind in _QUIET and not everything) or (key in runs and _is_told_later(fact)):
             continue
         tool = tools.get(key, "")
+        if isinstance(fact.get("args"), dict) and orders is not None:
+            fact = {**fact, "args": in_order(fact["args"], orders.get(key, ()))}
         tone, code, text, detail = _WORDS.get(kind, _other)(fact, tool)
         if kind == "finished" and key in runs:
             text, detail = f"{text}{runs[key].took}", " · ".join(filter(None, (runs[key].allowed, detail)))

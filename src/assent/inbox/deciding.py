@@ -18,6 +18,7 @@ from ..store.record import Question
 from . import api
 from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
 from .forms import ABSENT, Field, Form, changed
+from .headline import arguments_in_order, in_order, order_of
 from .identity import Identity
 from .render import render
 from .values import Number, read_json, write_json
@@ -49,7 +50,9 @@ async def tool_form(desk: Desk, question: Question) -> Form | None:
     except UnreadableState:
         return None
     shape = (snapshot.shape or snapshot.schema) if snapshot is not None else None
-    return Form(shape) if shape and shape.get("properties") is not None else None
+    if snapshot is None or not shape or not isinstance(shape.get("properties"), dict):
+        return None
+    return Form({**shape, "properties": in_order(shape["properties"], snapshot.parameters)})
 
 
 class Draft(Struct):
@@ -72,7 +75,7 @@ async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) 
     act = (sent or {}).get("do", "")
     try:
         if sent is None:
-            value = read_json(question.arguments)
+            value = read_json(arguments_in_order(question.arguments, order_of(question)))
         elif "json" in sent:
             value = read_json(sent["json"])
         elif form is not None:
@@ -90,7 +93,7 @@ async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) 
         made.problem = "Some values do not fit yet."
     whole = value if made.problem or runs is None else as_it_runs(value, read_json(canonical(runs).decode()))
     made.text = write_json(whole, 2)
-    made.changes = difference(question.arguments, made.text)
+    made.changes = difference(question.arguments, made.text, order_of(question))
     made.count = _count(question.arguments, whole)
     made.ready = bool(made.changes) and not made.problem
     return made
@@ -230,14 +233,14 @@ async def _step(
     if (sent or {}).get("do") != "live":
         context["waiting"] = await desk.waiting()
     if step == "edit":
-        context["draft"] = await draft_of(desk, whole, sent)
+        context["draft"] = await draft_of(desk, context["question"], sent)
         if sent is not None and sent.get("do") == "live":
             return render(request, "review.html", who=who, **context)
     elif step == "respond":
         context["answer"] = _answer(whole, sent)
     elif step == "always":
         who.need("grant")
-        context |= _terms(desk, whole, sent)
+        context |= _terms(desk, context["question"], sent)
     return render(request, f"{step}.html", status=status, who=who, **context)
 
 
@@ -316,7 +319,7 @@ def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
 def _terms(desk: Desk, question: Question, sent: dict[str, str] | None) -> dict[str, Any]:
     """Return the context of the step that gives a grant: the arguments to pin, and the terms in words."""
     try:
-        value = read_json(question.arguments)
+        value = read_json(arguments_in_order(question.arguments, order_of(question)))
     except ValueError:
         value = {}
     args = value if isinstance(value, dict) else {}

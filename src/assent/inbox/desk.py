@@ -20,13 +20,14 @@ from .conversation import talk_of
 from .csrf import MOST_FIELDS
 from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
+from .headline import order_of, sentence_of, with_order
 from .identity import Identity
 from .mask import masked
 from .presence import Presence
 from .render import render
 from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, decided_in, difference, people, row_of, sentence_of, settled_words, why_not
+from .view import Row, deadline_tag, decided_in, difference, people, row_of, settled_words, why_not
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -133,7 +134,8 @@ async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
     only = {name: query[name] for name in ("tool", "agent") if name in query}
     page = await desk.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
     now = desk.now()
-    rows = [row_of(each, now, desk.presence.others(each.id, who.name)) for each in page.items]
+    asked = await with_order(desk.store, page.items)
+    rows = [row_of(each, now, desk.presence.others(each.id, who.name)) for each in asked]
     soon = sorted([row for row in rows if row.soon], key=lambda row: row.deadline)
     waiting = [row for row in rows if not row.soon]
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
@@ -147,7 +149,8 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     """Return a question as it is stored, and the context of its page."""
     whole = await desk.store.question(id)
     desk.presence.saw(id, who.name)
-    question = seen_by(who, whole)
+    [ordered] = await with_order(desk.store, [whole])
+    question = seen_by(who, ordered)
     now = desk.now()
     not_you = why_not(whole, who)
     fresh = await successor(desk, whole)
@@ -162,7 +165,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
         "reviewers": people(question.reviewers) if question.reviewers else "",
         "looking": desk.presence.others(id, who.name),
         "size": size_of(question.arguments),
-        "masked": question is not whole and bool(question.redact),
+        "masked": question is not ordered and bool(question.redact),
         "settled": settled_words(question, who) if question.verdict is not None else "",
         "fresh": fresh,
     }
@@ -227,7 +230,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
         fresh = await successor(desk, whole)
     except StoreFailed:
         raise error from None  # what became of the decision is known; only the details are not
-    seen, now = seen_by(who, whole), seen_by(who, fresh or whole)
+    seen, now = (seen_by(who, each) for each in await with_order(desk.store, [whole, fresh or whole]))
     if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
         return render(
             request,
@@ -241,7 +244,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
             settled=settled_words(seen, who),
             message=str(error),
         )
-    changes = difference(seen.arguments, now.arguments)
+    changes = difference(seen.arguments, now.arguments, order_of(now))
     return render(
         request,
         "changed.html",

@@ -20,6 +20,7 @@ from ..store.outbox import Message, Subject, Webhook
 from ..store.record import Question
 from ..store.store import Store
 from ..version import __version__
+from .headline import with_order
 from .webhooks import body_of, headers
 
 log = logging.getLogger("assent")
@@ -111,7 +112,8 @@ class Dispatcher:
     async def _question(self, message: Message) -> Question | None:
         """Return the question of a message; None if it was purged, or is damaged."""
         try:
-            return await self._store.question(message.subject.question)
+            [question] = await with_order(self._store, [await self._store.question(message.subject.question)])
+            return question
         except (NotFound, UnreadableState):
             return None
 

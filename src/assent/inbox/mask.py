@@ -8,7 +8,7 @@ preview that words a secret in another way (its last digits) shows it, since a p
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -20,8 +20,10 @@ from ..definitions.item import Evidence
 from ..definitions.preview import Preview
 from ..store.record import Entry, GrantRecord, Question
 
+AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
-def masked(question: Question) -> Question:
+
+def masked(question: AnyQuestion) -> AnyQuestion:
     """Return a question with its secret arguments masked; the same question if it has none."""
     names = question.redact
     if not names:

@@ -14,13 +14,14 @@ from ..core.digest import BadJSON, described, parse_object
 from ..definitions.item import Evidence
 from ..errors import InvalidInput
 from ..store.record import Entry, GrantRecord, Question, RunRecord
+from .headline import ShownQuestion
 from .problem import Difference, Invalid, Problem
 
 
 class QuestionPage(Struct):
     """A page of questions; `next` is the `after` of the next page, null on the last one."""
 
-    items: list[Question]
+    items: list[ShownQuestion]
     next: str | None
     damaged: list[str]
     """The ids of questions that are left out because their rows are damaged."""
@@ -88,7 +89,10 @@ class GiveGrant(Struct, forbid_unknown_fields=True):
     terms: GrantTerms = GrantTerms()
 
 
-RESPONSES = (QuestionPage, RunPage, GrantPage, JournalPage, AgentList, KnownAgent, Health, Question, RunRecord, Entry)
+RESPONSES = (
+    QuestionPage, RunPage, GrantPage, JournalPage, AgentList, KnownAgent, Health, Question, ShownQuestion, RunRecord,
+    Entry,
+)  # fmt: skip
 SCHEMAS: tuple[type[Struct], ...] = (
     *RESPONSES, GrantRecord, Evidence, Difference, Invalid, Problem, StartRun, DecisionWithGrant, GiveGrant, GrantTerms,
     Approve, Edit, Reject, Respond,

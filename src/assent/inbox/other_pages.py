@@ -12,10 +12,11 @@ from msgspec.json import encode
 
 from .conversation import timeline
 from .desk import Desk
+from .headline import sentence_of, with_order
 from .identity import Identity
 from .render import HEADERS, render
 from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of
-from .view import PAST, grant_words, sentence_of
+from .view import PAST, grant_words
 
 PAGE = 50
 STATUSES = ("working", "waiting", "idle", "done", "exhausted", "cancelled", "closed")
@@ -58,7 +59,9 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
         entries = await desk.store.history(id)
         asked = await questions_of(desk.store, id)
         entries = journal_seen_by(who, entries, asked, stored.record.started_by)
-        moments = timeline(entries, everything=everything)
+        shown = await with_order(desk.store, asked)
+        orders = {(each.path, each.call): each.order for each in shown}
+        moments = timeline(entries, everything=everything, orders=orders)
         part = request.query_params.get("part") == "timeline"
         return render(
             request,
@@ -112,7 +115,7 @@ def _add_audit(made: APIRouter, desk: Desk) -> None:
         given = _query(request, "tool", "agent", "after")
         page = await desk.store.questions(**given, settled=True, limit=PAGE, newest=True)
         more = f"?{urlencode({**given, 'after': page.next})}" if page.next else ""
-        newest = [listed_for(who, each) for each in page.items]
+        newest = [listed_for(who, each) for each in await with_order(desk.store, page.items)]
         rows = [(each, sentence_of(each), PAST.get(each.verdict or "", "")) for each in newest]
         return render(
             request,

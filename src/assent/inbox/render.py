@@ -12,9 +12,11 @@ from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup
 from msgspec.json import encode
 
+from ..definitions.preview import warnings_first
+from .folding import folded_changes, folded_commands, folded_diff, folded_text
 from .identity import Identity
 from .values import read_json, shown_arguments, shown_json
-from .visible import visible
+from .visible import has_many_marks, hidden_in, visible
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -63,6 +65,12 @@ def environment() -> Environment:
         "brief": brief,
         "plain": plain,
         "cell": cell,
+        "folded": folded_text,
+        "folded_diff": folded_diff,
+        "folded_commands": folded_commands,
+        "folded_changes": lambda lines: folded_changes((line.sign, line.text) for line in lines),
+        "held": held,
+        "warnings_first": warnings_first,
     }
     return made
 
@@ -75,6 +83,11 @@ def plain(value: Any) -> Any:
 def cell(value: Any) -> Markup:
     """Return a value of a preview's table."""
     return visible(value) if isinstance(value, str) else visible(encode(value).decode())
+
+
+def held(text: str) -> list[str]:
+    """Return the names of the first hidden characters in a text; none if it is shown with escapes."""
+    return [] if has_many_marks(text) else hidden_in(text)[:3]
 
 
 def ago(at: int, now: int) -> str:

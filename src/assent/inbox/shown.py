@@ -16,7 +16,7 @@ ENDS = ("verdict", "by", "decided", "shown", "evidence")
 def shown_of(question: Question) -> dict[str, Any]:
     """Return a question as JSON, without its end: the same for the API and for the page."""
     whole: dict[str, Any] = msgspec.to_builtins(question)
-    return {name: value for name, value in whole.items() if name not in ENDS}
+    return {name: whole[name] for name in Question.__struct_fields__ if name not in ENDS}
 
 
 def shown_hash(question: Question) -> str:

@@ -10,7 +10,7 @@ from ..core.facts import AnyFact
 from ..store.record import MOST, Entry, GrantRecord, Question
 from ..store.store import Store
 from .identity import Identity
-from .mask import masked, masked_grant, masked_journal
+from .mask import AnyQuestion, masked, masked_grant, masked_journal
 
 
 def may_see(who: Identity, question: Question) -> bool:
@@ -18,12 +18,12 @@ def may_see(who: Identity, question: Question) -> bool:
     return who.may("decide") and question.started_by != who.name and may_decide(question.reviewers, who.decider())
 
 
-def seen_by(who: Identity, question: Question) -> Question:
+def seen_by(who: Identity, question: AnyQuestion) -> AnyQuestion:
     """Return a question as somebody may see it."""
     return question if may_see(who, question) else masked(question)
 
 
-def listed_for(who: Identity, question: Question) -> Question:
+def listed_for(who: Identity, question: AnyQuestion) -> AnyQuestion:
     """Return a question for a list: masked for everybody, with its digests for whoever may decide it."""
     hides = masked(question)
     if hides is question or not may_see(who, question):

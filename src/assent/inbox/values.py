@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from markupsafe import Markup
 
 from ..core.digest import described
+from .folding import folded_text
+from .headline import in_order
 from .visible import hidden_in, is_hidden, visible
 
 MOST_VALUES = 400
 """The most values that are laid out one by one. Larger data is shown as JSON text."""
 DEEPEST = 6
 LONG = 2000
-"""The number of characters from which a text gets a scrolling box of its own, with its size."""
+"""The number of characters from which a text gets a box of its own, with its size."""
 
 
 class Number(str):
@@ -104,9 +107,9 @@ def plain_size(value: Any, most: int = MOST_VALUES) -> bool:
 
 
 def box(text: str, label: str, extra: str = "") -> Markup:
-    """Return a scrolling box with a text, its size above it."""
-    return Markup('<small class="size">{} · {}{}</small><pre class="box" tabindex="0" aria-label="{}">{}</pre>').format(
-        label, size_of(text), extra, label, visible(text, lines=True)
+    """Return a box with a text, its size above it."""
+    return Markup('<small class="size">{} · {}{}</small><div class="box">{}</div>').format(
+        label, size_of(text), extra, folded_text(text)
     )
 
 
@@ -138,16 +141,17 @@ def shown_text(text: str) -> Markup:
         return box(text, f"text, {len(text):,} characters", f" · holds {', '.join(names[:3])}" if names else "")
     if "\n" in text.rstrip("\n") or "\t" in text:
         lines = text.count("\n") + 1
-        words = visible(text, lines=True)
-        return Markup('<small class="size">text, {} lines</small><pre class="text">{}</pre>').format(lines, words)
+        words = folded_text(text)
+        return Markup('<small class="size">text, {} lines</small><div class="box">{}</div>').format(lines, words)
     mark = Markup('<span class="qm">"</span>')
     return Markup('<span class="v s">{}<bdi>{}</bdi>{}</span>').format(mark, visible(text), mark)
 
 
-def shown_arguments(text: str) -> Markup:
-    """Return a question's arguments as HTML, complete; text that is no JSON as it is."""
+def shown_arguments(text: str, order: Collection[str] = ()) -> Markup:
+    """Return a question's arguments as HTML, complete and in this order; text that is no JSON as it is."""
     try:
         value = read_json(text)
     except ValueError:
         return box(text, "not JSON; shown as the model wrote it")
+    value = in_order(value, order) if isinstance(value, dict) else value
     return shown_json(value) if value != {} else Markup('<p class="none">The call has no arguments.</p>')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -13,13 +14,13 @@ from ..approval.decision import Decider
 from ..core import facts as f
 from ..core.digest import shortened
 from ..core.facts import AnyFact
-from ..core.number import counted
 from ..core.rules import verdict_of
 from ..store.record import GrantRecord, Question
+from .headline import in_order, order_of, sentence_of
 from .identity import Identity
 from .mask import masked
 from .render import left, utc
-from .values import Number, read_json, write_json
+from .values import read_json, write_json
 
 SOON = 60 * 60 * 1000
 """Milliseconds before a deadline from which a question is due soon."""
@@ -53,49 +54,6 @@ class Row(Struct):
     tags: list[Tag]
     soon: bool
     deadline: int
-
-
-def sentence_of(question: Question) -> str:
-    """Return what a question is about, in one sentence."""
-    if question.kind == "input":
-        prompt = question.prompt
-        lines = prompt.strip().splitlines() if isinstance(prompt, str) else []
-        return lines[0] if lines else f"{question.tool} asks for input"
-    preview = question.preview
-    known = preview is not None and bool(preview.sentence)
-    if question.kind == "doubt":
-        return f"Did this go through? {preview.sentence}" if preview and known else f"Did {question.tool} go through?"
-    if preview and known:
-        return preview.sentence
-    return f"Run {question.tool}{_arguments(question.arguments)}"
-
-
-def _arguments(text: str) -> str:
-    try:
-        value = read_json(text)
-    except ValueError:
-        return ""
-    if not isinstance(value, dict) or not value:
-        return ""
-    telling = sorted(value.items(), key=lambda pair: _telling(pair[1]))
-    parts = [f"{name} {_scalar(each)}" for name, each in telling[:3]]
-    return f" with {', '.join(parts)}{', …' if len(value) > 3 else ''}"
-
-
-def _telling(value: Any) -> int:
-    """Return how little a value says of a call: texts and numbers say most."""
-    if isinstance(value, str):
-        return 0 if value else 3
-    return 1 if isinstance(value, list) and value else 2 if isinstance(value, dict) and value else 3
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, list):
-        return counted(len(value), "item")
-    if isinstance(value, dict):
-        return "{…}"
-    whole = value if isinstance(value, str) and not isinstance(value, Number) else write_json(value)
-    return whole if len(whole) <= 40 else f"{whole[:39]}…"
 
 
 def deadline_tag(question: Question, now: int, *, long: bool = False) -> Tag | None:
@@ -171,9 +129,9 @@ class Change(Struct, frozen=True):
     text: str
 
 
-def difference(before: str, after: str) -> list[Change]:
-    """Return the difference between two JSON texts, line by line; equal texts have none."""
-    one, two = (_pretty(each).split("\n") for each in (before, after))
+def difference(before: str, after: str, order: Collection[str] = ()) -> list[Change]:
+    """Return the difference between two JSON texts, line by line; equal texts have none. `order` is the arguments'."""
+    one, two = (_pretty(each, order).split("\n") for each in (before, after))
     if one == two:
         return []
     if len(one) + len(two) > 20_000:
@@ -187,9 +145,10 @@ def _quick(one: list[str], two: list[str]) -> list[str]:
     return [f"{line[:1]} {line[1:]}" for line in list(difflib.unified_diff(one, two, lineterm="", n=3))[2:]]
 
 
-def _pretty(text: str) -> str:
+def _pretty(text: str, order: Collection[str]) -> str:
     try:
-        return write_json(read_json(text), 2)
+        value = read_json(text)
+        return write_json(in_order(value, order) if isinstance(value, dict) else value, 2)
     except ValueError:
         return text
 
@@ -216,7 +175,7 @@ def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
     match fact:
         case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
             after = bytes(args).decode() if args else question.arguments
-            changes = difference(question.arguments, after)
+            changes = difference(question.arguments, after, order_of(question))
             return Decided("What runs instead", changes, tool or "", why or "", edited=True)
         case f.Approved(why=str(why)):
             return Decided("The note to the approval", words=why)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
+from ..definitions.preview import BREAKS
+
 MOST_MARKS = 2000
 """The most marked elements in one text. A text with more is shown with JSON escapes instead."""
 SHORT_NAMES = {
@@ -68,7 +70,11 @@ def is_hidden(char: str) -> bool:
 
 def name_of(char: str) -> str:
     """Return a character's number and name: "U+202E right-to-left override"."""
-    name = SHORT_NAMES.get(char) or unicodedata.name(char, "control" if ord(char) < 0xA0 else "private").lower()
+    name = (
+        SHORT_NAMES.get(char)
+        or BREAKS.get(char)
+        or unicodedata.name(char, "control" if ord(char) < 0xA0 else "private").lower()
+    )
     return f"U+{ord(char):04X} {name}"
 
 
@@ -124,6 +130,11 @@ def _some(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
         yield part
         if number > MOST_MARKS:
             return
+
+
+def has_many_marks(text: str) -> bool:
+    """Return True if a text has more hidden characters than are marked one by one."""
+    return not _PLAIN.match(text) and sum(1 for _ in _some(text, lines=True)) > MOST_MARKS
 
 
 def _marked(seen: str, run: str) -> Markup:

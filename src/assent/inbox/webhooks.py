@@ -24,6 +24,7 @@ from ..errors import UsageError
 from ..store.outbox import EVENTS, Event, Message, Webhook
 from ..store.record import Question
 from ..store.store import Store
+from .headline import EDITED, in_order, order_of
 from .mask import masked
 
 PREFIX = "whsec_"
@@ -144,22 +145,26 @@ def _told(question: Question) -> dict[str, Any]:
     """Return what a message tells of a question whose secrets are masked."""
     preview = question.preview
     sentence = preview.sentence if preview is not None else ""
-    arguments, left_out = _arguments(question.arguments)
+    proposed = EDITED if question.verdict == "edit" else ""
+    arguments, left_out = _arguments(question)
     return {
         "agent": _cut(question.agent),
         "tool": _cut(question.tool),
         "kind": question.kind,
-        "sentence": _cut(sentence or f"{question.agent} wants to call {question.tool}."),
+        "sentence": _cut(f"{proposed}{sentence or f'{question.agent} wants to call {question.tool}.'}"),
         "arguments": arguments,
         "arguments_left_out": left_out,
         "until": None if question.until is None else iso(question.until),
     }
 
 
-def _arguments(text: str) -> tuple[dict[str, Any] | None, bool]:
+def _arguments(question: Question) -> tuple[dict[str, Any] | None, bool]:
     """Return the arguments, and True if they are left out because they are too long or no JSON."""
+    text = question.arguments
+    if not text or len(text.encode()) > LONGEST_ARGUMENTS:
+        return None, bool(text)
     try:
-        return (None, bool(text)) if not text or len(text.encode()) > LONGEST_ARGUMENTS else (parse_object(text), False)
+        return in_order(parse_object(text), order_of(question)), False
     except BadJSON:
         return None, True
 

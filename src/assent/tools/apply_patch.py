@@ -17,7 +17,7 @@ from ..core.digest import described
 from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview
-from ..definitions.probe import Found, Happened, NotHappened
+from ..definitions.probe import CannotTell, Found, Happened, NotHappened
 from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified
 from ..errors import AssentError, InvalidArguments, InvalidDefinition, PatchRefused, UsageError
 from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done
@@ -101,13 +101,16 @@ class _EditorProbe:
         self.__qualname__ = f"{type(editor).__qualname__}.probe"
 
     async def __call__(self, ctx: ToolContext[Any], args: dict[str, Any]) -> Found:
-        """Compare the files with what the body recorded; raise `PatchRefused`, with what is seen, if it is unclear."""
+        """Compare the files with what the body recorded."""
         operations, recorded = read_patch(args["patch"]), list[Any]()
         with suppress(UsageError):  # there are no more
             while True:
                 recorded.append(await ctx.step(STEP, dict))
         known = [each["files"] for each in recorded if each["key"] == ctx.idempotency_key]
-        return await in_thread(functools.partial(self._found, ctx, operations, known))  # type: ignore[no-any-return]
+        try:
+            return await in_thread(functools.partial(self._found, ctx, operations, known))  # type: ignore[no-any-return]
+        except PatchRefused as error:
+            return CannotTell(str(error))
 
     def _found(self, ctx: ToolContext[Any], operations: Operations, known: list[Any]) -> Found:
         if not known:  # the process was killed before the body could record anything

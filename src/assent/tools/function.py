@@ -154,7 +154,7 @@ def function_tool(
         deadline: The time that a question waits: a `Deadline`, or the seconds after which the call is rejected.
         idempotent: If True, a call whose outcome is unknown may run again, with the same idempotency key.
         probe: A function that finds out the outcome of such a call. It gets the context and the canonical arguments,
-            and returns `Happened(output)`, `NotHappened()`, or None if it cannot tell.
+            and returns `Happened(output)`, `NotHappened()`, or `CannotTell(seen)` or None if it cannot tell.
         version: A version of your own, part of the tool's fingerprint.
         tool_input_guardrails: Guardrails that check the arguments before the body is entered.
         tool_output_guardrails: Guardrails that check the body's output before anyone else sees it.

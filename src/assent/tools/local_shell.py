@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
+import secrets
 import shutil
+import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,15 +17,17 @@ from typing import Any
 from ..core.digest import described, digest, holds
 from ..core.number import is_seconds
 from ..definitions.calling import in_thread
+from ..definitions.context import RunContextWrapper, ToolContext
 from ..errors import InvalidDefinition
 from .shell import ShellActionRequest, ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
+from .shell_environment import command_environment
 from .shell_process import Process, Stop
+from .shell_watcher import marked, marks_are_seen
 
-INHERITED = ("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-"""The variables that commands get from this process: none that usually holds a secret."""
-LANGUAGE = {"LANG": "C.UTF-8"}
-FORBIDDEN = frozenset({"BASH_ENV", "BASHOPTS", "ENV", "SHELLOPTS"})
-"""Variables that make a shell run other text, or read commands in another way, than a rule has judged."""
+LOOK_AGAIN, GONE = 0.05, 1.0
+"""The seconds between two looks for processes that are just being killed, and those for all looks."""
+MOST_NAMED = 5
+"""The most processes that are named to a person."""
 NOT_STARTED, KILLED = 126, 137
 """The exit codes of commands that could not be started, or were killed, as shells have them."""
 
@@ -34,12 +40,14 @@ class LocalShellExecutor:
 
     The commands of a call run one after another, each in a shell of its own, with no input. When a command is over, all
     processes that it has started are killed, those in the background too. After a timeout the commands that follow do
-    not run. On Linux processes that have left the command's session are found by their environment; one that also
-    clears its environment can outlive the command, but never holds up the call.
+    not run. If this process dies, its commands are killed, by a small process that watches it. On Linux processes that
+    have left the command's session are found by their environment; one that also clears its environment can outlive the
+    command, but never holds up the call.
 
     Args:
         cwd: The directory in which commands run.
-        env: Variables for the commands.
+        env: Variables for the commands. Those that change how a shell reads commands are refused, and so is a locale
+            that is not UTF-8.
         inherit: The names of further variables of this process that commands get. Without it they get only its HOME,
             LOGNAME, PATH, TMPDIR, TZ and USER.
         timeout: The seconds that each command may take. A model can ask for less, not for more.
@@ -61,7 +69,7 @@ class LocalShellExecutor:
         if not hasattr(os, "killpg"):
             raise InvalidDefinition("LocalShellExecutor needs a system with process groups, such as Linux or macOS.")
         self.cwd = _directory(cwd)
-        self.env = _environment(env, inherit)
+        self.env = command_environment(env, inherit)
         if not is_seconds(timeout) or not timeout:
             raise InvalidDefinition(
                 f"LocalShellExecutor: timeout must be seconds above zero, got {described(timeout)}."
@@ -82,9 +90,9 @@ class LocalShellExecutor:
 
     async def __call__(self, request: ShellCommandRequest) -> ShellResult:
         """Run the commands of a request. If this is cancelled, kill what runs."""
-        action = request.data.action
+        action, call = request.data.action, call_mark(request.ctx_wrapper)
         with Stop() as stop:
-            work = asyncio.ensure_future(in_thread(functools.partial(self._run_all, action, stop)))
+            work = asyncio.ensure_future(in_thread(functools.partial(self._run_all, action, call, stop)))
             try:
                 outputs = await asyncio.shield(work)
             finally:
@@ -92,30 +100,35 @@ class LocalShellExecutor:
                 await _over(work)
         return ShellResult(outputs, action.max_output_length)
 
-    def _run_all(self, action: ShellActionRequest, stop: Stop) -> list[ShellCommandOutput]:
+    async def look(self, ctx: ToolContext[Any]) -> str:
+        """Return a sentence about the processes that are left of an interrupted call, as seen from this host."""
+        seen: str = await in_thread(functools.partial(_describe_left, call_mark(ctx)))
+        return seen
+
+    def _run_all(self, action: ShellActionRequest, call: str, stop: Stop) -> list[ShellCommandOutput]:
         outputs: list[ShellCommandOutput] = []
         for command in action.commands:
             if stop.is_set or any(output.status == "timeout" for output in outputs):
                 told = "This command did not run, because an earlier one took too long."
                 outputs.append(ShellCommandOutput("", told, ShellCallOutcome("exit", NOT_STARTED), command))
             else:
-                outputs.append(self._run(command, action, stop))
+                outputs.append(self._run(command, action, call, stop))
         return outputs
 
-    def _run(self, command: str, action: ShellActionRequest, stop: Stop) -> ShellCommandOutput:
+    def _run(self, command: str, action: ShellActionRequest, call: str, stop: Stop) -> ShellCommandOutput:
         asked = action.timeout_ms
         timeout = asked / 1000 if asked is not None and asked < self.timeout * 1000 else self.timeout
         limit = min(self.max_output, action.max_output_length or self.max_output)
-        argv = [self.shell, "-c", "--", command]  # without "--" a command such as "-x" would be an option
         try:
-            process = Process(argv, str(self.cwd), self.env)
+            # Without "--" a command such as "-x" would be an option. In this process's locale it may have other bytes.
+            process = Process([self.shell, "-c", "--", command.encode()], str(self.cwd), self.env, call)
         except (OSError, ValueError) as error:
             told = f"The command could not be started: {error}"
             return ShellCommandOutput("", told, ShellCallOutcome("exit", NOT_STARTED), command)
         try:
             ended = process.run(timeout, limit, stop)
         except OSError as error:
-            told = f"The command was killed, because its output could not be read: {error}"
+            told = f"The command was killed, because it could not be watched: {error}"
             return ShellCommandOutput("", told, ShellCallOutcome("exit", KILLED), command)
         outcome = ShellCallOutcome("timeout") if ended.code is None else ShellCallOutcome("exit", ended.code)
         return ShellCommandOutput(ended.stdout, ended.stderr, outcome, command)
@@ -145,29 +158,33 @@ def _directory(cwd: Any) -> Path:
     raise InvalidDefinition(f"LocalShellExecutor: cwd must be a directory that exists, got {described(cwd)}.")
 
 
-def _environment(env: Any, inherit: Any) -> dict[str, str]:
-    """Return the environment of commands, or raise `InvalidDefinition`."""
-    if env is not None and not isinstance(env, Mapping):
-        raise InvalidDefinition(f"LocalShellExecutor: env must be a dict of variables, got {described(env)}.")
-    if isinstance(inherit, str) or not isinstance(inherit, Iterable):
-        raise InvalidDefinition(f"LocalShellExecutor: inherit must be a list of names, got {described(inherit)}.")
-    names = list(inherit)
-    for name, value in [*(env or {}).items(), *((name, "") for name in names)]:
-        _check_variable(name, value)
-    inherited = {name: os.environ[name] for name in (*INHERITED, *names) if name in os.environ}
-    inherited["PATH"] = _absolute(inherited.get("PATH", os.defpath))
-    return {**LANGUAGE, **inherited, **dict(env or {})}
+def call_mark(ctx: RunContextWrapper[Any]) -> str:
+    """Return the mark of the processes of a call. It is made from the idempotency key, and does not tell that key."""
+    if not isinstance(ctx, ToolContext):
+        return secrets.token_hex(16)
+    return digest({"shell call": ctx.idempotency_key})[:32]
 
 
-def _absolute(path: str) -> str:
-    """Return a PATH without relative directories, in which a command's name would be another file's elsewhere."""
-    return os.pathsep.join(each for each in path.split(os.pathsep) if os.path.isabs(each))
+def _describe_left(call: str) -> str:
+    """Return a sentence about the processes of a call that still run, for the person who decides about it."""
+    host = os.uname().nodename
+    if not marks_are_seen():
+        return f"On {host} ({sys.platform}) nobody can see if processes of its commands still run."
+    end = time.monotonic() + GONE
+    while (left := _left(call)) and time.monotonic() < end:
+        time.sleep(LOOK_AGAIN)  # whoever kills them may be about to
+    elsewhere = "Other hosts, other users and processes with another environment cannot be seen from here."
+    if not left:
+        return f"On {host} no process of its commands is left. {elsewhere}"
+    named = ", ".join(left[:MOST_NAMED]) + (f" and {len(left) - MOST_NAMED} more" if left[MOST_NAMED:] else "")
+    return f"STILL RUNNING on {host}: {named}. Approve only when these have ended, or it runs twice. {elsewhere}"
 
 
-def _check_variable(name: Any, value: Any) -> None:
-    if type(name) is not str or not name or "=" in name or "\0" in name:
-        raise InvalidDefinition(f"LocalShellExecutor: {described(name)} cannot be the name of a variable.")
-    if name in FORBIDDEN or name.startswith("BASH_FUNC_"):
-        raise InvalidDefinition(f"LocalShellExecutor: {name} would make the shell run other text than the command.")
-    if type(value) is not str or "\0" in value:
-        raise InvalidDefinition(f"LocalShellExecutor: the variable {name} must be text, got a {type(value).__name__}.")
+def _left(call: str) -> list[str]:
+    """Return the processes of a call as their pids and names; not their arguments, which may have secrets."""
+    found = []
+    for pid in sorted(marked(f"{call}.")):
+        with contextlib.suppress(OSError):
+            name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+            found.append(f"process {pid} ({described(name)})")
+    return found

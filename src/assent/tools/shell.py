@@ -15,6 +15,7 @@ from ..core.digest import described, holds
 from ..definitions.calling import called
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview, Shell
+from ..definitions.probe import CannotTell
 from ..definitions.tool import Tool, qualified
 from ..errors import InvalidArguments, InvalidDefinition
 from ..models.model import Native
@@ -146,7 +147,9 @@ class ShellTool(Tool):
     executor: ShellExecutor | None = None
     """A function, sync or async, that gets a `ShellCommandRequest` and returns text or a `ShellResult`.
 
-    If it raises, the model is told. `LocalShellExecutor` is one that runs the commands on this machine.
+    If it raises, the model is told. `LocalShellExecutor` is one that runs the commands on this machine. If it has a
+    method `look`, that gets the context of a call whose outcome is unknown, and returns what can be seen of the call,
+    for the person who is asked about it.
     """
     _: KW_ONLY
     name: str = "shell"
@@ -173,6 +176,9 @@ class ShellTool(Tool):
             object.__setattr__(self, "description", ShellPreview(cwd).description)
         if copied is None or isinstance(copied, ShellPreview):
             object.__setattr__(self, "preview", ShellPreview(cwd))
+        look = getattr(self.executor, "look", None)
+        if self.probe is None or isinstance(self.probe, ShellProbe):
+            object.__setattr__(self, "probe", ShellProbe(look) if callable(look) else None)
         if callable(self.needs_approval) and not self.judges_arguments:
             object.__setattr__(self, "needs_approval", _of_arguments(self.needs_approval))
         object.__setattr__(self, "judges_arguments", True)
@@ -245,6 +251,18 @@ class ShellPreview:
             what = f"`{commands[0]}`"
         sentence = f"Run {what}" if where is None or not where.isprintable() else f"Run {what} in {where}"
         return Preview(sentence, (Shell(tuple(commands), where),))
+
+
+class ShellProbe:
+    """The probe of a shell. Nobody can tell what became of a command, so it says what the executor can see."""
+
+    def __init__(self, look: Callable[..., Any]) -> None:
+        self.look = look
+        self.__qualname__ = "shell_probe"
+
+    async def __call__(self, ctx: ToolContext[Any], args: dict[str, Any]) -> CannotTell:
+        """Return what can be seen of one call."""
+        return CannotTell(await called(functools.partial(self.look, ctx)))
 
 
 def _json(action: ShellActionRequest) -> dict[str, Any]:

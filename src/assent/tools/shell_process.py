@@ -13,13 +13,12 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Any
 
-COOKIE = "ASSENT_COMMAND"
-"""The variable that marks the processes of one command, wherever they go."""
+from .shell_guard import guard
+from .shell_watcher import MARK, kill_command, pidfd_of
+
 TERM_GRACE = 1.0
 """The seconds that processes have to end by themselves after SIGTERM."""
 DRAIN = 1.0
@@ -114,20 +113,29 @@ def _decoded(begin: bytes, end: bytes = b"", between: str = "") -> str:
 
 
 class Process:
-    """A program that runs in a session of its own. Raise `OSError` if it cannot be started."""
+    """A program that runs in a session of its own, and dies with this process.
 
-    def __init__(self, argv: list[str], cwd: str, env: dict[str, str]) -> None:
-        self.cookie = secrets.token_hex(16)
-        self.popen = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env={**env, COOKIE: self.cookie},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+    `call` marks its processes, and those of all other programs of the same call. Raise `OSError` if it cannot be
+    started.
+    """
+
+    def __init__(self, argv: list[str | bytes], cwd: str, env: dict[str, str], call: str) -> None:
+        self.mark = f"{call}.{secrets.token_hex(8)}."
+        guard.add(self.mark)  # before it starts, or a worker that is killed right then would leave it behind
+        try:
+            self.popen = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env={**env, MARK: self.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except BaseException:
+            guard.remove(self.mark)
+            raise
 
     def run(self, timeout: float, limit: int, stop: Stop) -> Ended:
         """Wait until the program exits, the time is over, or it is stopped; then kill all that it has started."""
@@ -135,18 +143,20 @@ class Process:
         exited = False
         try:
             with _Watch(self.popen, stop) as watch:
+                guard.add(self.mark, self.popen.pid)
                 watch.read(self.popen.stdout, out)
                 watch.read(self.popen.stderr, err)
                 exited = watch.until(time.monotonic() + timeout)
                 if not exited:
                     _signal_group(self.popen, signal.SIGTERM)
                     watch.until(time.monotonic() + TERM_GRACE, stoppable=False)
-                _kill(self.popen, self.cookie)
+                _kill(self.popen, self.mark)
                 watch.drain(time.monotonic() + DRAIN)
         except BaseException:
-            _kill(self.popen, self.cookie)  # the output could not be read
+            _kill(self.popen, self.mark)  # it could not be watched
             raise
         finally:
+            guard.remove(self.mark)  # while the shell's pid is still its own
             code = self._exit_code()
         told = STILL_THERE if code is None else ""
         return Ended(code if exited else None, out.text(), err.text() + told)
@@ -166,7 +176,7 @@ class _Watch:
     def __init__(self, process: subprocess.Popen[bytes], stop: Stop) -> None:
         self.process, self.stop = process, stop
         self.selector = selectors.DefaultSelector()
-        self.pidfd = _pidfd(process.pid)
+        self.pidfd = pidfd_of(process.pid)
         self.selector.register(stop.reader, selectors.EVENT_READ)
         if self.pidfd is not None:
             self.selector.register(self.pidfd, selectors.EVENT_READ)
@@ -225,14 +235,6 @@ class _Watch:
                 self.open.discard(key.fd)
 
 
-def _pidfd(pid: int) -> int | None:
-    """Return a descriptor that tells of the end of a process; None where the system has none."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
-
-
 def _has_exited(process: subprocess.Popen[Any]) -> bool:
     """Return True if the process is over. It stays a zombie where possible, so that its group keeps its number."""
     if process.returncode is not None:
@@ -250,33 +252,6 @@ def _signal_group(process: subprocess.Popen[Any], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def _kill(process: subprocess.Popen[Any], cookie: str) -> None:
-    """Kill the process, its group, and on Linux all other processes that carry its cookie."""
-    _signal_group(process, signal.SIGKILL)
-    for _ in range(10):  # a process may have forked while others were looked for
-        if not sum(_killed(pid, cookie) for pid in _pids()):
-            return
-
-
-def _pids() -> Iterator[int]:
-    with contextlib.suppress(OSError):
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                yield int(entry)
-
-
-def _killed(pid: int, cookie: str) -> bool:
-    """Kill a process that carries the cookie. The descriptor makes sure that it is the one that was looked at."""
-    fd = _pidfd(pid)
-    if fd is None:
-        return False
-    try:
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if f"{COOKIE}={cookie}".encode() not in variables:
-            return False
-        signal.pidfd_send_signal(fd, signal.SIGKILL)
-        return True
-    except OSError:
-        return False  # of another user, or over
-    finally:
-        os.close(fd)
+def _kill(process: subprocess.Popen[Any], mark: str) -> None:
+    """Kill the process, its group, and on Linux all other processes that carry its mark."""
+    kill_command(process.pid, mark)

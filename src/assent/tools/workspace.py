@@ -19,7 +19,7 @@ from msgspec import Struct
 from ..core.digest import described
 from ..core.number import is_count
 from ..definitions.calling import in_thread
-from ..definitions.preview import AnyBlock, Diff, Preview, Text
+from ..definitions.preview import AnyBlock, Diff, Preview, Text, break_warning
 from ..errors import InvalidArguments, InvalidDefinition, NotAsShown, PatchRefused
 from .patch_editor import ApplyPatchResult, Operations, TracedEditor, done, kind_of, sentence
 from .patch_format import ApplyPatchOperation, OperationType, created, edits_of
@@ -171,7 +171,9 @@ class WorkspaceEditor(TracedEditor):
         files = {change.path: _digest(change.before) for effect in effects for change in effect.changes}
         crlf = any(line.end == "\r\n" for effect in effects if _is_new(effect) for line in effect.lines or ())
         words = sentence(operations) + (" (new lines end in CRLF)" if crlf else "")
-        return Preview(words, tuple(map(_block, effects)), {WORKSPACE: str(self._root), **files})
+        added = (line.text for effect in effects for line in effect.lines or () if line.sign == "+")
+        blocks = (*break_warning(added), *map(_block, effects))
+        return Preview(words, blocks, {WORKSPACE: str(self._root), **files})
 
     async def patch(self, operations: Operations, *, shown: Mapping[str, Any] | None = None) -> str:
         """Apply a patch in a thread, and return a text for the model; see `apply`."""

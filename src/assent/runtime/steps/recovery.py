@@ -14,12 +14,12 @@ from typing import Any
 
 from ...approval.question import asked_of, effective, new_id
 from ...core import facts as f
-from ...core.digest import canonical, described, digest, shortened, worded
+from ...core.digest import canonical, described, digest, shortened, text, worded
 from ...core.facts import decode
 from ...core.rules import RUNNING
 from ...core.run import CallState
 from ...definitions.calling import called
-from ...definitions.probe import Found, Happened, NotHappened
+from ...definitions.probe import CannotTell, Found, Happened, NotHappened
 from ...definitions.tool import Tool, qualified
 from ...errors import DefinitionChanged
 from ..scope import Scope
@@ -32,6 +32,8 @@ ATTEMPTS = 3
 """The number of attempts without an outcome after which a person is asked."""
 PROBE_TIMEOUT = 30.0
 """The timeout of a probe in seconds, if the tool has no `timeout` of its own."""
+LONGEST_SEEN = 2000
+"""The most characters of what a probe has seen that a person is told."""
 
 
 async def settle(scope: Scope, effect: f.Settle) -> None:
@@ -129,9 +131,12 @@ async def _probed(scope: Scope, path: tuple[str, ...], state: CallState, tool: T
         return found, ""
     if isinstance(found, NotHappened):
         return found, f"Its probe {name} says that it did not happen."
+    if isinstance(found, CannotTell) and type(found.seen) is str:
+        return None, text(shortened(found.seen, LONGEST_SEEN))[0]
     if found is None:
         return None, f"Its probe {name} cannot tell."
-    return None, f"Its probe {name} gave {described(found)}, which is neither Happened, NotHappened nor None."
+    kinds = "neither Happened, NotHappened, CannotTell nor None"
+    return None, f"Its probe {name} gave {described(found)}, which is {kinds}."
 
 
 class Probing(Looking):

@@ -1,0 +1,177 @@
+"""Long texts as HTML: the first rows, and the rest behind a line that says how much it is. Nothing scrolls by itself.
+
+Runs of blank lines are folded too, so that no text can be pushed out of sight. Everything stays in the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from markupsafe import Markup, escape
+from msgspec import Struct
+
+from ..definitions.preview import diff_lines, split_lines
+from .visible import MOST_MARKS, escaped, has_many_marks, visible
+
+ROWS = 30
+"""The rows of a text that are shown at once."""
+SPARE = 5
+"""The rows by which a text may be longer before it is folded."""
+WIDTH = 90
+"""The characters of a row, about; a longer line counts as several rows."""
+BLANK = 3
+"""The fewest blank lines in a row that are folded."""
+
+
+MOST_ROWS = 2000
+"""The rows that are laid out one by one. What follows is one text, with its signs."""
+
+
+class PageRow(Struct, frozen=True):
+    """A line of a text on the page."""
+
+    text: str
+    kind: str = ""
+    """The class of the row: "a" for added, "d" for removed, "h" for a head."""
+    sign: str = ""
+    """A mark before the text that is not part of it."""
+
+    @property
+    def is_blank(self) -> bool:
+        """True if the line shows nothing."""
+        return not self.text.strip(" \t")
+
+
+class BlankRun(Struct, frozen=True):
+    """Blank lines that are shown as one line until somebody opens it."""
+
+    rows: list[PageRow]
+
+
+Piece = PageRow | BlankRun
+
+
+def folded_text(text: str) -> Markup:
+    """Return a text as HTML with its line breaks, folded if it is long."""
+    lines = split_lines(text)
+    return _folded([PageRow(line) for line in lines[:MOST_ROWS]], lines[MOST_ROWS:], has_many_marks(text))
+
+
+def folded_diff(text: str) -> Markup:
+    """Return a unified diff as HTML, row by row."""
+    kinds = {"added": "a", "removed": "d", "head": "h", "same": ""}
+    lines = split_lines(text)
+    rows = [PageRow(line.text, kinds[line.kind], line.sign) for line in diff_lines(lines[:MOST_ROWS])]
+    return _folded(rows, lines[MOST_ROWS:], has_many_marks(text))
+
+
+def folded_changes(changes: Iterable[tuple[str, str]]) -> Markup:
+    """Return the signs and texts of a difference as HTML, row by row."""
+    kinds = {"+": "a", "-": "d", "@": "h"}
+    return _folded_rows([PageRow(text, kinds.get(sign, ""), f"{sign} ") for sign, text in changes])
+
+
+def folded_commands(commands: Iterable[str]) -> Markup:
+    """Return commands as HTML as a shell shows them: further lines of the same command have another mark."""
+    return _folded_rows(
+        [
+            PageRow(line, "", "> " if number else "$ ")
+            for command in commands
+            for number, line in enumerate(split_lines(command))
+        ]
+    )
+
+
+def _folded_rows(rows: list[PageRow]) -> Markup:
+    far = [row.sign + row.text for row in rows[MOST_ROWS:]]
+    return _folded(rows[:MOST_ROWS], far, has_many_marks("\n".join(row.text for row in rows)))
+
+
+def _folded(rows: list[PageRow], far: list[str], many: bool) -> Markup:
+    """Return rows, and the lines that follow them, as HTML; with `many` hidden characters, as JSON escapes."""
+    pieces, made = list(_pieces(rows)), Markup("")
+    if many:
+        note = f"shown with escapes: it has more than {MOST_MARKS:,} hidden characters"
+        made += Markup('<u class="ch">{}</u>').format(note)
+    short = not far and sum(map(_height, pieces)) <= ROWS + SPARE
+    head, cut, tail = (pieces, None, []) if short else _split(pieces)
+    made += _html(head, many)
+    if cut is None and not tail and not far:
+        return made
+    rest = _html([*([cut] if cut is not None else []), *tail], many)
+    if far:
+        rest += Markup('<div class="r">{}</div>').format(_shown("\n".join(far), many))
+    return made + Markup('<details class="fold"><summary>{}</summary>{}</details>').format(_more(cut, tail, far), rest)
+
+
+def _pieces(rows: list[PageRow]) -> Iterator[Piece]:
+    """Yield the rows, with runs of blank ones folded."""
+    for (blank, _, _), each in groupby(rows, key=lambda row: (row.is_blank, row.kind, row.sign)):
+        run = list(each)
+        if blank and len(run) >= BLANK:
+            yield BlankRun(run)
+        else:
+            yield from run
+
+
+def _height(piece: Piece) -> int:
+    """Return the number of rows that a piece takes on the page, about."""
+    return 1 if isinstance(piece, BlankRun) else 1 + len(piece.text) // WIDTH
+
+
+def _split(pieces: list[Piece]) -> tuple[list[Piece], PageRow | None, list[Piece]]:
+    """Return the pieces that are shown at once, the rest of a long line that is cut in two, and all other pieces."""
+    left = ROWS
+    for number, piece in enumerate(pieces):
+        if _height(piece) > left:
+            if isinstance(piece, BlankRun) or left == 0:
+                return pieces[:number], None, pieces[number:]
+            at = left * WIDTH
+            one, rest = PageRow(piece.text[:at], piece.kind, piece.sign), piece.text[at:]
+            return [*pieces[:number], one], PageRow(rest, piece.kind) if rest else None, pieces[number + 1 :]
+        left -= _height(piece)
+    return pieces, None, []
+
+
+def _more(cut: PageRow | None, tail: list[Piece], far: list[str]) -> str:
+    """Return what is folded away, in words: "42 more lines below: 30 added, 2 removed"."""
+    rows = [row for piece in tail for row in (piece.rows if isinstance(piece, BlankRun) else [piece])]
+    words = [f"{len(cut.text):,} more characters of this line"] if cut is not None else []
+    if count := len(rows) + len(far):
+        kinds = [(sum(row.kind == kind for row in rows), word) for kind, word in (("a", "added"), ("d", "removed"))]
+        which = "" if far else ", ".join(f"{number:,} {word}" for number, word in kinds if number)
+        words.append(f"{count:,} more line{'s' if count != 1 else ''} below{f': {which}' if which else ''}")
+    return " and ".join(words)
+
+
+def _html(pieces: list[Piece], many: bool) -> Markup:
+    made: list[Markup] = []
+    rows: list[PageRow] = []
+    for piece in pieces:
+        if isinstance(piece, PageRow):
+            rows.append(piece)
+        else:
+            made += [_rows(rows, many), _blank(piece)]
+            rows = []
+    return Markup("").join([*made, _rows(rows, many)])
+
+
+def _blank(run: BlankRun) -> Markup:
+    which = {"a": "added ", "d": "removed "}.get(run.rows[0].kind, "")
+    words = f"{len(run.rows):,} {which}blank lines"
+    found = Markup('<details class="fold{}"><summary>{}</summary>{}</details>')
+    kind = f" {run.rows[0].kind}" if run.rows[0].kind else ""
+    return found.format(kind, words, _rows(run.rows, False))
+
+
+def _rows(rows: list[PageRow], many: bool) -> Markup:
+    """Return rows as HTML: one element each if they have marks, else one text."""
+    if not any(row.kind or row.sign for row in rows):
+        return _shown("\n".join(row.text for row in rows), many)
+    line = Markup('<div class="{}"><span class="sg">{}</span>{}</div>')
+    return Markup("").join([line.format(f"r {row.kind}".rstrip(), row.sign, _shown(row.text, many)) for row in rows])
+
+
+def _shown(text: str, many: bool) -> Markup:
+    return escape(escaped(text)) if many else visible(text, lines=True)
