@@ -147,6 +147,11 @@ class Tool:
         return None
 
     @property
+    def knows_its_attempts(self) -> bool:
+        """True if the body knows what an earlier attempt did, and compares `ctx.preconditions` with the rest itself."""
+        return False
+
+    @property
     def leads_to(self) -> str | None:
         """The name of the agent that works on a call, if the tool is another agent; else None."""
         return None

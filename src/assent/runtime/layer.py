@@ -62,6 +62,11 @@ class ToolLayer(Tool):
         return self.inner.source
 
     @property
+    def knows_its_attempts(self) -> bool:
+        """True if the body of the inner tool does."""
+        return self.inner.knows_its_attempts
+
+    @property
     def shape(self) -> dict[str, Any] | None:
         """The schema with all its defaults."""
         return self.inner.shape

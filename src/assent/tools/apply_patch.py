@@ -113,12 +113,18 @@ class _EditorProbe:
             return CannotTell(str(error))
 
     def _found(self, ctx: ToolContext[Any], operations: Operations, known: list[Any]) -> Found:
-        if not known:  # the process was killed before the body could record anything
-            shown = ctx.preconditions
-            return NotHappened() if shown and self.editor.preview(operations).preconditions == dict(shown) else None
-        if any(_is_done(self.editor, files) for files in known):
-            return Happened(_output(operations))
-        return NotHappened() if known[-1] is not None and self.editor.standing(known[-1]) == "before" else None
+        try:
+            if any(_is_done(self.editor, files) for files in known):
+                return Happened(_output(operations))
+            if known and known[-1] is not None and self.editor.standing(known[-1]) == "before":
+                return NotHappened()
+            if not known and ctx.preconditions == self.editor.preview(operations).preconditions:
+                return NotHappened()  # the process was killed before the body could record anything
+        except PatchRefused as error:
+            return CannotTell(str(error))
+        return CannotTell(
+            "The patch has not recorded what it makes of the files, so they cannot tell if it was applied."
+        )
 
 
 def _is_done(editor: TracedEditor, files: Any) -> bool:
@@ -188,6 +194,11 @@ class ApplyPatchTool(Tool):
                 f"ApplyPatchTool needs an editor with the methods {', '.join(METHODS)}, got {described(editor)}."
             )
         return OneByOne(editor)
+
+    @property
+    def knows_its_attempts(self) -> bool:
+        """True if the editor can tell later if a patch was applied, and takes what was shown."""
+        return self._compares and isinstance(self._whole, TracedEditor)
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as `{"patch": ...}`; a native operation becomes a patch of one file."""

@@ -15,6 +15,7 @@ from ...approval.question import approved_preview, asked_of, effective
 from ...approval.tool_snapshot import ToolSnapshot
 from ...core import facts as f
 from ...core.digest import BadJSON
+from ...core.rules import RUNNING
 from ...core.run import CallState
 from ...definitions.preview import Diff, Preview, moved, preview_json, read_preview
 from ...definitions.tool import Tool
@@ -69,7 +70,11 @@ async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
     """Make the preview again, for the arguments that were shown, and ask again if its preconditions differ.
 
     A person who approved without a preview, because it failed, is asked again if there is one now with preconditions.
+    After an attempt that may have moved the world itself, a body that knows its attempts looks in the door's place.
     """
+    tool = scope.graph.of(state).tool_of(state)
+    if tool is not None and tool.knows_its_attempts and state.attempt - (state.phase is RUNNING) > state.void:
+        return NOTHING_NEW
     shown, asked = approved_preview(state)
     before = read_preview(shown)
     was_blind = before is not None and before.failed is not None and asked is not None and not state.edited
