@@ -340,6 +340,11 @@ def test_a_dict_with_a_past_does_what_a_dict_does() -> None:
         keys["z"]
 
 
+def test_a_list_with_a_past_is_added_to_others() -> None:
+    late, whole = lists()
+    assert (late + [9], [9] + late, late + late) == ([*whole, 9], [9, *whole], whole + whole)  # noqa: RUF005
+
+
 def test_no_encoder_leaves_the_past_out_in_silence() -> None:
     for part in lists()[0], PastDict(1, lambda key: key == "a", lambda: {"a": 1}):
         with pytest.raises(TypeError):

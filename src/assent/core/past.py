@@ -84,8 +84,11 @@ class PastList(MutableSequence[T], Generic[T]):
         if self._count:
             yield from reversed(self._load())
 
-    def __add__(self, other: list[T]) -> list[T]:
-        return list(self) + other
+    def __add__(self, other: Iterable[T]) -> list[T]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[T]) -> list[T]:
+        return [*other, *self]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PastList | list) and list(self) == list(other)
