@@ -26,6 +26,7 @@ from . import describe as d
 from .auth import Authenticates, who_sent
 from .feed import Feeds
 from .identity import Identity
+from .loops import RouteElsewhere
 from .metrics import MEDIA_TYPE, KeptTally, Metrics
 from .model import (
     AgentList,
@@ -62,7 +63,9 @@ async def exact(request: Request) -> None:
         raise HTTPException(415, "The body must be JSON; send Content-Type: application/json.")
 
 
-router = APIRouter(dependencies=[Depends(exact)])
+router = APIRouter(dependencies=[Depends(exact)], route_class=RouteElsewhere)
+near = APIRouter(dependencies=[Depends(exact)])
+"""The routes that the server's own event loop answers: their work does not grow with what is stored."""
 
 JSON_LINES = "application/jsonl"
 NO_NUL = r"^[^\x00]*$"
@@ -412,7 +415,7 @@ async def export_audit(inbox: Here, who: Somebody) -> Response:
 # -- events, health, metrics -------------------------------------------------------------------------
 
 
-@router.get("/api/events", responses=d.stream())
+@near.get("/api/events", responses=d.stream())
 async def events(
     request: Request,
     inbox: Here,
@@ -434,7 +437,7 @@ async def events(
     return made
 
 
-@router.get("/health", responses=d.answers("Health", public=True))
+@near.get("/health", responses=d.answers("Health", public=True))
 async def health(inbox: Here) -> Response:
     """Say that the inbox is there, and that its store can be read."""
     await inbox.store.runs(limit=1)

@@ -21,6 +21,7 @@ from .csrf import MOST_FIELDS
 from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
 from .identity import Identity
+from .loops import elsewhere
 from .mask import masked
 from .presence import Presence
 from .render import render
@@ -37,7 +38,7 @@ class NeedsSignIn(Exception):
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages."""
+    """A route whose errors are pages, answered on one of the inbox's own event loops."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the route's handler, with errors as pages."""
@@ -51,7 +52,7 @@ class PageRoute(APIRoute):
             except AssentError as error:
                 return failure_page(request, error)
 
-        return safely
+        return elsewhere(safely)
 
 
 def sign_in_first(request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from bisect import bisect_left
 from collections import Counter
 
@@ -52,6 +53,7 @@ class Metrics:
     """The numbers that this process has counted since it began."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # decisions are recorded in several threads
         self.requests: Counter[tuple[str, str, int]] = Counter()
         """The requests, by method, route and status."""
         self.decisions: Counter[str] = Counter()
@@ -63,9 +65,10 @@ class Metrics:
 
     def decided(self, verdict: str, seconds: float) -> None:
         """Count a decision on a question that had waited so long."""
-        self.decisions[verdict] += 1
-        self.waits[bisect_left(BOUNDS, seconds)] += 1
-        self.waited += seconds
+        with self._lock:
+            self.decisions[verdict] += 1
+            self.waits[bisect_left(BOUNDS, seconds)] += 1
+            self.waited += seconds
 
     def text(self, tally: Tally, now: int) -> str:
         """Return everything as text; `now` is the store's time in milliseconds."""

@@ -22,6 +22,7 @@ from .dispatch import dispatching
 from .failure import answer
 from .feed import Feeds
 from .guard import Guard, Remembered
+from .loops import Loops
 from .metrics import KeptTally, Metrics
 from .streams import Streams
 
@@ -38,8 +39,11 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with dispatching(store):
-            yield
+        try:
+            async with dispatching(store):
+                yield
+        finally:
+            app.state.loops.close()
 
     made = FastAPI(
         lifespan=lifespan,
@@ -52,11 +56,13 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
     )
     metrics = Metrics()
     made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, KeptTally(store), Streams(), agents)
+    made.state.loops = Loops()
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):
         made.add_exception_handler(kind, answer)
     made.add_middleware(Guard, auth=guard, metrics=metrics)
     made.include_router(api.router)
+    made.include_router(api.near)
     if callable(getattr(guard, "router", None)):
         made.include_router(guard.router())
     made.include_router(page.router(store, Remembered()))
