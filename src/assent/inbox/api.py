@@ -323,9 +323,8 @@ async def get_journal(
     """
     record = (await inbox.store.read(id, 2**31 - 1)).record
     lines, asked = await inbox.store.lines(id), await questions_of(inbox.store, id)
-    entries = journal_seen_by(who, lines, asked, record.started_by)  # as a whole: a page may quote an earlier one
-    page = entries[after : after + limit]
-    more = after + limit < len(entries)
+    page = journal_seen_by(who, lines, asked, record.started_by, slice(after, after + limit))
+    more = after + limit < len(lines)
     return sent(JournalPage(page, page[-1].seq if more and page else None))
 
 

@@ -12,11 +12,10 @@ from fastapi.routing import APIRoute
 from msgspec import Struct
 
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
-from ..store.filter import MOST_SEARCHED
 from ..store.record import Question
 from ..store.store import Store
 from .auth import Authenticates, identified
-from .conversation import talk_of
+from .conversation import MOST_FACTS, talk_of
 from .csrf import MOST_FIELDS
 from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
@@ -119,7 +118,7 @@ class Shown(Struct):
     @property
     def looked_at(self) -> str:
         """The questions that a stopped search has looked at, in words."""
-        return f"the {'next' if 'after' in self.query else 'first'} {MOST_SEARCHED:,} questions"
+        return f"the {'next' if 'after' in self.query else 'first'} questions"
 
     def link(self, **other: str | None) -> str:
         """Return the query string of the list, with other values."""
@@ -140,7 +139,7 @@ async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
     count = await desk.waiting() if query else counted_page(len(rows), page.next)
-    stopped = page.next is not None and len(page.items) + len(page.damaged) < PAGE
+    stopped = "q" in query and page.next is not None and len(page.items) + len(page.damaged) < PAGE
     return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, count, len(page.damaged), stopped)
 
 
@@ -183,8 +182,11 @@ async def whole_page(
     desk: Desk, request: Request, who: Identity, whole: Question, context: dict[str, Any], *, status: int = 200
 ) -> Response:
     """Return the page of one question, with the list beside it."""
-    stored = await desk.store.read(whole.run)
-    asked = await questions_of(desk.store, whole.run)
+    stored = await desk.store.read(whole.run, 2**31 - 1)
+    asked: list[Question] = []
+    if stored.record.seq <= MOST_FACTS:
+        stored = await desk.store.read(whole.run)
+        asked = await questions_of(desk.store, whole.run)
     stored.facts = facts_seen_by(who, stored.facts, asked, stored.record.started_by)
     talk = talk_of(stored, whole)
     found = await listed(desk, who, request)

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from msgspec.json import encode
 
 from .identity import Identity
-from .values import read_json, shown_arguments, shown_json
+from .values import box, read_or_text, shown_arguments, shown_json
 from .visible import visible
 
 POLICY = (
@@ -59,6 +59,7 @@ def environment() -> Environment:
         "iso": iso,
         "left": left,
         "shown_json": shown_json,
+        "boxed": lambda text: box(text, "JSON"),
         "shown_arguments": shown_arguments,
         "brief": brief,
         "plain": plain,
@@ -68,8 +69,8 @@ def environment() -> Environment:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of the store as `read_json` gives it, with its numbers as text."""
-    return read_json(encode(value).decode())
+    """Return a value of the store as `read_json` gives it, with its numbers as text; if it is too long, its JSON."""
+    return read_or_text(encode(value).decode())
 
 
 def cell(value: Any) -> Markup:

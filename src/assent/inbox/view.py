@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from msgspec import Struct
@@ -16,13 +15,18 @@ from ..core.facts import AnyFact
 from ..core.number import counted
 from ..core.rules import verdict_of
 from ..store.record import GrantRecord, Question
+from .difference import Change, changed_lines
 from .identity import Identity
 from .mask import masked
 from .render import left, utc
-from .values import Number, read_json, write_json
+from .values import Number, read_json, read_or_text, size_of, write_json
 
+MOST_COMPARED = 400_000
+"""The most characters of two texts that are compared."""
 SOON = 60 * 60 * 1000
 """Milliseconds before a deadline from which a question is due soon."""
+MOST_PINS = 20
+"""The most pinned arguments that are named, if there are too many to be shown with their values."""
 PAST = {
     "approve": "approved",
     "edit": "approved with changes",
@@ -164,27 +168,21 @@ def settled_words(question: Question, who: Identity) -> str:
     return f"{verdict} by {by}".capitalize() if by == "you" else f"{verdict.capitalize()} by {by}"
 
 
-class Change(Struct, frozen=True):
-    """One line of a difference."""
-
-    sign: str
-    text: str
-
-
 def difference(before: str, after: str) -> list[Change]:
-    """Return the difference between two JSON texts, line by line; equal texts have none."""
-    one, two = (_pretty(each).split("\n") for each in (before, after))
-    if one == two:
+    """Return the difference between two JSON texts, line by line; equal texts have none.
+
+    Of texts that are too long to be compared, it says how long they are.
+    """
+    if before == after:
         return []
-    if len(one) + len(two) > 20_000:
-        return [Change("-", f"{len(one):,} lines"), Change("+", f"{len(two):,} lines")]
-    lines = difflib.ndiff(one, two) if len(one) + len(two) < 400 else _quick(one, two)
-    return [Change(line[0], line[2:]) for line in lines if line[0] != "?"]
+    if len(before) + len(after) > MOST_COMPARED:
+        return [Change("-", f"{size_of(before)}, too long to compare"), Change("+", size_of(after))]
+    return changed_lines(_pretty(before).split("\n"), _pretty(after).split("\n"))
 
 
-def _quick(one: list[str], two: list[str]) -> list[str]:
-    """Return the difference of long texts with three lines around each change."""
-    return [f"{line[:1]} {line[1:]}" for line in list(difflib.unified_diff(one, two, lineterm="", n=3))[2:]]
+def too_long_to_compare(before: str, after: str) -> bool:
+    """Return True if `difference` only says how long two texts are."""
+    return before != after and len(before) + len(after) > MOST_COMPARED
 
 
 def _pretty(text: str) -> str:
@@ -202,6 +200,8 @@ class Decided(Struct, frozen=True):
     """With `edited`, the difference between the arguments that were asked about and those that run."""
     tool: str = ""
     """The tool that runs in the place of the one that was asked about."""
+    whole: str = ""
+    """The arguments that run, if they are too long to be compared."""
     words: str = ""
     """The reason or the note."""
     answer: Any = None
@@ -217,14 +217,15 @@ def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
         case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
             after = bytes(args).decode() if args else question.arguments
             changes = difference(question.arguments, after)
-            return Decided("What runs instead", changes, tool or "", why or "", edited=True)
+            whole = after if too_long_to_compare(question.arguments, after) else ""
+            return Decided("What runs instead", changes, tool or "", whole, why or "", edited=True)
         case f.Approved(why=str(why)):
             return Decided("The note to the approval", words=why)
         case f.Refused(message=str(message)):
             return Decided("The reason for the rejection", words=message)
         case f.Answered(value=value) | f.Finished(output=value):
             note = fact.note if isinstance(fact, f.Finished) else None
-            return Decided("The answer", words=note or "", answer=read_json(bytes(value).decode()), answered=True)
+            return Decided("The answer", words=note or "", answer=read_or_text(bytes(value).decode()), answered=True)
     return None
 
 
@@ -240,7 +241,14 @@ def terms_words(
     return f"{which}{with_}{often}, {end}"
 
 
+def _pins_of(grant: GrantRecord) -> dict[str, Any] | None:
+    if not grant.pins:
+        return None
+    pins = read_or_text(encode(grant.pins).decode())
+    return pins if isinstance(pins, dict) else {name: "…" for name in list(grant.pins)[:MOST_PINS]}
+
+
 def grant_words(grant: GrantRecord) -> str:
     """Return a grant in words."""
-    pins = read_json(encode(grant.pins).decode()) if grant.pins else None
+    pins = _pins_of(grant)
     return terms_words(grant.tool, grant.agent, pins, grant.max_uses, grant.until)
