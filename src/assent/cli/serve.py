@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +18,15 @@ from .write import say
 if TYPE_CHECKING:
     from ..store.sql.store import SQLStore
 
+SWITCH = 0.001
+"""The seconds after which Python lets another thread go on, a fifth of its default: pages are made in threads, and the
+event loop waits for its turn several times while it answers a request."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def serve(options: Namespace) -> int:
     """Serve the inbox until a signal comes."""
+    sys.setswitchinterval(SWITCH)
     async with open_store(options.url) as store:
         made = app(store)
         await _say_who_can_sign_in(store)

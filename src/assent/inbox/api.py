@@ -27,7 +27,7 @@ from .auth import Authenticates, who_sent
 from .feed import Feeds
 from .identity import Identity
 from .loops import RouteElsewhere
-from .metrics import MEDIA_TYPE, KeptTally, Metrics
+from .metrics import MEDIA_TYPE, KeptHealth, KeptTally, Metrics
 from .model import (
     AgentList,
     GiveGrant,
@@ -86,6 +86,7 @@ class Inbox(Struct):
     feeds: Feeds
     metrics: Metrics
     tally: KeptTally
+    health: KeptHealth
     streams: Streams
     agents: Collection[str] | None = None
     """The agents whose runs may be started; None for all."""
@@ -438,12 +439,12 @@ async def events(
 
 @near.get("/health", responses=d.answers("Health", public=True))
 async def health(inbox: Here) -> Response:
-    """Say that the inbox is there, and that its store can be read."""
-    await inbox.store.runs(limit=1)
+    """Say that the inbox is there, and that its store could be read within the last 15 seconds."""
+    await inbox.health.check()
     return sent(Health())
 
 
-@router.get("/metrics", responses=d.plain(MEDIA_TYPE))
+@near.get("/metrics", responses=d.plain(MEDIA_TYPE))
 async def metrics(inbox: Here, who: Reader) -> Response:
     """Return numbers for Prometheus. The open questions are counted at most every 10 seconds."""
     tally = await inbox.tally.get()

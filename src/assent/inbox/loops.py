@@ -29,7 +29,7 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Loops:
-    """A few event loops in threads, started on demand."""
+    """A few event loops in threads, started on demand. They end when nobody has a reference to this object."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -62,12 +62,6 @@ class Loops:
                     yield item
             finally:
                 await _on(loop, _close(items))
-
-    def close(self) -> None:
-        """Stop the threads. A later request starts others."""
-        with self._lock:
-            self._stop()
-            self._begin_anew()
 
     @contextmanager
     def _place(self, user: str) -> Any:

@@ -23,7 +23,7 @@ from .failure import answer
 from .feed import Feeds
 from .guard import Guard, Remembered
 from .loops import Loops
-from .metrics import KeptTally, Metrics
+from .metrics import KeptHealth, KeptTally, Metrics
 from .streams import Streams
 
 
@@ -39,11 +39,8 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        try:
-            async with dispatching(store):
-                yield
-        finally:
-            app.state.loops.close()
+        async with dispatching(store):
+            yield
 
     made = FastAPI(
         lifespan=lifespan,
@@ -55,7 +52,9 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
         redirect_slashes=False,  # the guard does it, without the Host header
     )
     metrics = Metrics()
-    made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, KeptTally(store), Streams(), agents)
+    made.state.inbox = api.Inbox(
+        store, guard, Feeds(store, metrics), metrics, KeptTally(store), KeptHealth(store), Streams(), agents
+    )
     made.state.loops = Loops()
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):

@@ -50,6 +50,8 @@ async def read_in_parts(read: Read[T], filter: Filter[T]) -> Page[T]:
             return found
         start = page_start(1, page.next)
         part = part * 4 if took < SHORT else max(1, part // 4) if took > LONG else part
+        if size:  # no more rows than fit, if they are like those before
+            part = min(part, max(1, (MOST_BYTES - size) * len(found.items) // size))
 
 
 def _size(question: object) -> int:
