@@ -59,6 +59,11 @@ class Row(Struct):
     deadline: int
 
 
+def place_of(row: Row) -> tuple[int, int, int, str]:
+    """Return the place of a question in the list: those that are due soon come first, then the oldest."""
+    return (0, row.deadline, row.at, row.id) if row.soon else (1, 0, row.at, row.id)
+
+
 def sentence_of(question: Question) -> str:
     """Return what a question is about, in one sentence."""
     if question.kind == "input":

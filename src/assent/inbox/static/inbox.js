@@ -99,9 +99,14 @@
   const follow = (link) => { leaving = Date.now(); link.click(); };
   addEventListener("pageshow", () => { leaving = 0; });
   const move = (step) => {
-    const rows = $$("#rows .row"), at = rows.findIndex((row) => row === document.activeElement || row.getAttribute("aria-current"));
-    const next = at < 0 ? rows[0] : rows[at + step];
-    if (next) { next.scrollIntoView({ block: "nearest" }); follow(next); }
+    const rows = $$("#rows .row");
+    let at = rows.findIndex((row) => row === document.activeElement || row.getAttribute("aria-current"));
+    if (at < 0 && $("[data-question]")) { // this question is settled, and left its place between two rows
+      const below = rows.findIndex((row) => "below" in row.dataset);
+      at = (below < 0 ? rows.length : below) - (step > 0 ? 1 : 0);
+    }
+    const next = rows[at + step] || (step > 0 ? $("[data-next]") : null);
+    if (next) { next.scrollIntoView({ block: "nearest" }); follow(next); } else if (step > 0) say($("#rows .more a") ? "The list goes on, on its next page." : "This is the end of the list.");
   };
   addEventListener("keydown", (event) => {
     if (Date.now() - leaving < 10000) { event.preventDefault(); return; }
