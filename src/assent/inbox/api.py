@@ -17,10 +17,11 @@ from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
-from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision, StoreFailed
+from ..errors import AgentNotFound, AlreadyDecided, Conflict, DigestMismatch, GrantNotFound, InvalidDecision, StoreFailed
 from ..store.audit import exported
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
+from ..store.starting import LONGEST_KEY
 from ..store.store import Store
 from . import describe as d
 from .auth import Authenticates, who_sent
@@ -76,6 +77,11 @@ After = Annotated[str | None, Query(max_length=400, pattern=NO_NUL, description=
 Seconds = Annotated[float | None, Query(ge=0, le=3e9, allow_inf_nan=False)]
 Id = Annotated[str, Path(max_length=200, pattern=NO_NUL)]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="The digest that was shown, in quotes.")]
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", min_length=1, max_length=LONGEST_KEY, pattern=r"^[!-~]+$", description="Any text."),
+]
 
 
 class Inbox(Struct):
@@ -235,7 +241,7 @@ async def refused(request: Request, inbox: Inbox, who: Identity, before: Questio
         following = await successor(inbox.store, now)
     except StoreFailed:
         return respond(problem)  # what became of the decision is known; only the details are not
-    if following is not None and not isinstance(error, DigestMismatch):
+    if following is not None and not isinstance(error, DigestMismatch | AlreadyDecided):
         problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
         problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, following.id
     elif isinstance(error, DigestMismatch):
@@ -247,9 +253,17 @@ async def refused(request: Request, inbox: Inbox, who: Identity, before: Questio
 
 
 async def successor(store: Store, question: Question) -> Question | None:
-    """Return the open question that took a question's place; None if there is none."""
-    page = await store.questions(run=question.run, limit=MOST)
-    return next((each for each in page.items if each.replaces == question.id), None)
+    """Return the open question about the same call that took a settled one's place, perhaps after others."""
+    after: str | None = None
+    while question.verdict is not None:
+        page = await store.questions(run=question.run, limit=MOST, after=after)
+        for each in page.items:
+            if each.call == question.call and each.path == question.path:
+                return each
+        after = page.next
+        if after is None:
+            break
+    return None
 
 
 def difference(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
@@ -284,17 +298,20 @@ async def list_runs(
 @router.post(
     "/api/runs",
     status_code=202,
-    responses=d.answers("RunRecord", 400, 404, 413, 415, status=202, location=True),
+    responses=d.answers("RunRecord", 400, 404, 409, 413, 415, status=202, location=True),
     openapi_extra=d.body("StartRun"),
 )
-async def start_run(request: Request, inbox: Here, who: Somebody) -> Response:
-    """Start a run of an agent that a worker has announced. A worker drives it."""
+async def start_run(request: Request, inbox: Here, who: Somebody, idempotency_key: IdempotencyKey = None) -> Response:
+    """Start a run of an agent that a worker has announced. A worker drives it.
+
+    With the same `Idempotency-Key`, the same user's same request starts one run, however often it is sent.
+    """
     who.need("start")
     order: StartRun = read_as(await request.body(), StartRun)
     if inbox.agents is not None and order.agent not in inbox.agents:
         raise AgentNotFound(f"Runs of these agents can be started here: {', '.join(sorted(inbox.agents))}.")
     await inbox.store.open()
-    record = await inbox.store.start(order.agent, order.input, by=who.name)
+    record = await inbox.store.start(order.agent, order.input, by=who.name, key=idempotency_key)
     return sent(record, 202, Location=f"{request.scope.get('root_path', '')}/api/runs/{record.id}")
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
 from ..store.record import Page, Question
 from ..store.store import Store
+from .api import successor
 from .auth import Authenticates, identified
 from .conversation import MOST_FACTS, talk_of
 from .csrf import MOST_FIELDS
@@ -192,7 +193,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     question = seen_by(who, whole)
     now = desk.now()
     not_you = why_not(whole, who)
-    fresh = await successor(desk, whole)
+    fresh = await successor(desk.store, whole)
     context = {
         "question": question,
         "sentence": sentence_of(question),
@@ -209,15 +210,6 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
         "fresh": fresh,
     }
     return whole, context
-
-
-async def successor(desk: Desk, question: Question) -> Question | None:
-    """Return the open question that replaced this one, if there is one."""
-    if question.verdict is None:
-        return None
-    page = await desk.store.questions(run=question.run, limit=PAGE)
-    same = [each for each in page.items if each.call == question.call and each.path == question.path]
-    return same[0] if same else None
 
 
 async def whole_page(
@@ -269,7 +261,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
         raise error
     try:
         whole = await desk.store.question(id)
-        fresh = await successor(desk, whole)
+        fresh = await successor(desk.store, whole)
     except StoreFailed:
         raise error from None  # what became of the decision is known; only the details are not
     seen, now = seen_by(who, whole), seen_by(who, fresh or whole)
