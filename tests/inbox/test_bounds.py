@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 import sys
@@ -17,11 +18,11 @@ from fastapi.routing import APIRoute
 from msgspec.structs import replace
 
 import assent.inbox
-from assent import Approve, Edit, Preview, Text, function_tool
+from assent import Agent, Approve, Edit, Preview, Runner, Text, function_tool
 from assent.core.mask import MASK
 from assent.inbox import mask
 from assent.inbox.conversation import MOST_FACTS
-from assent.inbox.difference import MOST_EDITS, MOST_LINES, Change, changed_lines
+from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
 from assent.inbox.loops import Loops
 from assent.inbox.mask import masked, masked_journal
 from assent.inbox.values import MOST_READ, TooLong, read_json, shown_arguments
@@ -68,8 +69,6 @@ async def large_data(store: Store) -> dict[str, Question]:
     """Ask, decide and edit about as much as a question may hold."""
     asked = await ask_everything(store)
     long = "\n".join(f"line {n} of the text" for n in range(2_000))
-    from assent import Agent, Runner
-
     model = ScriptedModel([call("write_much", {"text": long}), "Done."])
     result = await Runner.run(Agent(name="Much", tools=[*TOOLS, write_much], model=model), "Go on.", store=store)
     asked["write_much"] = await store.question(result.interruptions[0].id)
@@ -169,11 +168,10 @@ async def test_an_export_is_made_off_the_servers_loop_piece_by_piece(tmp_path: P
 
 async def test_one_users_requests_share_a_thread_and_others_have_their_own() -> None:
     loops = Loops(3)
-    gate = asyncio.Event()
+    gate = threading.Event()
 
     async def hold(name: str) -> int:
-        while not gate.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(gate.wait, 60)
         return threading.get_ident()
 
     tasks = [asyncio.ensure_future(loops.run(name, hold(name))) for name in ("ann", "ann", "ben", "vera", "otto")]
@@ -193,8 +191,6 @@ async def test_the_threads_end_with_the_application() -> None:
 
     await loops.run("ann", note())
     del loops
-    import gc
-
     gc.collect()
     await asyncio.to_thread(threads[0].join, 60)
     assert not threads[0].is_alive()
@@ -250,14 +246,12 @@ def test_a_difference_has_every_changed_line_of_both_texts(kind: str, count: int
     if one == two:
         assert changes == []
         return
-    assert [each.text for each in changes if each.sign == "-"] == [line for line in gone(changes, one)]
+    removed, added = ([each.text for each in changes if each.sign == sign] for sign in "-+")
+    assert removed or added
+    assert len(one) - len(removed) == len(two) - len(added)  # the lines that stay are in both
     if len(one) + len(two) < 400:
         assert [each.text for each in changes if each.sign in "- "] == one
         assert [each.text for each in changes if each.sign in "+ "] == two
-
-
-def gone(changes: list[Change], lines: list[str]) -> list[str]:
-    return [each.text for each in changes if each.sign == "-" and each.text in lines]
 
 
 def test_texts_that_are_too_long_to_compare_are_said_to_be() -> None:
@@ -304,11 +298,12 @@ async def test_too_many_secrets_mask_everything_that_may_quote_one(tmp_path: Pat
 def test_a_journal_with_too_many_secrets_is_reduced_to_what_happened() -> None:
     call_of = ["c1", "use_key", 0]
     keys = {"key": [f"secret {n}" for n in range(3000)]}
+    item = {"name": "use_key", "arguments": json.dumps(keys)}
     entries = [
         Entry(1, 0, {"fact": "defined", "redact": {"use_key": ["key"]}}, "h1"),
-        Entry(2, 0, {"fact": "replied", "calls": [call_of], "items": [{"name": "use_key", "arguments": json.dumps(keys)}]}, "h2"),
+        Entry(2, 0, {"fact": "replied", "calls": [call_of], "items": [item]}, "h2"),
         Entry(3, 0, {"fact": "finished", "call": "c1", "output": "secret 7 " + "lorem " * 50_000, "at": 5}, "h3"),
-    ]  # fmt: skip
+    ]
     seen = masked_journal(entries, [], trusted=True)
     assert seen[2].fact == {"fact": "finished", "call": "c1", "at": 5} and not any(each.hash for each in seen)
     only = masked_journal(entries, [], trusted=True, shown=slice(2, 3))

@@ -397,15 +397,25 @@ def test_a_question_that_changes_while_it_is_looked_at_is_not_decided(desk: Desk
     assert desk.do(desk.store.question("q2")).verdict is None
 
 
-def test_a_link_signs_in_by_its_button_without_the_script(desk: Desk) -> None:
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_a_link_signs_in_by_its_button_and_its_code_is_in_no_address(desk: Desk, script: bool) -> None:
     link = desk.do(accounts_of(desk.store).sign_in_link("ann"))
-    page = desk.browser(None, java_script_enabled=False, viewport={"width": 1000, "height": 520})
+    page = desk.browser(None, java_script_enabled=script, viewport={"width": 1000, "height": 520})
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(request.url.partition("#")[0]))
     for _ in range(2):  # looking at it does not use it up
-        page.goto(f"{desk.url}/sign-in/link/{link}")
-    picture(page, "link")
+        page.goto("about:blank")
+        page.goto(f"{desk.url}/sign-in/link#{link}")
+    if script:
+        expect(page.get_by_label("The link")).to_be_hidden()
+        assert link not in page.url
+        picture(page, "link")
+    else:
+        page.get_by_label("The link").fill(f"{desk.url}/sign-in/link#{link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/questions")
     expect(page.get_by_text("Nobody waits for you.")).to_be_visible()
+    assert seen and not any(link in address for address in seen)
 
 
 def test_an_unknown_address_is_a_page_with_a_way_back(desk: Desk) -> None:
@@ -514,7 +524,7 @@ def ask_in_turn(desk: Desk) -> list[Question]:
     """Questions of two agents, one after the other."""
     made = []
     for n in range(6):
-        name, tool = (("Writer", "write") if n % 2 else ("Payer", "use_key"))
+        name, tool = ("Writer", "write") if n % 2 else ("Payer", "use_key")
         arguments = {"text": f"note {n}"} if n % 2 else {"key": f"payment {n}", "where": "bank"}
         made.append(desk.do(ask(desk.store, name, call(tool, arguments))))
     return made
@@ -665,7 +675,7 @@ PAGES: dict[str, Callable[[dict[str, Question]], str]] = {
     "audit": lambda made: "/audit",
     "problem": lambda made: "/questions/none",
     "missing": lambda made: "/nothing",
-    "link": lambda made: "/sign-in/link/abc",
+    "link": lambda made: "/sign-in/link",
 }
 
 

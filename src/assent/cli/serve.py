@@ -47,6 +47,8 @@ async def _say_who_can_sign_in(store: SQLStore) -> None:
 def _server(made: Any, options: Namespace) -> Any:
     try:
         import uvicorn
+
+        from ..inbox.connection import TimedConnection
     except ImportError:
         raise UsageError('The inbox is served by uvicorn: pip install "assent[inbox]"') from None
 
@@ -71,6 +73,10 @@ def _server(made: Any, options: Namespace) -> Any:
             made,
             root_path=options.root_path,
             ws="none",
+            http=TimedConnection,
+            # Anybody can write the headers that say whose request a proxy passes on.
+            proxy_headers=bool(options.behind_proxy),
+            forwarded_allow_ips=options.behind_proxy or [],
             log_level="info" if options.verbose else "warning",
             server_header=False,
             timeout_graceful_shutdown=5,

@@ -17,7 +17,15 @@ from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
-from ..errors import AgentNotFound, AlreadyDecided, Conflict, DigestMismatch, GrantNotFound, InvalidDecision, StoreFailed
+from ..errors import (
+    AgentNotFound,
+    AlreadyDecided,
+    Conflict,
+    DigestMismatch,
+    GrantNotFound,
+    InvalidDecision,
+    StoreFailed,
+)
 from ..store.audit import exported
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question

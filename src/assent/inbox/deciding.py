@@ -17,10 +17,10 @@ from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, 
 from ..store.record import Question
 from . import api
 from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
+from .difference import Change
 from .forms import ABSENT, Field, Form, changed
 from .identity import Identity
 from .render import render
-from .difference import Change
 from .values import Number, TooLong, read_json, write_json
 from .view import difference, terms_words, why_not
 

@@ -27,7 +27,18 @@ from .presence import Presence
 from .render import list_query, query_string, render
 from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, decided_in, difference, people, place_of, row_of, sentence_of, settled_words, why_not
+from .view import (
+    Row,
+    deadline_tag,
+    decided_in,
+    difference,
+    people,
+    place_of,
+    row_of,
+    sentence_of,
+    settled_words,
+    why_not,
+)
 
 PAGE = 50
 """Questions on a page of the list."""

@@ -21,9 +21,8 @@ from ..definitions.preview import Preview
 from ..store.record import Entry, GrantRecord, Question
 from .values import is_too_long
 
-
 MOST_LOOKED_FOR = 200_000_000
-"""The most characters that are looked through: the number of secrets times the length of the text that may quote them."""
+"""The most characters that are looked through: the number of secrets, times the length of what may quote them."""
 
 
 def masked(question: Question) -> Question:

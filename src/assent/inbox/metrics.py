@@ -55,7 +55,7 @@ class KeptTally:
 
 
 class KeptHealth:
-    """A short read of the store, whose success is kept for some seconds: others' long reads must not delay the answer."""
+    """A short read of the store, whose success is kept for some seconds: long reads of others must not delay it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

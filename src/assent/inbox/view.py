@@ -250,7 +250,7 @@ def _pins_of(grant: GrantRecord) -> dict[str, Any] | None:
     if not grant.pins:
         return None
     pins = read_or_text(encode(grant.pins).decode())
-    return pins if isinstance(pins, dict) else {name: "…" for name in list(grant.pins)[:MOST_PINS]}
+    return pins if isinstance(pins, dict) else dict.fromkeys(list(grant.pins)[:MOST_PINS], "…")
 
 
 def grant_words(grant: GrantRecord) -> str:

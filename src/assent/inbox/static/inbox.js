@@ -5,6 +5,15 @@
   const $$ = (query, from = document) => [...from.querySelectorAll(query)];
   document.documentElement.classList.add("js");
 
+  // The code of a sign-in link is behind its "#", so that no server or proxy logs it; the browser's history forgets it too.
+  const code = $("#code");
+  if (code && location.hash.length > 1) {
+    code.value = location.hash.slice(1);
+    history.replaceState(null, "", location.pathname);
+    code.hidden = $("label[for=code]").hidden = true;
+    $("button", code.form).focus();
+  }
+
   // -- relative times ----------------------------------------------------------------------------
   const span = (ms) => {
     const seconds = Math.floor(ms / 1000);
