@@ -61,6 +61,15 @@ _IN_LINES = re.compile(f"([{HIDDEN}]|{_PILED})\\1*")
 _IN_LINE = re.compile(f"([{HIDDEN}\n\t]|{_PILED})\\1*")
 
 
+PIECE = 100_000
+"""The characters of a text that are looked at at once: the interpreter's lock is held meanwhile."""
+
+
+def _is_plain(text: str) -> bool:
+    """Return True if a text has nothing but printable ASCII, line breaks and tabs."""
+    return all(_PLAIN.match(text, n, n + PIECE) for n in range(0, len(text), PIECE))
+
+
 def is_hidden(char: str) -> bool:
     """Return True if a character shows nothing by itself, or changes how others are shown."""
     return bool(_CHAR.match(char))
@@ -74,7 +83,7 @@ def name_of(char: str) -> str:
 
 def hidden_in(text: str) -> list[str]:
     """Return the names of the hidden characters in a text, each once; line breaks and tabs are not hidden."""
-    if _PLAIN.match(text):
+    if _is_plain(text):
         return []
     return [name_of(char) for char in dict.fromkeys(run[0] for _, run in _parts(text, lines=True) if run)]
 
@@ -110,7 +119,7 @@ def escaped(text: str) -> str:
 def visible(text: object, *, lines: bool = False) -> Markup:
     """Return text as HTML with its hidden characters spelled out; with `lines`, line breaks and tabs stay."""
     words = str(text)
-    if _PLAIN.match(words) and (lines or ("\n" not in words and "\t" not in words)):
+    if _is_plain(words) and (lines or ("\n" not in words and "\t" not in words)):
         return escape(words)
     parts = list(_some(words, lines=lines))
     if len(parts) > MOST_MARKS:
