@@ -26,6 +26,7 @@ from assent.store.filter import Filter
 from assent.store.record import Page, Question
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.inbox.office import ask, ask_everything, ask_order, ask_refund, hire, make_app
+from tests.inbox.reader import Page as ReadPage
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
 
@@ -111,6 +112,54 @@ async def test_the_list_can_be_filtered_and_searched() -> None:
         assert "Send an e-mail" not in reader.page.text
         assert "Delete 1,204" in (await reader.open("/questions?q=records")).text
         assert "Nothing fits" in (await reader.open("/questions?q=no-such-thing")).text
+
+
+def next_of(page: ReadPage) -> str | None:
+    """The address of the next question in the list; None at its end."""
+    found = [given["href"] for tag, given in page.tags if tag == "a" and "data-next" in given]
+    assert len(found) == (0 if "The end of this list" in page.text else 1)
+    return found[0] if found else None
+
+
+async def test_the_next_question_is_the_row_below_over_the_pages_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.inbox.desk.PAGE", 2)
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await hire(store)
+    made = []
+    for n in range(10):
+        made.append(await ask(store, "Writer" if n % 2 else "Other", call("write", {"text": f"note {n}"})))
+        clock.advance(1)
+    wanted = [each.id for each in made[3::2]]
+    async with Reader(make_app(store)) as reader:
+        address: str | None = f"/questions/{made[3].id}?agent=Writer"
+        seen = []
+        while address is not None:
+            await reader.open(address)
+            seen.append(address.partition("?")[0].rpartition("/")[2])
+            address = next_of(await reader.press("Approve"))
+            assert address is None or "agent=Writer" in address
+    assert seen == wanted
+    assert [(await store.question(each.id)).verdict for each in made[:3]] == [None] * 3
+
+
+async def test_the_place_in_the_list_is_that_of_the_decision_even_if_rows_come_and_go() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await hire(store)
+    made = []
+    for n in range(4):
+        made.append(await ask(store, "Writer", call("write", {"text": f"note {n}"})))
+        clock.advance(1)
+    late = await ask(store, "Shop assistant", call("send_mail", {"to": "anna@example.com", "subject": "x"}))  # due soon
+    async with Reader(make_app(store)) as reader:
+        await reader.open(f"/questions/{made[1].id}")
+        page = await reader.press("Approve")
+        assert (next_of(page) or "").endswith(made[2].id)  # and not the one at the top, which is due soon
+        await store.decide(made[2].id, Approve(), by="ben", digest=made[2].digest)
+        assert (next_of(await reader.open(f"/questions/{made[1].id}")) or "").endswith(made[3].id)
+        await reader.open(f"/questions/{late.id}")
+        assert (next_of(await reader.press("Approve")) or "").endswith(made[0].id)  # below those that are due soon
 
 
 class Near(MemoryStore):
