@@ -333,13 +333,15 @@ async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: py
 # -- lists and searches ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("large", ["arguments", "preview"])
 async def test_a_page_of_large_questions_ends_at_a_number_of_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: str
 ) -> None:
-    monkeypatch.setattr(paging, "MOST_BYTES", 5_000)
+    monkeypatch.setattr(paging, "MOST_BYTES", 5_000 if large == "arguments" else 300)
     monkeypatch.setattr(paging, "FIRST", 2)
+    asks = call("write", {"text": "x" * 2_000}) if large == "arguments" else call("change_file", {"path": "x"})
     async with SQLiteStore(tmp_path / "inbox.db") as store:
-        ids = [(await ask(store, "Writer", call("write", {"text": "x" * 2_000}))).id for _ in range(7)]
+        ids = [(await ask(store, "Writer", asks)).id for _ in range(7)]
         found: list[str] = []
         sizes, after = [], None
         while True:

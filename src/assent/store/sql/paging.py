@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..filter import Filter, page_start
@@ -41,7 +42,7 @@ async def read_in_parts(read: Read[T], filter: Filter[T]) -> Page[T]:
         reach = min(part, filter.reach - looked)
         page, took = await read(replace(filter, start=start, limit=rows, reach=reach))
         found.items += page.items
-        found.damaged += page.damaged
+        found.damaged += [id for id in page.damaged if id not in found.damaged]
         found.next = page.next
         looked, seconds, size = looked + reach, seconds + took, size + sum(map(_size, page.items))
         full = len(found.items) + len(found.damaged) >= filter.limit
@@ -54,8 +55,9 @@ async def read_in_parts(read: Read[T], filter: Filter[T]) -> Page[T]:
             part = min(part, max(1, (MOST_BYTES - size) * len(found.items) // size))
 
 
-def _size(question: object) -> int:
-    return len(getattr(question, "arguments", ""))
+def _size(question: Any) -> int:
+    large = question.prompt, question.preview, question.evidence
+    return len(question.arguments) + sum(len(encode(each)) for each in large if each)
 
 
 def timed(work: Callable[[], Page[T]]) -> tuple[Page[T], float]:
