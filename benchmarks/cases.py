@@ -240,6 +240,12 @@ def served(group: str, decisions: int, viewers: int, repetitions: int) -> Case:
     return Case(f"{group}-served-{viewers}", group, label, "served", params, repetitions, fresh=True)
 
 
+def viewed(group: str, looks: int, repetitions: int) -> Case:
+    """So many looks at `/health` while a viewer opens the largest pages."""
+    label = f"{counted(looks, 'look')} at /health while a viewer opens the largest pages"
+    return Case(f"{group}-viewed", group, label, "viewed", {"looks": looks}, repetitions, fresh=True)
+
+
 def fresh_process(repetitions: int) -> tuple[Case, Case]:
     """Importing; importing and declaring an agent with two tools."""
     return (
@@ -264,6 +270,7 @@ CASES = (
     *(late("sqlite", 10, 20, 5), late("sqlite", 400, 20, 3), late("sqlite", 1000, 20, 1)),
     *(late("postgres", 10, 20, 5), late("postgres", 400, 20, 1), late("postgres", 1000, 20, 1)),
     *(inbox(1000, 3), served("sqlite", 500, 50, 3), served("postgres", 500, 50, 3)),
+    *(viewed("sqlite", 1000, 1), viewed("postgres", 1000, 1)),
     *(*threads(0, 30, 15), *threads(10, 12, 7), *threads(100, 3, 3)),
     *dialects(1000, 10, 11),
     *mcp(20, 3, 7),
@@ -282,6 +289,7 @@ SMOKE = (
     *(stored("sqlite", 3, 1), stored_small("sqlite", 2, 1), commits(3, 1), parked("sqlite", 3, 1, 1)),
     *(idle("sqlite", 2, 3), stored("postgres", 3, 1), parked("postgres", 3, 1, 1), inbox(100, 1, few=50)),
     *(served("sqlite", 5, 2, 1), served("postgres", 5, 2, 1), late("sqlite", 2, 2, 1), late("postgres", 2, 2, 1)),
+    viewed("sqlite", 20, 1),
     *(*threads(0, 2, 1), *threads(2, 1, 1)),
     *dialects(3, 2, 1, ["chat"]),  # one, since importing the clients takes longest; the unit tests have the others
     replace(mcp(2, 1, 1)[0], fresh=True),  # without a repetition to warm up, since its servers take longest to start
@@ -380,6 +388,11 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("a decision, one client, p99, ms", "metric", "decision_p99_ms_one", plain=True),
         Measure("a decision, many at once, p99, ms", "metric", "decision_p99_ms_many", plain=True),
         Measure("question to screen, p95, ms", "metric", "to_screen_p95_ms", plain=True),
+    ],
+    "viewed": [
+        Measure("/health, p99, ms", "metric", "health_p99_ms", plain=True),
+        Measure("/health, longest, ms", "metric", "health_max_ms", plain=True),
+        Measure("/health without a viewer, p99, ms", "metric", "health_idle_p99_ms", plain=True),
     ],
     "inbox": [
         Measure("first page over HTTP, p99, ms", "metric", "http_page_p99_ms", plain=True),

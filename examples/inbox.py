@@ -73,14 +73,17 @@ class Server(uvicorn.Server):
     def __init__(self, store: Store, chosen: argparse.Namespace, link: str) -> None:
         made = assent.inbox.app(store)
         where = {"host": "127.0.0.1", "port": chosen.port}
-        super().__init__(uvicorn.Config(made, **where, ws="none", log_level="warning", timeout_graceful_shutdown=2))
+        config = uvicorn.Config(
+            made, **where, ws="none", log_level="warning", proxy_headers=False, timeout_graceful_shutdown=2
+        )
+        super().__init__(config)
         self.link, self.opens = link, not chosen.no_browser
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
-            address = f"http://127.0.0.1:{port}/sign-in/link/{self.link}"
+            address = f"http://127.0.0.1:{port}/sign-in/link#{self.link}"
             print(f"Decide here (the link signs you in, once): {address}")
             print("Type what a customer wants to begin another run. Ctrl-C ends; a second start goes on.", flush=True)
             with contextlib.suppress(webbrowser.Error):

@@ -272,6 +272,13 @@ class Driver(assent.Driver, stored.Driver):
         async with self.ready() as agent:
             await serving.measure(clock, agent.store, agent.place.address, decisions, viewers)
 
+    async def viewed(self, clock: Clock, looks: int) -> None:
+        """Look at `/health` while a viewer opens the largest pages."""
+        from . import serving  # with its libraries, which no other scenario needs
+
+        async with self.ready() as agent:
+            await serving.measure_health(clock, agent.store, agent.place.address, looks)
+
 
 def parts(changes: list[Change]) -> tuple[list[Change], list[Change], Change]:
     """Those of plain turns but the first, those of a question and of the pause that follows it, and the decision."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import socket
 import sys
@@ -11,12 +12,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from assent import Agent, Edit, Preview, Runner, Text, function_tool
 from assent.inbox.accounts import accounts_of
 from assent.store import Question, Store, open_store
+from assent.testing import ScriptedModel, call
 from assent.testing.store_checks.draft import asking
 
 from ..clock import Clock
 
+HEALTH_TICK = 0.01
+"""The seconds between two looks at `/health`."""
 TICK = 0.05
 """The seconds between two questions that viewers wait for."""
 
@@ -28,7 +33,7 @@ class Client:
         self._port, self._token = port, token
 
     async def __aenter__(self) -> Client:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**24)
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**26)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -111,6 +116,77 @@ async def measure_pages(clock: Clock, store: Store, url: str, count: int) -> Non
         clock.metric("http_page_p99_ms", percentile(times, 99))
 
 
+async def measure_health(clock: Clock, store: Store, url: str, looks: int) -> None:
+    """Time `/health` while a viewer opens the largest pages and searches that there are, one after the other."""
+    token = await accounts_of(store).add_token("vera", "viewer")
+    addresses = await _largest(store)
+    async with server(url) as port:
+        async with Client(port, token) as monitor:
+            await monitor.ask("GET", "/health")  # opens what must be open
+            clock.metric("health_idle_p99_ms", percentile(await _healths(monitor, looks), 99))
+        async with _viewer(port, token, addresses), Client(port, token) as monitor:
+            times = await _healths(monitor, looks)
+        clock.metric("health_p99_ms", percentile(times, 99))
+        clock.metric("health_max_ms", max(times))
+
+
+async def _healths(client: Client, looks: int) -> list[float]:
+    times = []
+    for _ in range(looks):
+        began = time.perf_counter()
+        await client.ask("GET", "/health")
+        times.append((time.perf_counter() - began) * 1000)
+        await asyncio.sleep(HEALTH_TICK)
+    return times
+
+
+@asynccontextmanager
+async def _viewer(port: int, token: str, addresses: Sequence[str]) -> AsyncIterator[None]:
+    """Let a viewer open these addresses, in a process of its own: reading large pages takes time too."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.drivers.serving", "view", str(port), token, *addresses),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        await process.stdout.readline()  # after the first page
+        yield
+        assert process.returncode is None, "the viewer has ended"
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def view(port: int, token: str, addresses: Sequence[str]) -> None:
+    """Open one address after the other, without an end."""
+    async with Client(port, token) as client:
+        for address in itertools.cycle(addresses):
+            await client.ask("GET", address)
+            print(address, flush=True)
+
+
+async def _largest(store: Store) -> list[str]:
+    """Store questions about as large as they may be, and return the addresses of their pages."""
+    lines = "\n".join(f"line {n} of a text" for n in range(2_000))
+
+    @function_tool(needs_approval=True, preview=lambda ctx, args: Preview("Write", (Text("lorem ipsum\n" * 80_000),)))
+    async def write(text: str = "", numbers: list[int] | None = None) -> str:
+        return "written"
+
+    async def ask(**arguments: Any) -> Question:
+        agent = Agent(name="Writer", tools=[write], model=ScriptedModel([call("write", arguments), "Done."]))
+        result = await Runner.run(agent, "Go on.", store=store)
+        return await store.question(result.interruptions[0].id)
+
+    edited = await ask(text=lines)
+    await store.decide(edited.id, Edit({"text": lines.replace("7", "8")}), by="ann", digest=edited.digest)
+    large, many = await ask(text="lorem ipsum " * 800_000), await ask(numbers=[1] * 2_000_000)
+    paths = [f"/questions/{each.id}" for each in (edited, large, many)]
+    search = f"q={'lorem ' * 30}x"
+    return [*paths, f"/runs/{edited.run}", "/audit", "/questions", f"/questions?{search}".replace(" ", "+"), *paths]
+
+
 def _deciding(question: Question) -> Callable[[Client], Awaitable[Any]]:
     return lambda client: client.decide(question)
 
@@ -177,8 +253,12 @@ async def main(url: str) -> None:
     import uvicorn
 
     import assent.inbox
+    from assent.cli.serve import SWITCH
+    from assent.inbox.connection import TimedConnection
 
-    config = uvicorn.Config(assent.inbox.app(open_store(url)), log_level="error", access_log=False)
+    sys.setswitchinterval(SWITCH)  # as `assent serve` does
+    made = assent.inbox.app(open_store(url))
+    config = uvicorn.Config(made, http=TimedConnection, log_level="error", access_log=False)
     # asyncio sends small writes at once only on a socket whose protocol is named, which bind_socket does not do.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
@@ -188,4 +268,7 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    if sys.argv[1] == "view":
+        asyncio.run(view(int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    else:
+        asyncio.run(main(sys.argv[1]))

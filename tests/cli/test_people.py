@@ -346,6 +346,17 @@ def test_who_may_only_review_gives_no_grant(cli: Cli) -> None:
     assert len(questions(cli)) == 1
 
 
+def test_a_settled_question_takes_no_grant(cli: Cli) -> None:
+    ask("ann")
+    [question] = questions(cli)
+    known = (question["id"], "--digest", question["digest"], *STORE)
+    assert cli("approve", *known, "--by", "ann")[0] == 0
+    for terms in ((), ("--uses", "3")):
+        code, _, err = cli("grants", "give", *known, "--by", "bea", *terms)
+        assert code == 1 and "was decided before; no grant was given" in err
+    assert found(cli, "grants", "--revoked", *STORE)["items"] == []
+
+
 # -- on a server -----------------------------------------------------------------------------------
 
 Served = Callable[..., tuple[str, ...]]

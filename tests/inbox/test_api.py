@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 import assent.inbox
-from assent import Edit
+from assent import Approve, Edit
 from assent.core import facts as f
-from assent.errors import StoreFailed, UsageError
+from assent.errors import NotPending, StoreFailed, UsageError
 from assent.inbox.guard import HEADERS, MOST_BYTES
 from assent.inbox.identity import ROLES, Identity
 from assent.inbox.metrics import KEPT
@@ -357,6 +357,22 @@ async def test_a_decision_on_a_replaced_question_is_412_with_the_difference() ->
     assert "reason" in problem["changes"]
 
 
+async def test_a_decision_on_a_question_that_was_replaced_twice_names_the_one_that_is_open() -> None:
+    store = MemoryStore()
+    draft = asking(store.clock)
+    [first] = (await draft.write(store)).asked
+    second = f.Asked(first.call, "q_" + "1" * 32, "The tool is another.", "1" * 64, replaces=first.id, at=draft.now)
+    third = f.Asked(first.call, "q_" + "2" * 32, "And another.", "2" * 64, replaces=second.id, at=draft.now)
+    for asked in (second, third):
+        draft.add(asked)
+        await draft.write(store)
+    async with client(store) as web:
+        for stale in (first, await store.question(second.id)):
+            problem = (await decide(web, stale)).json()
+            assert (problem["status"], problem["replaced_by"]) == (412, third.id)
+            assert problem["digest"] == "2" * 64 and problem["question"]["id"] == third.id
+
+
 async def test_the_same_decision_again_is_200_and_another_one_409() -> None:
     store = MemoryStore()
     question = await one(store)
@@ -514,6 +530,39 @@ async def test_no_grant_comes_of_a_question_that_was_decided_before() -> None:
         given = await web.post("/api/grants", json=order, headers=if_match(question.digest))
     assert given.status_code == 409 and "was decided before; no grant was given" in given.json()["detail"]
     assert (await store.grants()).items == []
+
+
+@pytest.mark.parametrize("terms", [True, {}, {"max_uses": 2}])
+async def test_a_settled_question_takes_no_grant_by_any_way_in(live_store: Store, terms: Any) -> None:
+    async with live_store as store:
+        question = await one(store)
+        await store.decide(question.id, Approve(), by="ben", digest=question.digest)
+        with pytest.raises(NotPending, match="no grant was given"):
+            await store.decide(question.id, Approve(), by="olga", digest=question.digest, grant=terms)
+        async with client(store, "olga", "operator") as web:
+            body = {"decision": {"type": "approve"}, "grant": terms}
+            headers = if_match(question.digest)
+            told = await web.post(f"/api/questions/{question.id}/decision", json=body, headers=headers)
+            assert told.status_code == 409 and "no grant was given" in told.json()["detail"]
+            order = {"question": question.id, "terms": {} if terms is True else terms}
+            assert (await web.post("/api/grants", json=order, headers=headers)).status_code == 409
+            form = {"digest": question.digest, "type": "approve", "grant": "1", "uses": "", "pins": ""}
+            page = await web.post(f"/questions/{question.id}/decision", data=form)
+            assert page.status_code == 409 and "Yours was not recorded" in page.text
+        assert (await store.grants(revoked=True)).items == []
+
+
+async def test_of_two_who_decide_at_once_the_loser_gives_no_grant(live_store: Store) -> None:
+    async with live_store as store:
+        for _ in range(5):
+            question = await one(store)
+            tries = [
+                store.decide(question.id, Approve(), by="ben", digest=question.digest),
+                store.decide(question.id, Approve(), by="olga", digest=question.digest, grant=True),
+            ]
+            await asyncio.gather(*tries, return_exceptions=True)
+            winner = (await store.question(question.id)).by
+            assert len((await store.grants(run=question.run)).items) == (1 if winner == "olga" else 0)
 
 
 # -- runs --------------------------------------------------------------------------------------------

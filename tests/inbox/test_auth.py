@@ -396,33 +396,50 @@ async def test_signing_out_ends_the_sign_in_and_the_cookie() -> None:
 async def test_a_link_signs_in_once() -> None:
     async with site() as here, here.browser() as browser, here.browser() as other:
         link = await here.accounts.sign_in_link("ann")
-        assert (await browser.head(f"/sign-in/link/{link}")).status_code == 405
-        reply = await browser.post(f"/sign-in/link/{link}")
+        assert (await browser.head("/sign-in/link")).status_code == 405
+        reply = await browser.post("/sign-in/link", data={"code": link})
         assert (reply.status_code, reply.headers["location"]) == (303, "/")
         assert (await browser.get("/who")).json()["name"] == "ann"
-        again = await other.post(f"/sign-in/link/{link}")
+        again = await other.post("/sign-in/link", data={"code": link})
         assert again.status_code == 401 and "This link was used, or is too old" in again.text
         assert (await other.get("/who")).status_code == 401
+
+
+async def test_a_link_may_be_pasted_whole() -> None:
+    async with site() as here, here.browser() as browser:
+        link = await here.accounts.sign_in_link("ann")
+        whole = f" https://inbox.example.com/sign-in/link#{link} "
+        assert (await browser.post("/sign-in/link", data={"code": whole})).status_code == 303
 
 
 async def test_opening_a_link_signs_nobody_in_and_does_not_use_it_up() -> None:
     async with site() as here, here.browser() as scanner, here.browser() as browser:
         link = await here.accounts.sign_in_link("ann")
         for _ in range(3):
-            reply = await scanner.get(f"/sign-in/link/{link}")
+            reply = await scanner.get(f"/sign-in/link#{link}")
             assert reply.status_code == 200 and "set-cookie" not in reply.headers
-            assert f'action="/sign-in/link/{link}"' in reply.text and 'method="post"' in reply.text
+            assert 'action="/sign-in/link"' in reply.text and 'method="post"' in reply.text
             assert reply.headers["cache-control"] == "no-store"
         assert (await scanner.get("/who")).status_code == 401
-        assert (await browser.post(f"/sign-in/link/{link}")).status_code == 303
+        assert (await browser.post("/sign-in/link", data={"code": link})).status_code == 303
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_link_with_its_code_in_the_path_is_refused_with_a_sentence(method: str) -> None:
+    async with site() as here, here.browser() as browser:
+        link = await here.accounts.sign_in_link("ann")
+        reply = await browser.request(method, f"/sign-in/link/{link}")
+        assert reply.status_code == 400 and "Get a new link" in reply.text and link not in reply.text
+        assert "set-cookie" not in reply.headers
 
 
 async def test_a_link_is_not_used_from_another_site() -> None:
     async with site() as here, here.browser() as browser:
         link = await here.accounts.sign_in_link("ann")
-        reply = await browser.post(f"/sign-in/link/{link}", headers={"origin": "https://evil.example"})
+        headers = {"origin": "https://evil.example"}
+        reply = await browser.post("/sign-in/link", data={"code": link}, headers=headers)
         assert reply.status_code == 403 and "set-cookie" not in reply.headers
-        assert (await browser.post(f"/sign-in/link/{link}")).status_code == 303
+        assert (await browser.post("/sign-in/link", data={"code": link})).status_code == 303
 
 
 async def test_links_are_right_under_a_prefix() -> None:

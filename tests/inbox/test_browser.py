@@ -397,15 +397,25 @@ def test_a_question_that_changes_while_it_is_looked_at_is_not_decided(desk: Desk
     assert desk.do(desk.store.question("q2")).verdict is None
 
 
-def test_a_link_signs_in_by_its_button_without_the_script(desk: Desk) -> None:
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_a_link_signs_in_by_its_button_and_its_code_is_in_no_address(desk: Desk, script: bool) -> None:
     link = desk.do(accounts_of(desk.store).sign_in_link("ann"))
-    page = desk.browser(None, java_script_enabled=False, viewport={"width": 1000, "height": 520})
+    page = desk.browser(None, java_script_enabled=script, viewport={"width": 1000, "height": 520})
+    seen: list[str] = []
+    page.on("request", lambda request: seen.append(request.url.partition("#")[0]))
     for _ in range(2):  # looking at it does not use it up
-        page.goto(f"{desk.url}/sign-in/link/{link}")
-    picture(page, "link")
+        page.goto("about:blank")
+        page.goto(f"{desk.url}/sign-in/link#{link}")
+    if script:
+        expect(page.get_by_label("The link")).to_be_hidden()
+        assert link not in page.url
+        picture(page, "link")
+    else:
+        page.get_by_label("The link").fill(f"{desk.url}/sign-in/link#{link}")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/questions")
     expect(page.get_by_text("Nobody waits for you.")).to_be_visible()
+    assert seen and not any(link in address for address in seen)
 
 
 def test_an_unknown_address_is_a_page_with_a_way_back(desk: Desk) -> None:
@@ -508,6 +518,83 @@ def test_a_key_that_comes_while_the_next_page_loads_decides_nothing(desk: Desk, 
     expect(page.locator("h1#sentence" if away == "j" else "#edit")).to_be_visible()
     page.wait_for_url("**/questions/*/edit" if away == "e" else f"**/questions/{made['refund'].id}")
     assert desk.verdict(made["send_mail"]) is None and desk.verdict(made["refund"]) is None
+
+
+def ask_in_turn(desk: Desk) -> list[Question]:
+    """Questions of two agents, one after the other."""
+    made = []
+    for n in range(6):
+        name, tool = ("Writer", "write") if n % 2 else ("Payer", "use_key")
+        arguments = {"text": f"note {n}"} if n % 2 else {"key": f"payment {n}", "where": "bank"}
+        made.append(desk.do(ask(desk.store, name, call(tool, arguments))))
+    return made
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_after_a_decision_the_next_question_is_the_row_below_in_the_same_list(desk: Desk, script: bool) -> None:
+    made = ask_in_turn(desk)
+    page = desk.browser(java_script_enabled=script)
+    page.goto(f"{desk.url}/questions?agent=Writer")
+    page.locator(".row").nth(1).click()  # the second of three: the first is left alone
+    expect(page.locator(".crumbs")).to_contain_text("In the list: agent Writer")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".banner")).to_contain_text("Approved by you")
+    expect(page.locator(".row")).to_have_count(2)
+    page.get_by_role("link", name="Next in the list").click()
+    expect(page.locator("h1#sentence")).to_contain_text("note 5")
+    page.get_by_role("link", name="Reject").click()
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".banner")).to_contain_text("Rejected by you")
+    expect(page.locator(".act")).to_contain_text("The end of this list")
+    expect(page.get_by_role("link", name="Next in the list")).to_have_count(0)
+    page.get_by_role("link", name="Back to the list").click()
+    expect(page.locator(".row")).to_have_count(1)
+    verdicts = [desk.verdict(each) for each in made]
+    assert verdicts == [None, None, None, "approve", None, "reject"]
+
+
+def test_the_rhythm_of_next_and_approve_stays_in_the_list_and_ends_with_it(desk: Desk) -> None:
+    made = ask_in_turn(desk)
+    page = desk.browser()
+    page.goto(f"{desk.url}/questions?agent=Writer")
+    for n in (1, 3, 5):
+        live(page).keyboard.press("j")
+        expect(page.locator("h1#sentence")).to_contain_text(f"note {n}")
+        live(page).keyboard.press("a")
+        expect(page.locator(".banner")).to_contain_text("Approved by you")
+    live(page).keyboard.press("j")
+    expect(page.locator("#said")).to_contain_text("end of the list")
+    page.keyboard.press("a")
+    expect(page.locator("h1#sentence")).to_contain_text("note 5")
+    assert [desk.verdict(each) for each in made] == [None, "approve"] * 3
+
+
+def test_a_key_that_comes_while_the_next_of_the_list_loads_decides_nothing(desk: Desk) -> None:
+    made = ask_in_turn(desk)
+    page = desk.browser()
+    desk.see(page, made[0])
+    live(page).keyboard.press("a")
+    expect(page.locator(".banner")).to_contain_text("Approved by you")
+    live(page)
+    held: list[Route] = []
+    page.route(lambda url: url.endswith(made[1].id), lambda route: held.append(route))
+    with page.expect_request(lambda request: request.is_navigation_request()):
+        page.keyboard.press("Enter")
+    page.keyboard.press("a")
+    held.pop().continue_()
+    expect(page.locator("h1#sentence")).to_contain_text("note 1")
+    assert desk.verdict(made[1]) is None
+
+
+@pytest.mark.parametrize("step", ["edit", "reject", "respond", "always"])
+def test_the_way_through_a_step_keeps_the_list(desk: Desk, step: str) -> None:
+    made = ask_in_turn(desk)
+    page = desk.browser(java_script_enabled=False)
+    page.goto(f"{desk.url}/questions/{made[1].id}?agent=Writer&q=note")
+    page.locator(f".act a[href*='/{step}?']").click()
+    page.get_by_role("link", name="Back").click()
+    page.wait_for_url(f"**/questions/{made[1].id}?q=note&agent=Writer")
+    expect(page.locator(".row")).to_have_count(3)
 
 
 def test_the_first_field_of_an_edit_is_ready_to_type(desk: Desk) -> None:
@@ -643,7 +730,7 @@ PAGES: dict[str, Callable[[dict[str, Question]], str]] = {
     "audit": lambda made: "/audit",
     "problem": lambda made: "/questions/none",
     "missing": lambda made: "/nothing",
-    "link": lambda made: "/sign-in/link/abc",
+    "link": lambda made: "/sign-in/link",
 }
 
 

@@ -27,6 +27,7 @@ from assent.store.filter import Filter
 from assent.store.record import Page, Question
 from assent.testing import FakeClock, ScriptedModel, call
 from tests.inbox.office import ask, ask_everything, ask_order, ask_refund, hire, make_app
+from tests.inbox.reader import Page as ReadPage
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
 
@@ -114,6 +115,54 @@ async def test_the_list_can_be_filtered_and_searched() -> None:
         assert "Nothing fits" in (await reader.open("/questions?q=no-such-thing")).text
 
 
+def next_of(page: ReadPage) -> str | None:
+    """The address of the next question in the list; None at its end."""
+    found = [given["href"] for tag, given in page.tags if tag == "a" and "data-next" in given]
+    assert len(found) == (0 if "The end of this list" in page.text else 1)
+    return found[0] if found else None
+
+
+async def test_the_next_question_is_the_row_below_over_the_pages_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.inbox.desk.PAGE", 2)
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await hire(store)
+    made = []
+    for n in range(10):
+        made.append(await ask(store, "Writer" if n % 2 else "Other", call("write", {"text": f"note {n}"})))
+        clock.advance(1)
+    wanted = [each.id for each in made[3::2]]
+    async with Reader(make_app(store)) as reader:
+        address: str | None = f"/questions/{made[3].id}?agent=Writer"
+        seen = []
+        while address is not None:
+            await reader.open(address)
+            seen.append(address.partition("?")[0].rpartition("/")[2])
+            address = next_of(await reader.press("Approve"))
+            assert address is None or "agent=Writer" in address
+    assert seen == wanted
+    assert [(await store.question(each.id)).verdict for each in made[:3]] == [None] * 3
+
+
+async def test_the_place_in_the_list_is_that_of_the_decision_even_if_rows_come_and_go() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock=clock)
+    await hire(store)
+    made = []
+    for n in range(4):
+        made.append(await ask(store, "Writer", call("write", {"text": f"note {n}"})))
+        clock.advance(1)
+    late = await ask(store, "Shop assistant", call("send_mail", {"to": "anna@example.com", "subject": "x"}))  # due soon
+    async with Reader(make_app(store)) as reader:
+        await reader.open(f"/questions/{made[1].id}")
+        page = await reader.press("Approve")
+        assert (next_of(page) or "").endswith(made[2].id)  # and not the one at the top, which is due soon
+        await store.decide(made[2].id, Approve(), by="ben", digest=made[2].digest)
+        assert (next_of(await reader.open(f"/questions/{made[1].id}")) or "").endswith(made[3].id)
+        await reader.open(f"/questions/{late.id}")
+        assert (next_of(await reader.press("Approve")) or "").endswith(made[0].id)  # below those that are due soon
+
+
 class Near(MemoryStore):
     """A store whose searches look at three questions at a time."""
 
@@ -130,17 +179,17 @@ async def test_a_search_that_stopped_before_the_end_says_so() -> None:
         clock.advance(1)
     async with Reader(make_app(store)) as reader:
         first = await reader.open("/questions?q=rare&tool=write")
-        assert "Nothing among the first 10,000 questions." in first.text and "Look further" in first.text
+        assert "Nothing among the first questions." in first.text and "Look further" in first.text
         assert "Nothing fits" not in first.text and "Nothing waits" not in first.text
         assert "Nothing found so far" in first.text
         further = {link for link in first.links() if "after=" in link}
         assert len(further) == 1 and "q=rare&tool=write" in further.copy().pop()
         part = await reader.open("/questions?q=rare&part=list")
-        assert "Nothing among the first 10,000 questions." in part.text and "Nothing fits" not in part.text
+        assert "Nothing among the first questions." in part.text and "Nothing fits" not in part.text
 
         second = await reader.open(further.pop())
-        assert "Found among the next 10,000 questions. There are more." in second.text and "Look further" in second.text
-        assert "1 found among the next 10,000 questions." in second.text
+        assert "Found among the next questions. There are more." in second.text and "Look further" in second.text
+        assert "1 found among the next questions." in second.text
         assert "Nothing" not in second.text and "More questions" not in second.text
         rows = [given["data-id"] for tag, given in second.tags if "data-id" in given]
         assert len(rows) == 1 and "rare" in (await store.question(rows[0])).arguments

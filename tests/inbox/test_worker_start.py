@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from assent import Agent, GuardrailFunctionOutput, RunConfig, function_tool, input_guardrail
 from assent.core.facts import Began, Said
 from assent.engines import Worker
+from assent.errors import UsageError
 from assent.store import MemoryStore
 from assent.store.store import Store
 from assent.testing import ScriptedModel, call
@@ -94,4 +98,34 @@ async def test_a_run_needs_text_and_nothing_else() -> None:
     async with client(store, "olga", "operator") as web:
         for order in ({"agent": "Admin"}, {"agent": "Admin", "input": " "}, {**ORDER, "by": "root"}, {"input": "x"}):
             assert (await web.post("/api/runs", json=order)).status_code == 400
+    assert (await store.runs()).items == []
+
+
+async def test_the_same_key_starts_one_run_however_often_it_is_sent(live_store: Store) -> None:
+    async with live_store as store, client(store, "olga", "operator") as web, client(store, "bot", "agent") as other:
+        worker = Worker(store, agent(call("wipe", {"disk": "sda"}), "Done."))
+        await worker.run_until_idle()
+        key = {"Idempotency-Key": "order-1042"}
+        sent = await asyncio.gather(*[web.post("/api/runs", json=ORDER, headers=key) for _ in range(8)])
+        assert [each.status_code for each in sent] == [202] * 8
+        [run] = {each.json()["id"] for each in sent}
+        await worker.run_until_idle()
+        later = await web.post("/api/runs", json=ORDER, headers=key)
+        assert (later.json()["id"], later.json()["status"]) == (run, "waiting")
+        assert later.headers["location"].endswith(run)
+        changed = await web.post("/api/runs", json={**ORDER, "input": "Something else."}, headers=key)
+        assert changed.status_code == 409 and "Choose a new key" in changed.json()["detail"]
+        assert (await other.post("/api/runs", json=ORDER, headers=key)).json()["id"] != run
+        assert (await web.post("/api/runs", json=ORDER)).json()["id"] != run
+        assert len((await store.runs()).items) == 3
+
+
+async def test_a_key_is_short_text() -> None:
+    store = MemoryStore()
+    await Worker(store, agent()).run_until_idle()
+    async with client(store, "olga", "operator") as web:
+        for key in ("", "x" * 201, "two words"):
+            assert (await web.post("/api/runs", json=ORDER, headers={"Idempotency-Key": key})).status_code == 422
+    with pytest.raises(UsageError, match="A key is text"):
+        await store.start("Admin", "Make room.", by="olga", key="")
     assert (await store.runs()).items == []

@@ -15,7 +15,7 @@ from assent import (
     ToolErrorFormatterArgs,
     function_tool,
 )
-from assent.errors import GrantNotFound, InvalidArguments, InvalidDecision, ToolNotFound
+from assent.errors import GrantNotFound, InvalidArguments, InvalidDecision, NotPending, ToolNotFound
 from assent.testing import ScriptedModel, ScriptedPerson, call
 from tests.unit.support import asked, facts, heard, outcomes, refused, reloaded, scripted, sending, soon, told
 
@@ -672,20 +672,28 @@ async def test_always_reject_holds_for_later_calls_with_its_words() -> None:
 
 
 @pytest.mark.parametrize("verdict", ["approve", "reject"])
-async def test_what_was_decided_once_can_be_decided_for_always_after_it(verdict: str) -> None:
+async def test_a_question_that_is_settled_takes_no_grant(verdict: str) -> None:
     send, sent = sending(needs_approval=True)
     agent = scripted(call("send", {"to": "ann"}), call("send", {"to": "bob"}), "done", tools=[send])
     result = await Runner.run(agent, "go")
     state = result.to_state()
     decide = getattr(state, verdict)
     decide(result.interruptions[0])
-    assert state.grants() == []
-    for _ in range(2):
+    with pytest.raises(NotPending, match="was decided before; no grant was given"):
         decide(result.interruptions[0], **{f"always_{verdict}": True})
-        assert [grant.verdict for grant in state.grants()] == [verdict]
+    assert state.grants() == []
     result = await Runner.run(agent, state)
-    assert result.final_output == "done"
-    assert len(sent) == (2 if verdict == "approve" else 0)
+    assert len(result.interruptions) == 1 and len(sent) == (1 if verdict == "approve" else 0)
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_a_decision_for_always_that_is_sent_again_gives_no_second_grant(verdict: str) -> None:
+    send, _ = sending(needs_approval=True)
+    result = await Runner.run(scripted(call("send", {"to": "ann"}), "done", tools=[send]), "go")
+    state = result.to_state()
+    for _ in range(2):
+        getattr(state, verdict)(result.interruptions[0], **{f"always_{verdict}": True})
+        assert [grant.verdict for grant in state.grants()] == [verdict]
 
 
 async def test_a_grant_does_not_settle_questions_that_are_open() -> None:

@@ -94,9 +94,21 @@ def decide(
         facts.append(fact if who.shown is None else replace(fact, shown=who.shown))
     else:
         _check_repeated(root, question_id, decision, earlier, state, tool_of)
-    if terms is not None and (earlier is None or terms == FOR_ALWAYS):  # a repetition gives no second grant with terms
+    if terms is not None and earlier is None:
         facts += _grant(root, state, asked, decision, terms, name, at, tool_of)
+    elif terms is not None and not _was_given(root, state, decision, terms):
+        raise NotPending(f"Question {question_id} was decided before; no grant was given.")
     return facts
+
+
+def _was_given(root: Run, state: CallState, decision: Decision, terms: GrantTerms) -> bool:
+    """Return True if the run has a grant with these terms: then the decision is only sent again."""
+    verdict = "reject" if type(decision) is Reject else "approve"
+    wanted = (state.turn.agent, state.tool, verdict, terms.max_uses, terms.pinned())
+    return any(
+        (each.agent, each.tool, each.verdict, each.max_uses, each.pins) == wanted and each.until == terms.until(each.at)
+        for each in root.grants.values()
+    )
 
 
 def _find(root: Run, question_id: str, digest: str | None) -> tuple[tuple[str, ...], CallState, f.Asked]:

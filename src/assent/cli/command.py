@@ -16,7 +16,7 @@ from ..inbox.identity import ROLES
 from ..store.outbox import EVENTS
 from ..version import __version__
 from . import audit, database, deciding, grants, models, questions, runs, serve, tokens, users, webhooks, worker
-from .value import duration, json_object, json_value, port, statuses
+from .value import duration, json_object, json_value, network, port, statuses
 from .write import say
 
 ADDRESS = "ASSENT_STORE"
@@ -148,6 +148,8 @@ def _serve(to: Any) -> None:
     made.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     made.add_argument("--port", type=port, default=8000, metavar="N", help="the port (8000); 0 for any free one")
     made.add_argument("--root-path", default="", metavar="PREFIX", help="the prefix under which a proxy serves it")
+    proxy = "believe the X-Forwarded- headers of a proxy at this address or network; may be given more than once"
+    made.add_argument("--behind-proxy", type=network, action="append", default=[], metavar="ADDRESS", help=proxy)
     made.add_argument("--verbose", action="store_true", help="say more, such as every request")
 
 

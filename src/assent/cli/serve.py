@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +18,15 @@ from .write import say
 if TYPE_CHECKING:
     from ..store.sql.store import SQLStore
 
+SWITCH = 0.001
+"""The seconds after which Python lets another thread go on, a fifth of its default: pages are made in threads, and the
+event loop waits for its turn several times while it answers a request."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def serve(options: Namespace) -> int:
     """Serve the inbox until a signal comes."""
+    sys.setswitchinterval(SWITCH)
     async with open_store(options.url) as store:
         made = app(store)
         await _say_who_can_sign_in(store)
@@ -42,6 +47,8 @@ async def _say_who_can_sign_in(store: SQLStore) -> None:
 def _server(made: Any, options: Namespace) -> Any:
     try:
         import uvicorn
+
+        from ..inbox.connection import TimedConnection
     except ImportError:
         raise UsageError('The inbox is served by uvicorn: pip install "assent[inbox]"') from None
 
@@ -66,6 +73,10 @@ def _server(made: Any, options: Namespace) -> Any:
             made,
             root_path=options.root_path,
             ws="none",
+            http=TimedConnection,
+            # Anybody can write the headers that say whose request a proxy passes on.
+            proxy_headers=bool(options.behind_proxy),
+            forwarded_allow_ips=options.behind_proxy or [],
             log_level="info" if options.verbose else "warning",
             server_header=False,
             timeout_graceful_shutdown=5,

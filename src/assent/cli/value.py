@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import re
 from typing import Any, get_args
 
@@ -54,3 +55,13 @@ def json_object(text: str) -> tuple[Any]:
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError('this is not a JSON object, such as {"amount": 5}')
     return (value,)
+
+
+def network(text: str) -> str:
+    """Return an IP address or a network, such as 10.0.0.0/8."""
+    try:
+        return str(ipaddress.ip_network(text, strict=False)) if "/" in text else str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.80} is no IP address, such as 127.0.0.1, and no network, such as 10.0.0.0/8"
+        ) from None

@@ -17,17 +17,27 @@ from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
-from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision, StoreFailed
+from ..errors import (
+    AgentNotFound,
+    AlreadyDecided,
+    Conflict,
+    DigestMismatch,
+    GrantNotFound,
+    InvalidDecision,
+    StoreFailed,
+)
 from ..store.audit import exported
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
+from ..store.starting import LONGEST_KEY
 from ..store.store import Store
 from . import describe as d
 from .auth import Authenticates, who_sent
 from .feed import Feeds
 from .headline import with_order
 from .identity import Identity
-from .metrics import MEDIA_TYPE, KeptTally, Metrics
+from .loops import RouteElsewhere
+from .metrics import MEDIA_TYPE, KeptHealth, KeptTally, Metrics
 from .model import (
     AgentList,
     GiveGrant,
@@ -63,7 +73,9 @@ async def exact(request: Request) -> None:
         raise HTTPException(415, "The body must be JSON; send Content-Type: application/json.")
 
 
-router = APIRouter(dependencies=[Depends(exact)])
+router = APIRouter(dependencies=[Depends(exact)], route_class=RouteElsewhere)
+near = APIRouter(dependencies=[Depends(exact)])
+"""The routes that the server's own event loop answers: their work does not grow with what is stored."""
 
 JSON_LINES = "application/jsonl"
 NO_NUL = r"^[^\x00]*$"
@@ -75,6 +87,11 @@ Seconds = Annotated[float | None, Query(ge=0, le=3e9, allow_inf_nan=False)]
 Id = Annotated[str, Path(max_length=200, pattern=NO_NUL)]
 IfMatch = Annotated[str | None, Header(alias="If-Match", description="The digest that was shown, in quotes.")]
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", min_length=1, max_length=LONGEST_KEY, pattern=r"^[!-~]+$", description="Any text."),
+]
+
 
 class Inbox(Struct):
     """The shared parts of the routes."""
@@ -84,6 +101,7 @@ class Inbox(Struct):
     feeds: Feeds
     metrics: Metrics
     tally: KeptTally
+    health: KeptHealth
     streams: Streams
     agents: Collection[str] | None = None
     """The agents whose runs may be started; None for all."""
@@ -234,7 +252,7 @@ async def refused(request: Request, inbox: Inbox, who: Identity, before: Questio
         following = await successor(inbox.store, now)
     except StoreFailed:
         return respond(problem)  # what became of the decision is known; only the details are not
-    if following is not None and not isinstance(error, DigestMismatch):
+    if following is not None and not isinstance(error, DigestMismatch | AlreadyDecided):
         problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
         problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, following.id
     elif isinstance(error, DigestMismatch):
@@ -246,9 +264,17 @@ async def refused(request: Request, inbox: Inbox, who: Identity, before: Questio
 
 
 async def successor(store: Store, question: Question) -> Question | None:
-    """Return the open question that took a question's place; None if there is none."""
-    page = await store.questions(run=question.run, limit=MOST)
-    return next((each for each in page.items if each.replaces == question.id), None)
+    """Return the open question about the same call that took a settled one's place, perhaps after others."""
+    after: str | None = None
+    while question.verdict is not None:
+        page = await store.questions(run=question.run, limit=MOST, after=after)
+        for each in page.items:
+            if each.call == question.call and each.path == question.path:
+                return each
+        after = page.next
+        if after is None:
+            break
+    return None
 
 
 def difference(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
@@ -283,17 +309,20 @@ async def list_runs(
 @router.post(
     "/api/runs",
     status_code=202,
-    responses=d.answers("RunRecord", 400, 404, 413, 415, status=202, location=True),
+    responses=d.answers("RunRecord", 400, 404, 409, 413, 415, status=202, location=True),
     openapi_extra=d.body("StartRun"),
 )
-async def start_run(request: Request, inbox: Here, who: Somebody) -> Response:
-    """Start a run of an agent that a worker has announced. A worker drives it."""
+async def start_run(request: Request, inbox: Here, who: Somebody, idempotency_key: IdempotencyKey = None) -> Response:
+    """Start a run of an agent that a worker has announced. A worker drives it.
+
+    With the same `Idempotency-Key`, the same user's same request starts one run, however often it is sent.
+    """
     who.need("start")
     order: StartRun = read_as(await request.body(), StartRun)
     if inbox.agents is not None and order.agent not in inbox.agents:
         raise AgentNotFound(f"Runs of these agents can be started here: {', '.join(sorted(inbox.agents))}.")
     await inbox.store.open()
-    record = await inbox.store.start(order.agent, order.input, by=who.name)
+    record = await inbox.store.start(order.agent, order.input, by=who.name, key=idempotency_key)
     return sent(record, 202, Location=f"{request.scope.get('root_path', '')}/api/runs/{record.id}")
 
 
@@ -323,9 +352,8 @@ async def get_journal(
     """
     record = (await inbox.store.read(id, 2**31 - 1)).record
     lines, asked = await inbox.store.lines(id), await questions_of(inbox.store, id)
-    entries = journal_seen_by(who, lines, asked, record.started_by)  # as a whole: a page may quote an earlier one
-    page = entries[after : after + limit]
-    more = after + limit < len(entries)
+    page = journal_seen_by(who, lines, asked, record.started_by, slice(after, after + limit))
+    more = after + limit < len(lines)
     return sent(JournalPage(page, page[-1].seq if more and page else None))
 
 
@@ -415,7 +443,7 @@ async def export_audit(inbox: Here, who: Somebody) -> Response:
 # -- events, health, metrics -------------------------------------------------------------------------
 
 
-@router.get("/api/events", responses=d.stream())
+@near.get("/api/events", responses=d.stream())
 async def events(
     request: Request,
     inbox: Here,
@@ -437,14 +465,14 @@ async def events(
     return made
 
 
-@router.get("/health", responses=d.answers("Health", public=True))
+@near.get("/health", responses=d.answers("Health", public=True))
 async def health(inbox: Here) -> Response:
-    """Say that the inbox is there, and that its store can be read."""
-    await inbox.store.runs(limit=1)
+    """Say that the inbox is there, and that its store could be read within the last 15 seconds."""
+    await inbox.health.check()
     return sent(Health())
 
 
-@router.get("/metrics", responses=d.plain(MEDIA_TYPE))
+@near.get("/metrics", responses=d.plain(MEDIA_TYPE))
 async def metrics(inbox: Here, who: Reader) -> Response:
     """Return numbers for Prometheus. The open questions are counted at most every 10 seconds."""
     tally = await inbox.tally.get()

@@ -120,12 +120,13 @@ class Auth:
         return value
 
     def router(self) -> APIRouter:
-        """Return the routes that sign in and out: `/sign-in`, `/sign-in/link/{token}` and `/sign-out`."""
+        """Return the routes that sign in and out: `/sign-in`, `/sign-in/link` and `/sign-out`."""
         made = APIRouter(include_in_schema=False)
         made.add_api_route("/sign-in", self._get_form, methods=["GET"])
         made.add_api_route("/sign-in", self._post_form, methods=["POST"])
-        made.add_api_route("/sign-in/link/{token}", self._get_link, methods=["GET"])
-        made.add_api_route("/sign-in/link/{token}", self._post_link, methods=["POST"])
+        made.add_api_route("/sign-in/link", self._get_link, methods=["GET"])
+        made.add_api_route("/sign-in/link", self._post_link, methods=["POST"])
+        made.add_api_route("/sign-in/link/{token}", self._get_old_link, methods=["GET", "POST"])
         made.add_api_route("/sign-out", self._post_sign_out, methods=["POST"])
         return made
 
@@ -143,20 +144,28 @@ class Auth:
             return _failed(request, error, fields.get("name", ""), _local(fields.get("next", "")))
         return await self._signed_in(request, value, fields.get("next", ""))
 
-    async def _get_link(self, request: Request, token: str) -> Response:
-        """Return a page with a button: programs that open links in mails and chats must not use the link up."""
-        return render(request, "link.html", token=token)
+    async def _get_link(self, request: Request) -> Response:
+        """Return a page with a button: programs that open links in mails and chats must not use the link up.
 
-    async def _post_link(self, request: Request, token: str) -> Response:
+        The code is behind the `#` of the link, which browsers do not send: servers and proxies log addresses.
+        """
+        return render(request, "link.html")
+
+    async def _post_link(self, request: Request) -> Response:
         try:
             check_origin(request, self._origins)
             _check_cookie_is_kept(request)
-            value = await self.accounts.use_link(token)
+            code = (await _fields(request)).get("code", "").rpartition("#")[2].strip()
+            value = await self.accounts.use_link(code)
             if value is None:
                 raise NotSignedIn("This link was used, or is too old. Sign in, or get a new link.")
         except AssentError as error:
             return _failed(request, error)
         return await self._signed_in(request, value, "")
+
+    async def _get_old_link(self, request: Request, token: str) -> Response:
+        """Refuse a code in a path: whoever reads the logs could have used it."""
+        return _failed(request, UsageError("This link is of an earlier kind, and signs nobody in. Get a new link."))
 
     async def _post_sign_out(self, request: Request) -> Response:
         name = cookie_name(request)

@@ -20,6 +20,10 @@ LONGEST = 4000
 """The most characters of one entry; the journal has the rest."""
 
 
+MOST_FACTS = 20_000
+"""The most facts of a run whose conversation and timeline are shown."""
+
+
 class Line(Struct, frozen=True):
     """One entry of a conversation."""
 
@@ -42,6 +46,8 @@ class Talk(Struct):
 
 def talk_of(stored: Stored, question: Question) -> Talk:
     """Return the conversation around a question; if its run cannot be read, the reason."""
+    if stored.record.seq > MOST_FACTS:
+        return Talk(problem=f"This run has {stored.record.seq:,} facts, too many to show what was said before.")
     if not stored.facts:
         return Talk(problem="This run was erased." if stored.record.erased is not None else "This run has no journal.")
     try:
@@ -146,24 +152,27 @@ _QUIET = ("defined", "saved", "told", "stepped", "continued", "awaited", "limite
 
 
 def timeline(
-    entries: list[Entry], *, everything: bool = False, orders: Mapping[Key, Collection[str]] | None = None
+    entries: list[Entry],
+    *,
+    everything: bool = False,
+    orders: Mapping[Key, Collection[str]] | None = None,
+    whole: list[Entry] | None = None,
 ) -> list[Moment]:
     """Return a run's journal as moments.
 
     Args:
-        entries: The journal.
+        entries: The entries to show.
         everything: True to include the book-keeping.
         orders: The order of a call's arguments, where it is known.
+        whole: The journal that the entries are a part of: an earlier entry may have the name of a call's tool.
     """
-    tools: dict[Key, str] = {}
     made = []
-    runs = {} if everything else _ran([entry.fact for entry in entries])
+    facts = [entry.fact for entry in (entries if whole is None else whole)]
+    tools = _tools(facts)
+    runs = {} if everything else _ran(facts)
     for entry in entries:
         fact = entry.fact
         kind = str(fact.get("fact", ""))
-        for call in fact.get("calls") or ():
-            if isinstance(call, list) and len(call) > 1:
-                tools[_path(fact), str(call[0])] = str(call[1])
         key = _path(fact), str(fact.get("call"))
         if (kind in _QUIET and not everything) or (key in runs and _is_told_later(fact)):
             continue
@@ -181,6 +190,12 @@ def timeline(
 
 Key = tuple[tuple[str, ...], str]
 """A call: the path of its branch, and its id there."""
+
+
+def _tools(facts: list[Fact]) -> dict[Key, str]:
+    """Return the name of each call's tool."""
+    calls = [(_path(fact), call) for fact in facts for call in fact.get("calls") or ()]
+    return {(path, str(call[0])): str(call[1]) for path, call in calls if isinstance(call, list) and len(call) > 1}
 
 
 class Ran(Struct):

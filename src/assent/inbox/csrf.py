@@ -22,15 +22,15 @@ MOST_FIELDS = 20_000
 PORTS = {"http": "80", "https": "443"}
 
 
-async def check_csrf(request: Request, identity: Identity) -> None:
+async def check_csrf(request: Request, identity: Identity, *, forms: bool = True) -> None:
     """Raise `Forbidden` unless a request by cookie carries the sign-in's CSRF token, in a header or a form's field.
 
-    Requests by API token, and requests that change nothing, need none.
+    Requests by API token, and requests that change nothing, need none. Without `forms`, only the header counts.
     """
     if identity.csrf is None or request.method in SAFE:
         return
     given = request.headers.get(HEADER)
-    if given is None and request.headers.get("content-type", "").partition(";")[0].strip().lower() in FORMS:
+    if forms and given is None and request.headers.get("content-type", "").partition(";")[0].strip().lower() in FORMS:
         field = (await request.form(max_fields=MOST_FIELDS, max_files=0)).get(FIELD)
         given = field if isinstance(field, str) else None
     if given is None or not hmac.compare_digest(given.encode(errors="replace"), identity.csrf.encode()):

@@ -17,12 +17,13 @@ from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, 
 from ..store.record import Question
 from . import api
 from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
+from .difference import Change
 from .forms import ABSENT, Field, Form, changed
 from .headline import arguments_in_order, in_order, order_of
 from .identity import Identity
 from .render import render
-from .values import Number, read_json, write_json
-from .view import Change, difference, terms_words, why_not
+from .values import Number, TooLong, read_json, write_json
+from .view import difference, terms_words, why_not
 
 ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 """The ends of a grant to choose from, in seconds."""
@@ -83,6 +84,8 @@ async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) 
             value = changed(value, form, act)
         else:
             raise ValueError("there is no form of this tool; write JSON")
+    except TooLong as error:
+        return Draft(None, question.arguments, [], f"These arguments cannot be edited here: {error}. Use the API.")
     except ValueError as error:
         text = (sent or {}).get("json", question.arguments)
         return Draft(None, text, [], f"This is not JSON: {error}.")

@@ -12,22 +12,23 @@ from fastapi.routing import APIRoute
 from msgspec import Struct
 
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
-from ..store.filter import MOST_SEARCHED
-from ..store.record import Question
+from ..store.record import Page, Question
 from ..store.store import Store
+from .api import successor
 from .auth import Authenticates, identified
-from .conversation import talk_of
+from .conversation import MOST_FACTS, talk_of
 from .csrf import MOST_FIELDS
 from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
 from .headline import order_of, sentence_of, with_order
 from .identity import Identity
+from .loops import elsewhere
 from .mask import masked
 from .presence import Presence
-from .render import render
+from .render import list_query, query_string, render
 from .sight import facts_seen_by, questions_of, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, decided_in, difference, people, row_of, settled_words, why_not
+from .view import Row, deadline_tag, decided_in, difference, people, place_of, row_of, settled_words, why_not
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -38,7 +39,7 @@ class NeedsSignIn(Exception):
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages."""
+    """A route whose errors are pages, answered on one of the inbox's own event loops."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the route's handler, with errors as pages."""
@@ -52,7 +53,7 @@ class PageRoute(APIRoute):
             except AssentError as error:
                 return failure_page(request, error)
 
-        return safely
+        return elsewhere(safely)
 
 
 def sign_in_first(request: Request) -> Response:
@@ -104,8 +105,6 @@ class Shown(Struct):
     """The list beside a question, as it was asked for."""
 
     rows: list[Row]
-    soon: list[Row]
-    waiting: list[Row]
     next: str | None
     query: dict[str, str]
     tools: list[str]
@@ -113,36 +112,79 @@ class Shown(Struct):
     count: str
     """The number of open questions, whatever the filters."""
     damaged: int = 0
-    stopped: bool = False
-    """True if a search has not looked at all questions."""
+    below: str | None = None
+    """The id of the row below the question that is looked at, which may be settled and not in the list any more."""
+
+    @property
+    def soon(self) -> list[Row]:
+        """The questions that are due soon."""
+        return [row for row in self.rows if row.soon]
+
+    @property
+    def waiting(self) -> list[Row]:
+        """The other questions."""
+        return [row for row in self.rows if not row.soon]
+
+    @property
+    def stopped(self) -> bool:
+        """True if a search has not looked at all questions."""
+        return "q" in self.query and self.next is not None and len(self.rows) + self.damaged < PAGE
 
     @property
     def looked_at(self) -> str:
         """The questions that a stopped search has looked at, in words."""
-        return f"the {'next' if 'after' in self.query else 'first'} {MOST_SEARCHED:,} questions"
+        return f"the {'next' if 'after' in self.query else 'first'} questions"
+
+    @property
+    def filters(self) -> list[tuple[str, str]]:
+        """The filters of the list, each with its name in words."""
+        words = {"q": "with the words", "tool": "tool", "agent": "agent"}
+        return [(word, self.query[name]) for name, word in words.items() if name in self.query]
 
     def link(self, **other: str | None) -> str:
         """Return the query string of the list, with other values."""
-        values = {name: value for name, value in ({**self.query, **other}).items() if value}
-        return f"?{urlencode(values)}" if values else ""
+        return query_string({**self.query, **other})
 
 
-async def listed(desk: Desk, who: Identity, request: Request) -> Shown:
-    """Return the open questions that the request's filters want."""
-    given = request.query_params
-    query = {name: given[name].strip() for name in ("q", "tool", "agent", "after") if given.get(name, "").strip()}
-    only = {name: query[name] for name in ("tool", "agent") if name in query}
-    page = await desk.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
-    now = desk.now()
-    asked = await with_order(desk.store, page.items)
-    rows = [row_of(each, now, desk.presence.others(each.id, who.name)) for each in asked]
-    soon = sorted([row for row in rows if row.soon], key=lambda row: row.deadline)
-    waiting = [row for row in rows if not row.soon]
+async def listed(desk: Desk, who: Identity, request: Request, current: Question | None = None) -> Shown:
+    """Return the open questions that the request's filters want, beside a question."""
+    query = list_query(request)
+    page = await _page(desk, query)
+    rows = await _rows(desk, who, page.items)
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
     count = await desk.waiting() if query else counted_page(len(rows), page.next)
-    stopped = page.next is not None and len(page.items) + len(page.damaged) < PAGE
-    return Shown([*soon, *waiting], soon, waiting, page.next, query, tools, agents, count, len(page.damaged), stopped)
+    below = None if current is None else _below(rows, current, desk.now())
+    return Shown(rows, page.next, query, tools, agents, count, len(page.damaged), below)
+
+
+async def _page(desk: Desk, query: dict[str, str]) -> Page[Question]:
+    only = {name: query[name] for name in ("tool", "agent") if name in query}
+    return await desk.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
+
+
+async def _rows(desk: Desk, who: Identity, questions: list[Question]) -> list[Row]:
+    """Return questions as rows, in the order of the list."""
+    asked, now = await with_order(desk.store, questions), desk.now()
+    return sorted([row_of(each, now, desk.presence.others(each.id, who.name)) for each in asked], key=place_of)
+
+
+def _below(rows: list[Row], question: Question, now: int) -> str | None:
+    """Return the id of the first row that comes after a question, at the place that it had when it was decided."""
+    place = place_of(row_of(question, min(now, question.decided or now), []))
+    return next((row.id for row in rows if place_of(row) > place), None)
+
+
+async def next_in_list(desk: Desk, who: Identity, found: Shown) -> tuple[Row, str] | None:
+    """Return the row below the question that is looked at, and the query string of its list; None at the end."""
+    for row in found.rows:
+        if row.id == found.below:
+            return row, found.link()
+    if found.next is None:
+        return None
+    further = {**found.query, "after": found.next}
+    rows = await _rows(desk, who, (await _page(desk, further)).items)
+    return (rows[0], query_string(further)) if rows else None
 
 
 async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -> tuple[Question, dict[str, Any]]:
@@ -153,7 +195,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     question = seen_by(who, ordered)
     now = desk.now()
     not_you = why_not(whole, who)
-    fresh = await successor(desk, whole)
+    fresh = await successor(desk.store, whole)
     context = {
         "question": question,
         "sentence": sentence_of(question),
@@ -172,25 +214,19 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     return whole, context
 
 
-async def successor(desk: Desk, question: Question) -> Question | None:
-    """Return the open question that replaced this one, if there is one."""
-    if question.verdict is None:
-        return None
-    page = await desk.store.questions(run=question.run, limit=PAGE)
-    same = [each for each in page.items if each.call == question.call and each.path == question.path]
-    return same[0] if same else None
-
-
 async def whole_page(
     desk: Desk, request: Request, who: Identity, whole: Question, context: dict[str, Any], *, status: int = 200
 ) -> Response:
     """Return the page of one question, with the list beside it."""
-    stored = await desk.store.read(whole.run)
-    asked = await questions_of(desk.store, whole.run)
+    stored = await desk.store.read(whole.run, 2**31 - 1)
+    asked: list[Question] = []
+    if stored.record.seq <= MOST_FACTS:
+        stored = await desk.store.read(whole.run)
+        asked = await questions_of(desk.store, whole.run)
     stored.facts = facts_seen_by(who, stored.facts, asked, stored.record.started_by)
     talk = talk_of(stored, whole)
-    found = await listed(desk, who, request)
-    following = next((row for row in found.rows if row.id != whole.id), None)
+    found = await listed(desk, who, request, whole)
+    following = await next_in_list(desk, who, found) if whole.verdict is not None else None
     decided = decided_in(stored.facts, context["question"]) if whole.verdict is not None else None
     answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
     return render(
@@ -227,7 +263,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
         raise error
     try:
         whole = await desk.store.question(id)
-        fresh = await successor(desk, whole)
+        fresh = await successor(desk.store, whole)
     except StoreFailed:
         raise error from None  # what became of the decision is known; only the details are not
     seen, now = (seen_by(who, each) for each in await with_order(desk.store, [whole, fresh or whole]))
@@ -260,6 +296,7 @@ async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: 
     )
 
 
-def question_url(request: Request, id: str, step: str = "") -> str:
-    """Return the address of a question's page, or of one of its steps."""
-    return f"{request.scope.get('root_path', '')}/questions/{quote(id, safe='')}{step}"
+def question_url(request: Request, id: str) -> str:
+    """Return the address of a question's page, with the filters of the list."""
+    kept = query_string(list_query(request))
+    return f"{request.scope.get('root_path', '')}/questions/{quote(id, safe='')}{kept}"

@@ -19,6 +19,8 @@ from .metrics import Metrics
 
 MOST_BYTES = 11_000_000
 """The largest body of a request: an edit may bring 10 MB of arguments."""
+MOST_BYTES_OPEN = 20_000
+"""The largest body of a request that needs no identity."""
 LONGEST_QUERY = 8_000
 """The most bytes of a query string, and of a path."""
 OPEN = ("/health", "/sign-in", "/sign-out", "/static/")
@@ -78,11 +80,12 @@ class Guard:
         request = Request(scope)
         if len(scope.get("query_string", b"")) > LONGEST_QUERY or len(path) > LONGEST_QUERY:
             raise HTTPException(414, f"The address is too long; at most {LONGEST_QUERY:,} bytes are read.")
-        _check_length(request)
+        most = MOST_BYTES_OPEN if path.startswith(OPEN) else MOST_BYTES
+        _check_length(request, most)
         if path.endswith("/") and path.strip("/") and request.method in SAFE:
             await _without_slash(request, path)(scope, receive, send)
             return
-        limited = Limited(receive)
+        limited = Limited(receive, most)
         if not path.startswith(OPEN):
             who = await who_sent(self._auth, request)
             if who is None and not path.startswith(FOR_PROGRAMS):
@@ -92,7 +95,7 @@ class Guard:
                 raise NotSignedIn
             request.state.identity = who
             if path.startswith(FOR_PROGRAMS):  # a page's token is in its form, and the page checks it
-                await check_csrf(Request(scope, limited), who)
+                await check_csrf(Request(scope, limited), who, forms=False)
         await self._app(scope, limited, send)
 
 
@@ -109,29 +112,29 @@ def _to_sign_in(request: Request) -> RedirectResponse:
     return RedirectResponse(f"{base}/sign-in{back}", 303)
 
 
-def _check_length(request: Request) -> None:
+def _check_length(request: Request, most: int) -> None:
     given = request.headers.get("content-length", "0")
-    if not given.isdecimal() or int(given[:20]) > MOST_BYTES:
-        raise too_large()
+    if not given.isdecimal() or int(given[:20]) > most:
+        raise too_large(most)
 
 
-def too_large() -> HTTPException:
+def too_large(most: int) -> HTTPException:
     """Return the error of a body that is too large."""
-    return HTTPException(413, f"The body is too large; at most {MOST_BYTES:,} bytes are read.")
+    return HTTPException(413, f"The body is too large; at most {most:,} bytes are read.")
 
 
 class Limited:
     """The body of a request, as long as it is not too large."""
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive, self._bytes = receive, 0
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._bytes, self._most = receive, 0, most
 
     async def __call__(self) -> Message:
         """Return the next message."""
         message = await self._receive()
         self._bytes += len(message.get("body", b""))
-        if self._bytes > MOST_BYTES:
-            raise too_large()
+        if self._bytes > self._most:
+            raise too_large(self._most)
         return message
 
 

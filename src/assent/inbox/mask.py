@@ -19,16 +19,27 @@ from ..core.mask import MASK, hidden, hidden_in, masked_object, masked_text, sec
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
 from ..store.record import Entry, GrantRecord, Question
+from .values import is_too_long
+
+MOST_LOOKED_FOR = 200_000_000
+"""The most characters that are looked through: the number of secrets, times the length of what may quote them."""
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
 def masked(question: AnyQuestion) -> AnyQuestion:
-    """Return a question with its secret arguments masked; the same question if it has none."""
+    """Return a question with its secret arguments masked; the same question if it has none.
+
+    If that would take too long, everything that may quote a secret is masked.
+    """
     names = question.redact
     if not names:
         return question
+    if is_too_long(question.arguments):
+        return _masked_whole(question)
     secrets = secrets_in(question.arguments, names)
+    if _takes_long(secrets, (question.reason, question.prompt, question.preview, question.evidence)):
+        return _masked_whole(question)
     return replace(
         question,
         arguments=masked_text(question.arguments, names) if question.arguments else "",
@@ -38,6 +49,25 @@ def masked(question: AnyQuestion) -> AnyQuestion:
         digest="",  # a short secret could be guessed from a hash of it
         shown=None,
         evidence=tuple(Evidence(each.attempt, hidden_in(each.output, secrets), each.at) for each in question.evidence),
+    )
+
+
+def _takes_long(secrets: Collection[str], value: Any) -> bool:
+    """Return True if these secrets cannot be looked for in a value in a short time."""
+    return len(secrets) > 1 and len(secrets) * len(msgspec.json.encode(value)) > MOST_LOOKED_FOR
+
+
+def _masked_whole(question: AnyQuestion) -> AnyQuestion:
+    """Return a question without anything that may quote its arguments."""
+    return replace(
+        question,
+        arguments=msgspec.json.encode(MASK).decode(),
+        reason=MASK,
+        prompt=None if question.prompt is None else MASK,
+        preview=None if question.preview is None else Preview(MASK),
+        digest="",
+        shown=None,
+        evidence=tuple(Evidence(each.attempt, MASK, each.at) for each in question.evidence),
     )
 
 
@@ -81,6 +111,9 @@ Key = tuple[tuple[str, ...], str]
 """A call: the path of its branch, and its id there."""
 EVERY: Collection[str] = ("*",)
 """The names of all arguments, for a call of which nobody knows which ones are secret."""
+BARE = ("fact", "at", "path", "call", "id", "asked", "by", "erased")
+"""The fields of a fact that hold no content."""
+EVERYTHING = slice(None)
 ARGUMENTS = ("args", "fills", "arguments", "pins", "action", "operation", "input")
 """The fields that hold a call's arguments, in facts and in the items of providers."""
 
@@ -91,8 +124,11 @@ def masked_journal(
     may_see: Callable[[Question], bool] = lambda question: False,
     *,
     trusted: bool = False,
+    shown: slice = EVERYTHING,
 ) -> list[Entry]:
     """Return the journal of a run with the secret arguments masked; hashes of what is masked are left out.
+
+    If that would take too long, the entries have nothing but their kinds, times and authors.
 
     Args:
         entries: The journal.
@@ -100,20 +136,26 @@ def masked_journal(
         may_see: Returns True for a question whose arguments are not masked. The secret arguments of a call that
             nobody was asked about are always masked.
         trusted: True to show the arguments of calls of which the journal does not say if they are secret.
+        shown: The entries to return. All are read, since a later one may quote an earlier one, but only these are
+            looked through for secrets.
     """
     entries = list(entries)
     masks = _Masks(entries, list(questions), may_see, trusted)
     if not masks.needed:
-        return entries
+        return entries[shown]
     made = [masks.fact(entry.fact) for entry in entries]
-    facts = [
-        {name: value if name in STRUCTURE else hidden_in(value, masks.secrets) for name, value in fact.items()}
-        for fact in made
-    ]
-    if all(entry.fact == fact and not fact.get("erased") for entry, fact in zip(entries, facts, strict=True)):
-        return entries
+    facts = made[shown]
+    if _takes_long(masks.secrets, facts):
+        facts = [{name: each for name, each in fact.items() if name in BARE} for fact in facts]
+    elif masks.secrets:
+        facts = [
+            {name: value if name in STRUCTURE else hidden_in(value, masks.secrets) for name, value in fact.items()}
+            for fact in facts
+        ]
+    elif all(entry.fact == fact and not fact.get("erased") for entry, fact in zip(entries, made, strict=True)):
+        return entries[shown]
     # Each hash covers the facts before it: a short secret could be guessed from any hash after it.
-    return [replace(entry, fact=fact, hash="") for entry, fact in zip(entries, facts, strict=True)]
+    return [replace(entry, fact=fact, hash="") for entry, fact in zip(entries[shown], facts, strict=True)]
 
 
 class _Masks:

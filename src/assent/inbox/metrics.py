@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from bisect import bisect_left
 from collections import Counter
 
@@ -14,6 +16,10 @@ BOUNDS = (1, 10, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600)
 """The bounds of the waiting times, in seconds."""
 KEPT = 10
 """The seconds for which a count of the open questions is kept: a million take most of a second to count."""
+
+
+HEALTHY, LOOK = 15.0, 1.0
+"""The seconds for which a successful read of the store counts, and the least seconds between two reads."""
 
 
 _LATE = f", counted at most every {KEPT} seconds."
@@ -48,10 +54,39 @@ class KeptTally:
             del self._counting[loop]
 
 
+class KeptHealth:
+    """A short read of the store, whose success is kept for some seconds: long reads of others must not delay it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: tuple[float, asyncio.Task[None]] | None = None
+        """The newest read, and the time at which it began."""
+        self._succeeded = -HEALTHY
+
+    async def check(self) -> None:
+        """Return if the store could be read lately; else read it, and raise its error."""
+        loop, now = asyncio.get_running_loop(), time.monotonic()
+        known = self._read is not None and self._read[1].get_loop() is loop
+        if self._read is None or not known or (self._read[1].done() and now - self._read[0] > LOOK):
+            self._read = now, loop.create_task(self._look())
+            self._read[1].add_done_callback(self._failed)  # so that no error counts as unseen
+        if now - self._succeeded > HEALTHY or self._failed(self._read[1]):
+            await asyncio.shield(self._read[1])
+
+    async def _look(self) -> None:
+        await self._store.runs(limit=1)
+        self._succeeded = time.monotonic()
+
+    @staticmethod
+    def _failed(task: asyncio.Task[None]) -> bool:
+        return task.done() and (task.cancelled() or task.exception() is not None)
+
+
 class Metrics:
     """The numbers that this process has counted since it began."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # decisions are recorded in several threads
         self.requests: Counter[tuple[str, str, int]] = Counter()
         """The requests, by method, route and status."""
         self.decisions: Counter[str] = Counter()
@@ -63,9 +98,10 @@ class Metrics:
 
     def decided(self, verdict: str, seconds: float) -> None:
         """Count a decision on a question that had waited so long."""
-        self.decisions[verdict] += 1
-        self.waits[bisect_left(BOUNDS, seconds)] += 1
-        self.waited += seconds
+        with self._lock:
+            self.decisions[verdict] += 1
+            self.waits[bisect_left(BOUNDS, seconds)] += 1
+            self.waited += seconds
 
     def text(self, tally: Tally, now: int) -> str:
         """Return everything as text; `now` is the store's time in milliseconds."""

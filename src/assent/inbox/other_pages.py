@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from msgspec.json import encode
 
-from .conversation import timeline
+from .conversation import MOST_FACTS, timeline
 from .desk import Desk
 from .headline import sentence_of, with_order
 from .identity import Identity
@@ -19,6 +19,8 @@ from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of
 from .view import PAST, grant_words
 
 PAGE = 50
+ENTRIES = 500
+"""The entries of a journal on one page of a timeline."""
 STATUSES = ("working", "waiting", "idle", "done", "exhausted", "cancelled", "closed")
 TONES = {"waiting": "warn", "closed": "stop", "exhausted": "stop", "cancelled": "stop", "done": "ok", "working": "info"}
 
@@ -56,12 +58,14 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
         who = await desk.who(request)
         everything = request.query_params.get("all") == "1"
         stored = await desk.store.read(id, 2**31 - 1)
-        entries = await desk.store.history(id)
-        asked = await questions_of(desk.store, id)
-        entries = journal_seen_by(who, entries, asked, stored.record.started_by)
-        shown = await with_order(desk.store, asked)
-        orders = {(each.path, each.call): each.order for each in shown}
-        moments = timeline(entries, everything=everything, orders=orders)
+        end = _number(request.query_params.get("to", ""), stored.record.seq)
+        start = max(0, end - ENTRIES)
+        too_long = stored.record.seq > MOST_FACTS
+        entries = await desk.store.history(id) if not too_long else []
+        asked = await questions_of(desk.store, id) if not too_long else []
+        shown = journal_seen_by(who, entries, asked, stored.record.started_by, slice(start, end))
+        orders = {(each.path, each.call): each.order for each in await with_order(desk.store, asked)}
+        moments = timeline(shown, everything=everything, orders=orders, whole=entries)
         part = request.query_params.get("part") == "timeline"
         return render(
             request,
@@ -74,7 +78,10 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
             waiting="" if part else await desk.waiting(),
             section="runs",
             tones=TONES,
-            hidden=len(entries) - len(moments),
+            hidden=len(shown) - len(moments),
+            start=start,
+            end=end,
+            too_long=too_long,
             open={each.id for each in asked if each.verdict is None},
         )
 
@@ -146,6 +153,11 @@ async def _decisions(desk: Desk, who: Identity) -> AsyncIterator[bytes]:
         after = page.next
         if after is None:
             return
+
+
+def _number(text: str, most: int) -> int:
+    """Return a number of an address; `most` if it is none, or larger."""
+    return min(int(text), most) if text.isascii() and text.isdecimal() and len(text) < 10 else most
 
 
 def _query(request: Request, *names: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from pathlib import Path
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
+from ..errors import NotFound, UnreadableState
+from ..store.record import Question
 from ..store.store import Store
 from .auth import Authenticates
 from .deciding import add_deciding
@@ -54,6 +56,14 @@ async def static(request: Request, name: str) -> Response:
     return Response(content, headers=headers, media_type=FILES[name])
 
 
+async def _beside(desk: Desk, id: str) -> Question | None:
+    """Return the question that the list stands beside, if there is one."""
+    try:
+        return await desk.store.question(id) if id else None
+    except (NotFound, UnreadableState):
+        return None
+
+
 def _add_questions(made: APIRouter, desk: Desk) -> None:
     @made.get("/")
     async def front(request: Request) -> Response:
@@ -64,9 +74,9 @@ def _add_questions(made: APIRouter, desk: Desk) -> None:
         who = await desk.who(request)
         if request.query_params.get("part") == "count":
             return render(request, "count.html", waiting=await desk.waiting())
-        found = await listed(desk, who, request)
-        template = "list.html" if request.query_params.get("part") == "list" else "questions.html"
         current = request.query_params.get("at", "")
+        found = await listed(desk, who, request, await _beside(desk, current))
+        template = "list.html" if request.query_params.get("part") == "list" else "questions.html"
         return render(request, template, who=who, list=found, now=desk.now(), current=current, section="questions")
 
     @made.get("/questions/{id}")

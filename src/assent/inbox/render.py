@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -15,7 +17,7 @@ from msgspec.json import encode
 from ..definitions.preview import warnings_first
 from .folding import folded_changes, folded_commands, folded_diff, folded_text
 from .identity import Identity
-from .values import read_json, shown_arguments, shown_json
+from .values import box, read_or_text, shown_arguments, shown_json
 from .visible import has_many_marks, hidden_in, shown_name, visible
 
 POLICY = (
@@ -36,11 +38,24 @@ HEADERS = {
 def render(
     request: Request, template: str, *, status: int = 200, who: Identity | None = None, **context: Any
 ) -> HTMLResponse:
-    """Return a page. `who` is the signed-in user, if any."""
+    """Return a page. `who` is the signed-in user, if any; `kept` in a template is the query string of the list."""
     base = request.scope.get("root_path", "")
     page = environment().get_template(template)
-    text = page.render(base=base, who=who, site=request.app.title, path=request.url.path, **context)
+    kept = query_string(list_query(request))
+    text = page.render(base=base, who=who, site=request.app.title, path=request.url.path, kept=kept, **context)
     return HTMLResponse(text, status, HEADERS)
+
+
+def list_query(request: Request) -> dict[str, str]:
+    """Return the filters of the list in an address. Each page about a question passes them on to the next."""
+    given = request.query_params
+    return {name: given[name].strip() for name in ("q", "tool", "agent", "after") if given.get(name, "").strip()}
+
+
+def query_string(values: Mapping[str, str | None]) -> str:
+    """Return the query string of these values, without the empty ones."""
+    some = {name: value for name, value in values.items() if value}
+    return f"?{urlencode(some)}" if some else ""
 
 
 @cache
@@ -62,6 +77,7 @@ def environment() -> Environment:
         "iso": iso,
         "left": left,
         "shown_json": shown_json,
+        "boxed": lambda text: box(text, "JSON"),
         "shown_arguments": shown_arguments,
         "brief": brief,
         "plain": plain,
@@ -77,8 +93,8 @@ def environment() -> Environment:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of the store as `read_json` gives it, with its numbers as text."""
-    return read_json(encode(value).decode())
+    """Return a value of the store as `read_json` gives it, with its numbers as text; if it is too long, its JSON."""
+    return read_or_text(encode(value).decode())
 
 
 def cell(value: Any) -> Markup:

@@ -22,7 +22,8 @@ from .dispatch import dispatching
 from .failure import answer
 from .feed import Feeds
 from .guard import Guard, Remembered
-from .metrics import KeptTally, Metrics
+from .loops import Loops
+from .metrics import KeptHealth, KeptTally, Metrics
 from .streams import Streams
 
 
@@ -51,12 +52,16 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
         redirect_slashes=False,  # the guard does it, without the Host header
     )
     metrics = Metrics()
-    made.state.inbox = api.Inbox(store, guard, Feeds(store, metrics), metrics, KeptTally(store), Streams(), agents)
+    made.state.inbox = api.Inbox(
+        store, guard, Feeds(store, metrics), metrics, KeptTally(store), KeptHealth(store), Streams(), agents
+    )
+    made.state.loops = Loops()
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):
         made.add_exception_handler(kind, answer)
     made.add_middleware(Guard, auth=guard, metrics=metrics)
     made.include_router(api.router)
+    made.include_router(api.near)
     if callable(getattr(guard, "router", None)):
         made.include_router(guard.router())
     made.include_router(page.router(store, Remembered()))

@@ -10,7 +10,7 @@ from ..core.facts import AnyFact
 from ..store.record import MOST, Entry, GrantRecord, Question
 from ..store.store import Store
 from .identity import Identity
-from .mask import AnyQuestion, masked, masked_grant, masked_journal
+from .mask import EVERYTHING, AnyQuestion, masked, masked_grant, masked_journal
 
 
 def may_see(who: Identity, question: Question) -> bool:
@@ -32,11 +32,15 @@ def listed_for(who: Identity, question: AnyQuestion) -> AnyQuestion:
 
 
 def journal_seen_by(
-    who: Identity, entries: list[Entry], questions: list[Question], started_by: str | None
+    who: Identity,
+    entries: list[Entry],
+    questions: list[Question],
+    started_by: str | None,
+    shown: slice = EVERYTHING,
 ) -> list[Entry]:
-    """Return a run's journal as somebody may see it; `questions` are all of the run's."""
+    """Return a run's journal, or a part of it, as somebody may see it; `questions` are all of the run's."""
     trusted = who.may("decide") and (started_by is None or started_by != who.name)
-    return masked_journal(entries, questions, lambda each: may_see(who, each), trusted=trusted)
+    return masked_journal(entries, questions, lambda each: may_see(who, each), trusted=trusted, shown=shown)
 
 
 def facts_seen_by(

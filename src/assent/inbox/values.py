@@ -21,6 +21,17 @@ LONG = 2000
 """The number of characters from which a text gets a box of its own, with its size."""
 
 
+MOST_READ = 50_000
+"""About the most values of a JSON text that a page reads.
+
+The parser holds Python's interpreter lock until it is done: more values would stop the whole process meanwhile.
+"""
+
+
+class TooLong(ValueError):
+    """A JSON text that is too long to be read for a page. It is shown, or compared, as text."""
+
+
 class Number(str):
     """A number as it is written: it never passes through a float."""
 
@@ -41,12 +52,30 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+def is_too_long(text: str) -> bool:
+    """Return True if a JSON text may have more values than are read."""
+    return len(text) > MOST_READ and text.count(",") + text.count("[") + text.count("{") > MOST_READ
+
+
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text with its numbers as they are written, or raise `ValueError`."""
+    """Return the value of a JSON text with its numbers as they are written.
+
+    Raises `TooLong` for a text that would take too long, and `ValueError` for one that is no JSON.
+    """
+    if is_too_long(text):
+        raise TooLong(f"it is too long for this page, {size_of(text)}")
     try:
         return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_pairs)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def read_or_text(text: str) -> Any:
+    """Return the value of a JSON text as `read_json` does; the text itself if it is too long."""
+    try:
+        return read_json(text)
+    except TooLong:
+        return text
 
 
 def write_json(value: Any, indent: int | None = None) -> str:
@@ -152,6 +181,8 @@ def shown_arguments(text: str, order: Collection[str] = ()) -> Markup:
     """Return a question's arguments as HTML, complete and in this order; text that is no JSON as it is."""
     try:
         value = read_json(text)
+    except TooLong:
+        return box(text, "JSON")
     except ValueError:
         return box(text, "not JSON; shown as the model wrote it")
     value = in_order(value, order) if isinstance(value, dict) else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from typing import Any
 
@@ -16,14 +15,19 @@ from ..core.digest import shortened
 from ..core.facts import AnyFact
 from ..core.rules import verdict_of
 from ..store.record import GrantRecord, Question
+from .difference import Change, changed_lines
 from .headline import in_order, order_of, sentence_of
 from .identity import Identity
 from .mask import masked
 from .render import left, utc
-from .values import read_json, write_json
+from .values import read_json, read_or_text, size_of, write_json
 
+MOST_COMPARED = 400_000
+"""The most characters of two texts that are compared."""
 SOON = 60 * 60 * 1000
 """Milliseconds before a deadline from which a question is due soon."""
+MOST_PINS = 20
+"""The most pinned arguments that are named, if there are too many to be shown with their values."""
 PAST = {
     "approve": "approved",
     "edit": "approved with changes",
@@ -54,6 +58,11 @@ class Row(Struct):
     tags: list[Tag]
     soon: bool
     deadline: int
+
+
+def place_of(row: Row) -> tuple[int, int, int, str]:
+    """Return the place of a question in the list: those that are due soon come first, then the oldest."""
+    return (0, row.deadline, row.at, row.id) if row.soon else (1, 0, row.at, row.id)
 
 
 def deadline_tag(question: Question, now: int, *, long: bool = False) -> Tag | None:
@@ -122,27 +131,22 @@ def settled_words(question: Question, who: Identity) -> str:
     return f"{verdict} by {by}".capitalize() if by == "you" else f"{verdict.capitalize()} by {by}"
 
 
-class Change(Struct, frozen=True):
-    """One line of a difference."""
-
-    sign: str
-    text: str
-
-
 def difference(before: str, after: str, order: Collection[str] = ()) -> list[Change]:
-    """Return the difference between two JSON texts, line by line; equal texts have none. `order` is the arguments'."""
-    one, two = (_pretty(each, order).split("\n") for each in (before, after))
-    if one == two:
+    """Return the difference between two JSON texts, line by line; equal texts have none. `order` is the arguments'.
+
+    Of texts that are too long to be compared, it says how long they are.
+    """
+    if before == after:
         return []
-    if len(one) + len(two) > 20_000:
-        return [Change("-", f"{len(one):,} lines"), Change("+", f"{len(two):,} lines")]
-    lines = difflib.ndiff(one, two) if len(one) + len(two) < 400 else _quick(one, two)
-    return [Change(line[0], line[2:]) for line in lines if line[0] != "?"]
+    if len(before) + len(after) > MOST_COMPARED:
+        return [Change("-", f"{size_of(before)}, too long to compare"), Change("+", size_of(after))]
+    one, two = (_pretty(each, order).split("\n") for each in (before, after))
+    return changed_lines(one, two) if one != two else []
 
 
-def _quick(one: list[str], two: list[str]) -> list[str]:
-    """Return the difference of long texts with three lines around each change."""
-    return [f"{line[:1]} {line[1:]}" for line in list(difflib.unified_diff(one, two, lineterm="", n=3))[2:]]
+def too_long_to_compare(before: str, after: str) -> bool:
+    """Return True if `difference` only says how long two texts are."""
+    return before != after and len(before) + len(after) > MOST_COMPARED
 
 
 def _pretty(text: str, order: Collection[str]) -> str:
@@ -161,6 +165,8 @@ class Decided(Struct, frozen=True):
     """With `edited`, the difference between the arguments that were asked about and those that run."""
     tool: str = ""
     """The tool that runs in the place of the one that was asked about."""
+    whole: str = ""
+    """The arguments that run, if they are too long to be compared."""
     words: str = ""
     """The reason or the note."""
     answer: Any = None
@@ -176,14 +182,15 @@ def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
         case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
             after = bytes(args).decode() if args else question.arguments
             changes = difference(question.arguments, after, order_of(question))
-            return Decided("What runs instead", changes, tool or "", why or "", edited=True)
+            whole = after if too_long_to_compare(question.arguments, after) else ""
+            return Decided("What runs instead", changes, tool or "", whole, why or "", edited=True)
         case f.Approved(why=str(why)):
             return Decided("The note to the approval", words=why)
         case f.Refused(message=str(message)):
             return Decided("The reason for the rejection", words=message)
         case f.Answered(value=value) | f.Finished(output=value):
             note = fact.note if isinstance(fact, f.Finished) else None
-            return Decided("The answer", words=note or "", answer=read_json(bytes(value).decode()), answered=True)
+            return Decided("The answer", words=note or "", answer=read_or_text(bytes(value).decode()), answered=True)
     return None
 
 
@@ -199,7 +206,14 @@ def terms_words(
     return f"{which}{with_}{often}, {end}"
 
 
+def _pins_of(grant: GrantRecord) -> dict[str, Any] | None:
+    if not grant.pins:
+        return None
+    pins = read_or_text(encode(grant.pins).decode())
+    return pins if isinstance(pins, dict) else dict.fromkeys(list(grant.pins)[:MOST_PINS], "…")
+
+
 def grant_words(grant: GrantRecord) -> str:
     """Return a grant in words."""
-    pins = read_json(encode(grant.pins).decode()) if grant.pins else None
+    pins = _pins_of(grant)
     return terms_words(grant.tool, grant.agent, pins, grant.max_uses, grant.until)

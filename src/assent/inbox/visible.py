@@ -53,6 +53,15 @@ UNNAMED = {"Co": "private", "Cs": "half of a character", "Cn": "unassigned"}
 _PLAIN = re.compile(r"[ -~\n\t]*\Z")
 
 
+PIECE = 100_000
+"""The characters of a text that are looked at at once: the interpreter's lock is held meanwhile."""
+
+
+def _is_plain(text: str) -> bool:
+    """Return True if a text has nothing but printable ASCII, line breaks and tabs."""
+    return all(_PLAIN.match(text, n, n + PIECE) for n in range(0, len(text), PIECE))
+
+
 def name_of(char: str) -> str:
     """Return a character's number and name: "U+202E right-to-left override"."""
     unnamed = "control" if ord(char) < 0xA0 else UNNAMED.get(unicodedata.category(char), "unknown")
@@ -62,7 +71,7 @@ def name_of(char: str) -> str:
 
 def hidden_in(text: str) -> list[str]:
     """Return the names of the hidden characters in a text, each once; line breaks and tabs are not hidden."""
-    if _PLAIN.match(text):
+    if _is_plain(text):
         return []
     return [name_of(char) for char in dict.fromkeys(run[0] for _, run in hidden_parts(text, lines=True) if run)]
 
@@ -75,7 +84,7 @@ def escaped(text: str) -> str:
 def visible(text: object, *, lines: bool = False) -> Markup:
     """Return text as HTML with its hidden characters spelled out; with `lines`, line breaks and tabs stay."""
     words = str(text)
-    if _PLAIN.match(words) and (lines or ("\n" not in words and "\t" not in words)):
+    if _is_plain(words) and (lines or ("\n" not in words and "\t" not in words)):
         return escape(words)
     parts = list(_some(words, lines=lines))
     if len(parts) > MOST_MARKS:
@@ -93,7 +102,7 @@ def _some(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
 
 def has_many_marks(text: str) -> bool:
     """Return True if a text has more hidden characters than are marked one by one."""
-    return not _PLAIN.match(text) and sum(1 for _ in _some(text, lines=True)) > MOST_MARKS
+    return not _is_plain(text) and sum(1 for _ in _some(text, lines=True)) > MOST_MARKS
 
 
 def _marked(seen: str, run: str) -> Markup:

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Raw
 
 from ..approval.question import new_id
-from ..core.digest import canonical, described, holds
-from ..core.facts import Began, Said
-from ..errors import AgentNotFound, InvalidInput, UnreadableState
+from ..core.digest import canonical, described, digest, holds
+from ..core.facts import AnyFact, Began, Said
+from ..errors import AgentNotFound, InvalidInput, UnreadableState, UsageError
 from .projection import anew
 from .record import AgentRecord, Change
 
 _began = msgspec.json.Decoder(Began).decode
 
 
-def first_change(agent: str, known: Mapping[str, AgentRecord], input: str, by: str, now: int) -> Change:
+LONGEST_KEY = 200
+"""The most characters of a key."""
+
+
+def keyed_run(by: str, key: str) -> str:
+    """Return the id of the run that a user starts with a key: the same whenever it is asked for."""
+    if type(key) is not str or not 1 <= len(key) <= LONGEST_KEY or not holds(key):
+        raise UsageError(f"A key is text of 1 to {LONGEST_KEY} characters, got {described(key)}.")
+    return f"run_{digest({'by': by, 'key': key})[:32]}"
+
+
+def is_same_order(facts: Sequence[AnyFact], agent: str, input: str) -> bool:
+    """Return True if a run began with this agent and this input."""
+    match facts:
+        case [Began(agent=began), Said(items=items), *_]:
+            return (began, bytes(items)) == (agent, canonical(input))
+    return False  # an erased run
+
+
+def first_change(
+    agent: str, known: Mapping[str, AgentRecord], input: str, by: str, now: int, run_id: str | None = None
+) -> Change:
     """Return the change that begins a run of one of the known agents, at `now`, in milliseconds since 1970."""
     if agent not in known:
         there = f"there are {', '.join(map(repr, sorted(known)))}" if known else "no worker has announced an agent yet"
@@ -30,7 +51,7 @@ def first_change(agent: str, known: Mapping[str, AgentRecord], input: str, by: s
     began = Began(
         agent,
         template.max_turns,
-        new_id("run"),
+        run_id or new_id("run"),
         template.version,
         template.release,
         template.guards,

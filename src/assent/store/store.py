@@ -32,12 +32,14 @@ from ..core.run import CallState, Run, overdue
 from ..core.snapshot import PastNeeded
 from ..errors import (
     AssentError,
+    Conflict,
     GrantNotFound,
     IllegalFact,
     InvalidDecision,
     NotPending,
     Overtaken,
     RunFinished,
+    RunNotFound,
     UnreadableState,
     UsageError,
 )
@@ -61,7 +63,7 @@ from .record import (
     check_seconds,
 )
 from .rules import is_lost
-from .starting import first_change
+from .starting import first_change, is_same_order, keyed_run
 
 T = TypeVar("T")
 
@@ -238,19 +240,40 @@ class Store(ABC):
         """Return the agents that workers have announced."""
         return []
 
-    async def start(self, agent: str, input: str, *, by: str) -> RunRecord:
+    async def start(self, agent: str, input: str, *, by: str, key: str | None = None) -> RunRecord:
         """Start a run of an agent that a worker has announced, and return its record. A worker drives the run.
 
         Args:
             agent: The agent's name.
             input: The user's message.
             by: The name of the user who asks for the run, and so decides nothing in it.
+            key: A text of the user's own. The same user's same request with the same key starts one run, however often
+                it is sent, as long as the run is stored. Raises `Conflict` if the key was used for another request.
         """
         checked_name(by)
+        run_id = None if key is None else keyed_run(by, key)
+        if run_id is not None and (earlier := await self._started(run_id, agent, input)) is not None:
+            return earlier
         known = {each.name: each for each in await self.agents()}
-        change = first_change(agent, known, input, by, int(self.clock() * 1000))
-        await self.append(change)
+        change = first_change(agent, known, input, by, int(self.clock() * 1000), run_id)
+        try:
+            await self.append(change)
+        except Overtaken:
+            earlier = None if run_id is None else await self._started(run_id, agent, input)
+            if earlier is None:
+                raise
+            return earlier
         return change.record
+
+    async def _started(self, run_id: str, agent: str, input: str) -> RunRecord | None:
+        """Return the run that was started with a key before; raise `Conflict` if it was another request."""
+        try:
+            stored = await self.read(run_id)
+        except RunNotFound:
+            return None
+        if not is_same_order(stored.facts, agent, input):
+            raise Conflict("This key was used for another run, with another agent or input. Choose a new key.")
+        return stored.record
 
     @property
     def outbox(self) -> Outbox:

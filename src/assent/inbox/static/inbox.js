@@ -5,6 +5,15 @@
   const $$ = (query, from = document) => [...from.querySelectorAll(query)];
   document.documentElement.classList.add("js");
 
+  // The code of a sign-in link is behind its "#", so that no server or proxy logs it; the browser's history forgets it too.
+  const code = $("#code");
+  if (code && location.hash.length > 1) {
+    code.value = location.hash.slice(1);
+    history.replaceState(null, "", location.pathname);
+    code.hidden = $("label[for=code]").hidden = true;
+    $("button", code.form).focus();
+  }
+
   // -- relative times ----------------------------------------------------------------------------
   const span = (ms) => {
     const seconds = Math.floor(ms / 1000);
@@ -99,9 +108,14 @@
   const follow = (link) => { leaving = Date.now(); link.click(); };
   addEventListener("pageshow", () => { leaving = 0; });
   const move = (step) => {
-    const rows = $$("#rows .row"), at = rows.findIndex((row) => row === document.activeElement || row.getAttribute("aria-current"));
-    const next = at < 0 ? rows[0] : rows[at + step];
-    if (next) { next.scrollIntoView({ block: "nearest" }); follow(next); }
+    const rows = $$("#rows .row");
+    let at = rows.findIndex((row) => row === document.activeElement || row.getAttribute("aria-current"));
+    if (at < 0 && $("[data-question]")) { // this question is settled, and left its place between two rows
+      const below = rows.findIndex((row) => "below" in row.dataset);
+      at = (below < 0 ? rows.length : below) - (step > 0 ? 1 : 0);
+    }
+    const next = rows[at + step] || (step > 0 ? $("[data-next]") : null);
+    if (next) { next.scrollIntoView({ block: "nearest" }); follow(next); } else if (step > 0) say($("#rows .more a") ? "The list goes on, on its next page." : "This is the end of the list.");
   };
   addEventListener("keydown", (event) => {
     if (Date.now() - leaving < 10000) { event.preventDefault(); return; }

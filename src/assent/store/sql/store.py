@@ -18,6 +18,7 @@ from .leasing import claim, release, renew, take
 from .listing import find_question, page, questions_of
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
+from .paging import read_in_parts, timed
 from .reading import chapters_differ, definition, journal_of, lines, load, newest, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
@@ -143,7 +144,13 @@ class SQLStore(Store):
 
     async def page(self, filter: Filter[T]) -> Page[T]:
         """Return a page of questions, runs or grants."""
+        if filter.kind is Question:
+            return await read_in_parts(self._part, filter)
         return await self._read(lambda transaction: page(transaction, filter, self._now()))
+
+    async def _part(self, filter: Filter[T]) -> tuple[Page[T], float]:
+        """Return a part of a page, and the seconds that the database took."""
+        return await self._read(lambda transaction: timed(lambda: page(transaction, filter, self._now())))
 
     async def question(self, question_id: str) -> Question:
         """Return a question, open or not."""

@@ -1,0 +1,397 @@
+"""No request holds the server's event loop: the work leaves the loop, and each piece of it is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from msgspec.structs import replace
+
+import assent.inbox
+from assent import Agent, Approve, Edit, Preview, Runner, Text, function_tool
+from assent.core.mask import MASK
+from assent.inbox import mask
+from assent.inbox.conversation import MOST_FACTS
+from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
+from assent.inbox.loops import Loops
+from assent.inbox.mask import masked, masked_journal
+from assent.inbox.values import MOST_READ, TooLong, read_json, shown_arguments
+from assent.inbox.view import MOST_COMPARED, difference
+from assent.store import SQLiteStore, Store
+from assent.store.record import Entry, Question
+from assent.store.sql import paging
+from assent.testing import ScriptedModel, call
+from tests.inbox.office import TOOLS, ask, ask_everything
+from tests.inbox.support import Tokens, bearer
+
+HEAVY = (
+    "assent/inbox/view", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/sight", "assent/inbox/values",
+    "assent/inbox/visible", "assent/inbox/conversation", "assent/inbox/forms", "assent/inbox/desk.py",
+    "assent/inbox/deciding", "assent/inbox/other_pages", "assent/inbox/render", "assent/inbox/shown",
+    "assent/core/mask", "assent/core/codec", "assent/core/fold", "assent/store/sql/", "assent/approval/decide",
+    "jinja2/",
+)  # fmt: skip
+"""Modules whose work grows with what is stored, or with what is sent."""
+NEAR = {"/health", "/metrics", "/api/events", "/openapi.json", "/static/{name}"}
+"""The routes that the server's loop answers itself. Add to them only what costs the same whatever is stored."""
+
+
+class Watch:
+    """Notes the functions of heavy modules that run in this thread."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            path = frame.f_code.co_filename.replace("\\", "/")
+            if any(each in path for each in HEAVY) and frame.f_code.co_name != "get_route_handler":  # makes the route
+                self.found.add(f"{path.rpartition('/assent/')[2]}:{frame.f_code.co_name}")
+
+
+@function_tool(needs_approval=True, preview=lambda ctx, args: Preview("Write it", (Text("lorem ipsum\n" * 80_000),)))
+async def write_much(text: str) -> str:
+    """Write something long down."""
+    return "written"
+
+
+async def large_data(store: Store) -> dict[str, Question]:
+    """Ask, decide and edit about as much as a question may hold."""
+    asked = await ask_everything(store)
+    long = "\n".join(f"line {n} of the text" for n in range(2_000))
+    model = ScriptedModel([call("write_much", {"text": long}), "Done."])
+    result = await Runner.run(Agent(name="Much", tools=[*TOOLS, write_much], model=model), "Go on.", store=store)
+    asked["write_much"] = await store.question(result.interruptions[0].id)
+    secret = await ask(store, "Keeper", call("use_key", {"key": "marlinspike" * 1000, "where": "there"}))
+    edited = await ask(store, "Writer", call("write", {"text": long}))
+    changed = {"text": long.replace("7", "8")}
+    await store.decide(edited.id, Edit(changed), by="otto", digest=edited.digest)
+    granted = await ask(store, "Writer", call("write", {"text": "short"}))
+    await store.decide(granted.id, Approve(), by="otto", digest=granted.digest, grant={"pins": {"text": "short"}})
+    return {**asked, "use_key": secret, "edited": edited, "granted": granted}
+
+
+def addresses(route: APIRoute, asked: dict[str, Question], grants: list[Any]) -> list[str]:
+    """The addresses of a route, with the largest data that there is."""
+    ids = [each.id for each in asked.values()]
+    if "{run}" in route.path:
+        return [route.path.format(run=each.run, id=each.id) for each in grants]
+    if "grants" in route.path:
+        return [route.path.format(id=each.id) for each in grants] if "{id}" in route.path else [route.path]
+    if "runs" in route.path and "{id}" in route.path:
+        return [route.path.format(id=asked[name].run) for name in ("write_much", "edited", "use_key")]
+    if "{step}" in route.path:
+        steps = ("edit", "reject", "respond", "always", "again")
+        return [route.path.format(id=asked[name].id, step=step) for step in steps for name in ("write_much", "payout")]
+    return [route.path.format(id=id) for id in ids] if "{id}" in route.path else [route.path]
+
+
+def routes_of(app: Any) -> list[APIRoute]:
+    """All routes of an application, those of included routers too."""
+    found: list[APIRoute] = []
+    for each in app.routes:
+        inner = getattr(each, "original_router", None)
+        found += routes_of(inner) if inner is not None else [each] if isinstance(each, APIRoute) else []
+    return found
+
+
+@pytest.mark.parametrize("role", ["viewer", "reviewer", "operator", "admin"])
+async def test_no_route_does_work_that_grows_with_what_is_stored_on_the_servers_loop(tmp_path: Path, role: str) -> None:
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        asked = await large_data(store)
+        grants = (await store.grants(revoked=True)).items
+        app = assent.inbox.app(store, Tokens())
+        routes = [each for each in routes_of(app) if each.path not in NEAR]
+        assert len(routes) > 25
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer("pat", role)) as http:
+            for route in routes:
+                for address in addresses(route, asked, grants):
+                    for method in sorted(route.methods - {"HEAD"}):
+                        watch = Watch()
+                        sys.setprofile(watch)
+                        try:
+                            answer = await http.request(method, address, **sent(method, address, asked))
+                        finally:
+                            sys.setprofile(None)
+                        assert answer.status_code < 500, (method, address, answer.text[:300])
+                        assert watch.found == set(), f"{method} {address} holds the loop"
+            for query in ("q=" + "a" * 200, "part=list", "part=count", "q=lorem&tool=write_much&at=x"):
+                sys.setprofile(watch := Watch())
+                try:
+                    await http.get(f"/questions?{query}")
+                finally:
+                    sys.setprofile(None)
+                assert watch.found == set(), query
+
+
+def sent(method: str, address: str, asked: dict[str, Question]) -> dict[str, Any]:
+    """What is sent with a request, so that it gets as far as it can."""
+    if method != "POST":
+        return {}
+    digest = next((each.digest for each in asked.values() if each.id in address), "")
+    if address.startswith("/api"):
+        body = {"type": "edit", "arguments": {"text": "x" * 100_000}}
+        return {"json": body, "headers": {"If-Match": f'"{digest}"'}}
+    edit = json.dumps({"text": "x\n" * 20_000})
+    return {"data": {"digest": digest, "type": "edit", "json": edit, "do": "review", "uses": "5", "end": "day"}}
+
+
+async def test_an_export_is_made_off_the_servers_loop_piece_by_piece(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        await large_data(store)
+        here, seen = threading.get_ident(), set()
+        original = mask.masked
+
+        def noted(question: Question) -> Question:
+            seen.add(threading.get_ident())
+            return original(question)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("assent.inbox.sight.masked", noted)
+            app = assent.inbox.app(store, Tokens())
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
+                lines = (await http.get("/audit.jsonl")).text.splitlines()
+        assert len(lines) == 2 and seen and here not in seen
+
+
+async def test_one_users_requests_share_a_thread_and_others_have_their_own() -> None:
+    loops = Loops(3)
+    gate = threading.Event()
+
+    async def hold(name: str) -> int:
+        await asyncio.to_thread(gate.wait, 60)
+        return threading.get_ident()
+
+    tasks = [asyncio.ensure_future(loops.run(name, hold(name))) for name in ("ann", "ann", "ben", "vera", "otto")]
+    await asyncio.sleep(0)
+    gate.set()
+    ann, again, ben, vera, otto = await asyncio.gather(*tasks)
+    assert ann == again and len({ann, ben, vera}) == 3 and otto in (ann, ben, vera)
+    assert threading.get_ident() not in (ann, ben, vera, otto)
+
+
+async def test_the_threads_end_with_the_application() -> None:
+    loops = Loops()
+    threads: list[threading.Thread] = []
+
+    async def note() -> None:
+        threads.append(threading.current_thread())
+
+    await loops.run("ann", note())
+    del loops
+    gc.collect()
+    await asyncio.to_thread(threads[0].join, 60)
+    assert not threads[0].is_alive()
+
+
+# -- differences -------------------------------------------------------------------------------------------------------
+
+
+class Counted(str):
+    """A line that counts how often it is compared."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.count += 1
+        return str.__eq__(self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def lines_of(kind: str, count: int) -> tuple[list[str], list[str]]:
+    draw = random.Random(7)
+    match kind:
+        case "two letters":
+            made = [draw.choice("ab") for _ in range(count)], [draw.choice("ab") for _ in range(count)]
+        case "alike":
+            made = ["x"] * count, ["x"] * (count // 2) + ["y"] + ["x"] * (count // 2)
+        case "shifted":
+            made = ["a", "b"] * (count // 2), ["b", "a", "a"] * (count // 3)
+        case "all different":
+            made = [f"old {n}" for n in range(count)], [f"new {n}" for n in range(count)]
+        case _:
+            made = [f"line {n}" for n in range(count)], [f"line {n}" if n % 9 else "other" for n in range(count)]
+    return [Counted(line) for line in made[0]], [Counted(line) for line in made[1]]
+
+
+@pytest.mark.parametrize("kind", ["two letters", "alike", "shifted", "all different", "every ninth"])
+def test_a_difference_compares_a_bounded_number_of_lines(kind: str) -> None:
+    one, two = lines_of(kind, MOST_LINES // 2)
+    Counted.count = 0
+    changed_lines(one, two)
+    assert Counted.count <= (2 * MOST_EDITS + 3) * MOST_LINES
+
+
+@pytest.mark.parametrize("kind", ["two letters", "alike", "shifted", "all different", "every ninth"])
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 50, 199, MOST_LINES])
+def test_a_difference_has_every_changed_line_of_both_texts(kind: str, count: int) -> None:
+    one, two = lines_of(kind, count)
+    changes = changed_lines(one, two)
+    if one == two:
+        assert changes == []
+        return
+    removed, added = ([each.text for each in changes if each.sign == sign] for sign in "-+")
+    assert removed or added
+    assert len(one) - len(removed) == len(two) - len(added)  # the lines that stay are in both
+    if len(one) + len(two) < 400:
+        assert [each.text for each in changes if each.sign in "- "] == one
+        assert [each.text for each in changes if each.sign in "+ "] == two
+
+
+def test_texts_that_are_too_long_to_compare_are_said_to_be() -> None:
+    long = json.dumps({"text": "x" * MOST_COMPARED})
+    [before, after] = difference(long, long.replace("x", "y"))
+    assert (before.sign, after.sign) == ("-", "+") and "too long to compare" in before.text
+    assert difference(long, long) == []
+
+
+async def test_an_edit_that_is_too_long_to_compare_is_shown_whole(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        question = await ask(store, "Writer", call("write", {"text": "x" * MOST_COMPARED}))
+        await store.decide(question.id, Edit({"text": "y" * 1000 + "THE END"}), by="otto", digest=question.digest)
+        transport = httpx.ASGITransport(app=assent.inbox.app(store, Tokens()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
+            page = (await http.get(f"/questions/{question.id}")).text
+        assert "too long to compare" in page and "THE END" in page
+
+
+# -- texts, masks, journals --------------------------------------------------------------------------------------------
+
+
+def test_json_of_too_many_values_is_shown_as_text_and_not_read() -> None:
+    text = json.dumps({"numbers": [1] * (MOST_READ + 1)})
+    with pytest.raises(TooLong):
+        read_json(text)
+    assert "150.0 KB" in shown_arguments(text) and text[:200].replace('"', "&#34;") in shown_arguments(text)
+
+
+async def test_too_many_secrets_mask_everything_that_may_quote_one(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        question = await ask(store, "Keeper", call("use_key", {"key": "marlinspike", "where": "there"}))
+    many = replace(question, arguments=json.dumps({"key": [f"secret {n}" for n in range(MOST_READ)], "where": "there"}))
+    quoting = replace(many, preview=Preview("It uses secret 77"), reason="secret 78", prompt="secret 79")
+    shown = masked(quoting)
+    assert "secret" not in json.dumps([shown.arguments, str(shown.preview), shown.reason, shown.prompt])
+    assert shown.digest == "" and shown.tool == "use_key"
+
+    some = json.dumps({"key": [f"secret {n}" for n in range(1000)]})
+    long = replace(question, arguments=some, preview=Preview("secret 77", (Text("lorem " * 100_000),)))
+    assert masked(long).preview == Preview(MASK)
+
+
+def test_a_journal_with_too_many_secrets_is_reduced_to_what_happened() -> None:
+    call_of = ["c1", "use_key", 0]
+    keys = {"key": [f"secret {n}" for n in range(3000)]}
+    item = {"name": "use_key", "arguments": json.dumps(keys)}
+    entries = [
+        Entry(1, 0, {"fact": "defined", "redact": {"use_key": ["key"]}}, "h1"),
+        Entry(2, 0, {"fact": "replied", "calls": [call_of], "items": [item]}, "h2"),
+        Entry(3, 0, {"fact": "finished", "call": "c1", "output": "secret 7 " + "lorem " * 50_000, "at": 5}, "h3"),
+    ]
+    seen = masked_journal(entries, [], trusted=True)
+    assert seen[2].fact == {"fact": "finished", "call": "c1", "at": 5} and not any(each.hash for each in seen)
+    only = masked_journal(entries, [], trusted=True, shown=slice(2, 3))
+    assert [each.seq for each in only] == [3]
+
+
+async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.inbox.other_pages.ENTRIES", 4)
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        question = await ask(store, "Shop", call("look_up", {"order": 7}), call("write", {"text": "x"}))
+        count = (await store.read(question.run)).record.seq
+        transport = httpx.ASGITransport(app=assent.inbox.app(store, Tokens()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
+            page = (await http.get(f"/runs/{question.run}?all=1")).text
+            assert f"Entries {count - 3} to {count} of {count}" in page and f"?to={count - 4}&amp;all=1" in page
+            assert "waits for a person" in page and "began" not in page
+            first = (await http.get(f"/runs/{question.run}?to=4&all=1")).text
+            assert "Entries 1 to 4" in first and "Shop began" in first and "waits for a person" not in first
+            monkeypatch.setattr("assent.inbox.other_pages.MOST_FACTS", 3)
+            monkeypatch.setattr("assent.inbox.desk.MOST_FACTS", 3)
+            monkeypatch.setattr("assent.inbox.conversation.MOST_FACTS", 3)
+            assert "too many to be shown here" in (await http.get(f"/runs/{question.run}")).text
+            assert "too many to show what was said" in (await http.get(f"/questions/{question.id}")).text
+    assert MOST_FACTS > 1000
+
+
+# -- lists and searches ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("large", ["arguments", "preview"])
+async def test_a_page_of_large_questions_ends_at_a_number_of_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: str
+) -> None:
+    monkeypatch.setattr(paging, "MOST_BYTES", 5_000 if large == "arguments" else 300)
+    monkeypatch.setattr(paging, "FIRST", 2)
+    asks = call("write", {"text": "x" * 2_000}) if large == "arguments" else call("change_file", {"path": "x"})
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        ids = [(await ask(store, "Writer", asks)).id for _ in range(7)]
+        found: list[str] = []
+        sizes, after = [], None
+        while True:
+            page = await store.questions(limit=50, after=after)
+            found += [each.id for each in page.items]
+            sizes.append(len(page.items))
+            after = page.next
+            if after is None:
+                break
+        assert found == ids and max(sizes) < 7
+
+
+async def test_a_search_ends_when_it_has_taken_its_time_and_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "MOST_SECONDS", -1.0)
+    monkeypatch.setattr(paging, "FIRST_SEARCHED", 2)
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        for word in ("plain", "plain", "plain", "plain", "rare"):
+            await ask(store, "Writer", call("write", {"text": word}))
+        pages, after = [], None
+        while True:
+            page = await store.questions(search="RARE", after=after)
+            pages.append(len(page.items))
+            after = page.next
+            if after is None:
+                break
+        assert pages == [0, 0, 1]
+
+
+@pytest.mark.parametrize("words", ["100%", "a_b", "!x", "é", "[a-z]*", "\\", "a" * 200])
+async def test_a_search_takes_its_text_literally(tmp_path: Path, words: str) -> None:
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        await ask(store, "Writer", call("write", {"text": "other"}))
+        wanted = await ask(store, "Writer", call("write", {"text": f"before {words} after"}))
+        shown = json.dumps(words)[1:-1] if words == "\\" else words
+        assert [each.id for each in (await store.questions(search=shown)).items] == [wanted.id]
+
+
+async def test_health_is_told_while_a_long_read_is_under_way(tmp_path: Path) -> None:
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        await store.runs(limit=1)
+        transport = httpx.ASGITransport(app=assent.inbox.app(store, Tokens()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://inbox") as http:
+            assert (await http.get("/health")).status_code == 200
+            gate = threading.Event()
+            long = asyncio.ensure_future(store._read(lambda transaction: gate.wait(60)))
+            try:
+                assert (await asyncio.wait_for(http.get("/health"), 60)).status_code == 200
+                assert not long.done()
+            finally:
+                gate.set()
+                await long
