@@ -402,5 +402,5 @@ def same_chapter(one: Chapter, other: Chapter) -> bool:
         mine, theirs = _body(one.body), _body(other.body)
         same = (mine.ids, mine.items, mine.kept) == (theirs.ids, theirs.items, theirs.kept)
         return same and zlib.decompress(mine.facts) == zlib.decompress(theirs.facts)
-    except (msgspec.DecodeError, zlib.error):
+    except (msgspec.DecodeError, zlib.error, RecursionError):
         return False

@@ -80,7 +80,7 @@ def blob_names(text: bytes) -> list[str]:
     try:
         names = list(_blobs.decode(text).blobs.values())
         return [name for name in names if len(bytes.fromhex(name)) == len(START)]
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return []
 
 

@@ -382,7 +382,7 @@ def _read(opened: int, name: str) -> Plan:
     try:
         with open(os.open(name, FILE, dir_fd=opened), "rb") as file:
             plan = msgspec.json.decode(file.read(), type=Plan)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         plan = None
     if (
         plan is None
