@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from assent.errors import (
     DigestMismatch,
     Forbidden,
     InvalidDecision,
+    ModelFailed,
     UnreadableState,
 )
 from assent.runtime.view import View
@@ -60,6 +62,36 @@ class Shop:
         """The agent that calls without a person, then asks."""
         steps = [call("pay", {"amount": number, "note": "n"}) for number in range(1, free + 2)]
         return Agent("Payer", tools=[self.tool], model=ScriptedModel(steps))
+
+
+class Tired(ScriptedModel):
+    """A model that fails once everything that came before is stored."""
+
+    store: Store
+
+    async def stream(self, request: Any) -> Any:
+        if self.requests:
+            async with asyncio.timeout(60):
+                while not (runs := (await self.store.runs()).items) or runs[0].seq < 6:
+                    await asyncio.sleep(0)
+            raise ModelFailed("The model is tired.")
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_lease_is_given_back_by_a_write_without_facts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot may be due then, and has no fact to be written with."""
+    monkeypatch.setattr(snapshots, "EVERY", 1)
+    monkeypatch.setattr(snapshots, "is_long", lambda facts: True)
+    async with place.store() as store:
+        model = Tired([call("pay", {"amount": 1})])
+        model.store = store
+        agent = Agent("Payer", tools=[Shop().tool], model=model)
+        with pytest.raises(ModelFailed):
+            await Runner.run(agent, "go", store=store, run_config=RunConfig(write_lag=0))
+        [record] = (await store.runs()).items
+        assert record.worker is None
+        await same_run(store, record.id)
 
 
 async def asked(store: Store, shop: Shop, free: int = LONG) -> Question:

@@ -446,7 +446,8 @@ class StoreWriter:
         change.take = lease.held is None and self.seq > 0
         if change.asked:
             change.definitions = self._definitions(change)
-        if self.marked is not None and (change.asked or (release and change.record.status in UNDER_WAY)):
+        waits = change.asked or (release and change.record.status in UNDER_WAY)
+        if facts and waits and self.marked is not None:
             change.chapter = self._chapter(self.marked)
         if self.seq == 0 or release:
             try:

@@ -54,9 +54,12 @@ def seal_of(run: str, hash: bytes, snapshot: bytes) -> str:
 
 
 def add_chapter(transaction: Transaction, number: int, change: Change, texts: list[bytes], hashes: list[bytes]) -> None:
-    """Write a change's chapter, instead of all that are not before it. It may end before the change."""
+    """Write a change's chapter, instead of all that are not before it. It may end before the change.
+
+    Without facts the change has no hash to bind the chapter to, so the chapter is not kept.
+    """
     chapter = change.chapter
-    if chapter is None:
+    if chapter is None or not texts:
         return
     run, seq = change.record.id, chapter.snapshot.seq
     place, text = seq - change.seq, encode_snapshot(chapter.snapshot)
