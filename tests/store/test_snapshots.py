@@ -72,7 +72,7 @@ class Tired(ScriptedModel):
     async def stream(self, request: Any) -> Any:
         if self.requests:
             async with asyncio.timeout(60):
-                while not (runs := (await self.store.runs()).items) or runs[0].seq < 6:
+                while not (runs := (await self.store.runs()).items) or runs[0].seq < 6:  # noqa: ASYNC110
                     await asyncio.sleep(0)
             raise ModelFailed("The model is tired.")
         async for event in super().stream(request):
