@@ -76,7 +76,7 @@ class Template:
             tally = tallied(tally, head, row["seq"], made["at"])
         whole = Head(head, tally, head_of(self.run["run"], self.run["head"]).context)
         record = {**self.run, "id": number, "run": run, "head": whole.packed()}
-        record |= {"began": self.run["began"] + later, "changed": self.run["changed"] + later}
+        record |= {"began": self.run["began"] + later, "changed_at": self.run["changed_at"] + later}
         asked = {**self.question, "id": question, "run": run, "digest": digest, "at": self.question["at"] + later}
         asked |= {"asked_seal": asked_seal(asked), "run": number}
         return tuple(record.values()), rows, tuple(asked.values())

@@ -26,7 +26,7 @@ from tests.unit.support import python
 
 def made(schema: dict[str, Any], name: str = "act", **options: Any) -> MCPTool:
     server = MCPServerStdio({"command": "x"}, **options)
-    return server._made(Listed(name=name, input_schema=schema))
+    return server._made(Listed(name=name, input_schema=schema), frozenset({name}))
 
 
 # Arguments
@@ -97,7 +97,7 @@ def test_the_fingerprint_covers_hints_and_the_schema_of_results() -> None:
         plain.model_copy(update={"input_schema": {"type": "object", "default": True}}),
         Listed.model_validate({"name": "a", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}),
     ]
-    prints = {server._made(each).fingerprint for each in [plain, *others]}
+    prints = {server._made(each, frozenset({"act"})).fingerprint for each in [plain, *others]}
     assert len(prints) == 6
 
 

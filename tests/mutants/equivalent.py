@@ -42,7 +42,6 @@ EQUIVALENT: dict[str, str] = {
         "a branch that is over owes nothing"
     ),
     "run.Run.children: '(child := self.calls[call].child) is not None' always": NARROWING,
-    "run.Run.fork: 'turns' always": SHORT_CUT,
     "run.held: 's.phase is ASKED and s.question is not None and s.question.kind == \"approval\"' without "
     "'s.question is not None'": NARROWING,
     "run._owed: 'run.began is None or run.closed is not None' without 'run.began is None'": SHORT_CUT,

@@ -25,6 +25,7 @@ from assent.errors import (
     Forbidden,
     InvalidDecision,
     ModelFailed,
+    NotPending,
     UnreadableState,
 )
 from assent.runtime.view import View
@@ -456,18 +457,18 @@ async def test_a_lie_that_was_sealed_anew_is_named_by_verify(place: Place) -> No
         assert [line for line in await store.verify(question.run) if f"snapshot at fact {seq}" in line]
 
 
-async def test_a_decision_that_is_made_again_late_with_a_grant_says_how_it_was_settled(place: Place) -> None:
+async def test_a_decision_that_is_made_again_late_gives_no_grant(place: Place) -> None:
     shop = Shop()
     async with place.store() as store:
         question = await asked(store, shop)
         await store.decide(question.id, Approve(), by="ann", digest=question.digest)
         with pytest.raises(AlreadyDecided):
             await store.decide(question.id, Reject(), by="bob", digest=question.digest)
-        settled, grant = await store.decide_and_grant(
-            question.id, Approve(), by="bob", digest=question.digest, grant=True
-        )
+        settled = await store.decide(question.id, Approve(), by="bob", digest=question.digest)
         assert (settled.verdict, settled.by) == ("approve", "ann")
-        assert grant is not None and grant.by == "bob"
+        with pytest.raises(NotPending, match="no grant was given"):
+            await store.decide_and_grant(question.id, Approve(), by="bob", digest=question.digest, grant=True)
+        assert (await store.grants(run=question.run)).items == []
 
 
 async def test_a_sealed_body_that_cannot_be_read_is_a_readable_error(place: Place) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from assent import Approve
 from assent.core import facts as f
-from assent.errors import StoreFailed, UsageError
+from assent.errors import NotPending, StoreFailed, UsageError
 from assent.inbox.accounts import accounts_of
 from assent.sql import sqlite_connection as file
 from assent.store import Lease, MemoryStore, SQLiteStore
@@ -235,10 +235,9 @@ async def test_a_decision_gives_the_grant_that_a_reader_gets(place: Place) -> No
         again = await store.decide_and_grant(question.id, Approve(), by="bob", digest=question.digest, grant=terms)
         assert again == (settled, grant)
         other = {"max_uses": 3}
-        assert await store.decide_and_grant(question.id, Approve(), by="bob", digest=question.digest, grant=other) == (
-            settled,
-            None,
-        )
+        with pytest.raises(NotPending, match="was decided before; no grant was given"):
+            await store.decide_and_grant(question.id, Approve(), by="bob", digest=question.digest, grant=other)
+        assert [grant] == (await store.grants(run=question.run)).items
 
 
 async def test_a_decision_gives_the_question_that_a_reader_gets(place: Place) -> None:
