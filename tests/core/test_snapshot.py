@@ -33,7 +33,7 @@ from assent.core.snapshot import (
     is_due,
     mark,
     same_chapter,
-    take,
+    take_chapter,
 )
 from assent.core.transcript import transcript
 from assent.errors import IllegalFact, UnreadableState
@@ -55,7 +55,7 @@ def chapters_of(journal: list[Any], *, late: bool) -> list[Chapter]:
     for fact in journal:
         fold(run, fact)
         if is_due(run, before):
-            chapter = take(run, journal[before.seq : run.seq], mark(run), before)
+            chapter = take_chapter(run, journal[before.seq : run.seq], mark(run), before)
             if chapter is None:  # a journal of any facts has items that no model gives
                 break
             made.append(chapter)
@@ -212,7 +212,7 @@ def test_no_snapshot_is_taken_where_something_is_open(facts: list[Any], why: str
 def test_a_run_that_a_guardrail_stopped_has_no_snapshot() -> None:
     journal = [*turns(20), f.Guarded("output", "look", True)]
     run = play(*journal)
-    assert take(run, journal, mark(run), EMPTY) is None
+    assert take_chapter(run, journal, mark(run), EMPTY) is None
 
 
 def test_a_chapter_can_be_made_when_the_run_has_gone_on(often: None) -> None:
@@ -226,7 +226,7 @@ def test_a_chapter_can_be_made_when_the_run_has_gone_on(often: None) -> None:
     assert [marked.seq for marked in marks] == [chapter.snapshot.seq for chapter in at_once]
     for number, marked in enumerate(marks):
         before = at_once[number - 1].snapshot if number else EMPTY
-        assert take(run, journal[before.seq : marked.seq], marked, before) == at_once[number]
+        assert take_chapter(run, journal[before.seq : marked.seq], marked, before) == at_once[number]
 
 
 def test_a_snapshot_is_due_after_so_many_facts_and_not_before() -> None:

@@ -87,7 +87,7 @@ def test_a_name_with_letters_that_look_like_others_is_marked(name: str, letters:
     assert odd_letters(name) == list(letters)
     for each in letters:
         assert f"U+{ord(each):04X}" in page.shown_name(name)
-        assert f"U+{ord(each):04X}" in write.shown_name(name)
+        assert f"U+{ord(each):04X}" in write.spelled_name(name)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_name_with_letters_that_look_like_others_is_marked(name: str, letters:
 )
 def test_an_ordinary_name_is_not_marked(name: str) -> None:
     assert odd_letters(name) == []
-    assert page.shown_name(name) == Markup(name) and write.shown_name(name) == name
+    assert page.shown_name(name) == Markup(name) and write.spelled_name(name) == name
 
 
 def test_every_name_of_a_tool_or_an_agent_on_a_page_is_looked_at() -> None:

@@ -15,7 +15,7 @@ import pytest
 from assent import LocalShellExecutor, Runner, ShellCommandRequest, ShellTool
 from assent.testing import call
 from assent.tools import local_shell, shell_process, shell_watcher
-from assent.tools.shell_guard import Guard
+from assent.tools.shell_guard import CommandGuard
 from assent.tools.shell_process import Process, Stop
 from assent.tools.shell_watcher import MARK
 from tests.unit.shell_stubs import becomes_true
@@ -65,9 +65,9 @@ def worker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Worker]:
 
 
 @pytest.fixture
-def guard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guard]:
+def guard(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandGuard]:
     """A guard that has started no watcher yet."""
-    made = Guard()
+    made = CommandGuard()
     monkeypatch.setattr(shell_process, "guard", made)
     yield made
     made.close()
@@ -154,7 +154,7 @@ async def test_a_forked_worker_has_a_watcher_of_its_own(worker: Worker) -> None:
     assert not is_gone(others) and worker.process.poll() is None
 
 
-async def test_a_command_that_a_worker_was_about_to_start_dies_too(tmp_path: Path, guard: Guard) -> None:
+async def test_a_command_that_a_worker_was_about_to_start_dies_too(tmp_path: Path, guard: CommandGuard) -> None:
     """The worker is gone before it could tell the pid; its child has just become the command."""
     guard.add("call.command.")
     watcher = guard._watcher
@@ -168,7 +168,7 @@ async def test_a_command_that_a_worker_was_about_to_start_dies_too(tmp_path: Pat
 # -- the worker lives --------------------------------------------------------------------------------
 
 
-async def test_the_end_of_a_thread_ends_no_command(tmp_path: Path, guard: Guard) -> None:
+async def test_the_end_of_a_thread_ends_no_command(tmp_path: Path, guard: CommandGuard) -> None:
     """The thread that started both the command and its watcher is gone before the command is."""
     made: list[Process] = []
 
@@ -187,7 +187,7 @@ async def test_the_end_of_a_thread_ends_no_command(tmp_path: Path, guard: Guard)
         assert (await soon(ended)).stdout == "alive\n"
 
 
-async def test_commands_share_a_watcher_that_holds_nothing_of_the_worker(tmp_path: Path, guard: Guard) -> None:
+async def test_commands_share_a_watcher_that_holds_nothing_of_the_worker(tmp_path: Path, guard: CommandGuard) -> None:
     executor, others = LocalShellExecutor(tmp_path), set(watchers(os.getpid()))
     await asyncio.gather(*(run(executor, "true", "echo x") for _ in range(8)))
     [watcher] = set(watchers(os.getpid())) - others
@@ -202,7 +202,7 @@ async def test_commands_share_a_watcher_that_holds_nothing_of_the_worker(tmp_pat
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_watcher_that_is_gone_is_replaced_by_one_that_knows_all_commands(
-    tmp_path: Path, guard: Guard, number: signal.Signals
+    tmp_path: Path, guard: CommandGuard, number: signal.Signals
 ) -> None:
     command = begun()
     guard.add("first.", command.pid)
@@ -222,7 +222,7 @@ async def test_a_watcher_that_is_gone_is_replaced_by_one_that_knows_all_commands
 
 @pytest.mark.parametrize("interpreter", ["", "/bin/false", "/no/such/python"])
 async def test_a_command_that_nobody_would_end_does_not_start(
-    tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch, interpreter: str
+    tmp_path: Path, guard: CommandGuard, monkeypatch: pytest.MonkeyPatch, interpreter: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", interpreter)
     [output] = (await run(LocalShellExecutor(tmp_path), "touch x")).output
@@ -231,16 +231,16 @@ async def test_a_command_that_nobody_would_end_does_not_start(
 
 
 async def test_a_command_that_nobody_would_end_any_more_is_killed(
-    tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, guard: CommandGuard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = Guard.add
+    add = CommandGuard.add
 
-    def fail(guard: Guard, mark: str, pid: int = 0) -> None:
+    def fail(guard: CommandGuard, mark: str, pid: int = 0) -> None:
         if pid:
             raise OSError("no more processes")
         add(guard, mark)
 
-    monkeypatch.setattr(Guard, "add", fail)
+    monkeypatch.setattr(CommandGuard, "add", fail)
     [output] = (await run(LocalShellExecutor(tmp_path), FOR_EVER)).output
     assert output.exit_code == 137 and "no more processes" in output.stderr
     assert guard._running == {}

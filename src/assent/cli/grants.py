@@ -11,7 +11,7 @@ from ..approval.terms import GrantTerms
 from ..store.record import GrantRecord
 from .deciding import author, decided
 from .source import source
-from .write import put, put_json, put_table, say, shown_name, when
+from .write import put, put_json, put_table, say, spelled_name, when
 
 HEAD = ("GRANT", "RUN", "AGENT", "TOOL", "ARGUMENTS", "USES", "UNTIL (UTC)", "BY", "STATUS")
 
@@ -38,8 +38,8 @@ def _row(grant: GrantRecord) -> tuple[str, ...]:
     return (
         grant.id,
         grant.run,
-        shown_name(grant.agent),
-        shown_name(grant.tool),
+        spelled_name(grant.agent),
+        spelled_name(grant.tool),
         pins,
         uses,
         when(grant.until),

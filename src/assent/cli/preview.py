@@ -24,7 +24,7 @@ from ..definitions.preview import (
 )
 from ..inbox.headline import arguments_in_order, order_of
 from ..store.record import Entry, Question
-from .write import shown_name, when
+from .write import spelled_name, when
 
 
 def question_lines(question: Question) -> list[str]:
@@ -50,9 +50,9 @@ def _parts(question: Question) -> list[tuple[str, str]]:
     parts: list[tuple[str, str | None]] = [
         ("question", question.id),
         ("run", question.run),
-        ("agent", shown_name(question.agent)),
+        ("agent", spelled_name(question.agent)),
         ("under", "/".join(question.path) or None),
-        ("tool", shown_name(question.tool)),
+        ("tool", spelled_name(question.tool)),
         ("kind", question.kind),
         ("arguments", arguments_in_order(question.arguments, order_of(question))),
         ("reason", question.reason),

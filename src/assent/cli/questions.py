@@ -11,7 +11,7 @@ from ..inbox.mask import masked
 from ..store.record import Question
 from .preview import edit_lines, question_lines
 from .source import source
-from .write import put, put_json, put_table, say, shown_name, when
+from .write import put, put_json, put_table, say, spelled_name, when
 
 HEAD = ("QUESTION", "KIND", "AGENT", "TOOL", "ASKED (UTC)", "UNTIL (UTC)", "WHAT WOULD HAPPEN")
 SETTLED = ("QUESTION", "KIND", "AGENT", "TOOL", "DECIDED (UTC)", "VERDICT", "BY")
@@ -50,8 +50,8 @@ def _open(question: Question) -> tuple[str, ...]:
     return (
         question.id,
         question.kind,
-        shown_name(question.agent),
-        shown_name(question.tool),
+        spelled_name(question.agent),
+        spelled_name(question.tool),
         when(question.at),
         until,
         short,
@@ -63,8 +63,8 @@ def _ended(question: Question) -> tuple[str, ...]:
     return (
         question.id,
         question.kind,
-        shown_name(question.agent),
-        shown_name(question.tool),
+        spelled_name(question.agent),
+        spelled_name(question.tool),
         when(question.decided),
         verdict,
         by,

@@ -12,7 +12,7 @@ from ..errors import StoreFailed
 from ..store.open import open_store
 from ..store.record import Entry, RunRecord
 from .source import source
-from .write import confirmed, put, put_json, put_table, say, shown_name, when
+from .write import confirmed, put, put_json, put_table, say, spelled_name, when
 
 HEAD = ("RUN", "AGENT", "STATUS", "QUESTIONS", "FACTS", "BEGAN (UTC)", "CHANGED (UTC)", "NOTE")
 LONGEST = 200
@@ -36,7 +36,7 @@ async def listed(options: Namespace) -> int:
 def _row(run: RunRecord) -> tuple[str, ...]:
     return (
         run.id,
-        shown_name(run.agent),
+        spelled_name(run.agent),
         run.status,
         str(run.waiting),
         str(run.seq),

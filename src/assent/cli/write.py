@@ -21,7 +21,7 @@ def visible(text: str) -> str:
     return "".join(seen + json.dumps(run)[1:-1] for seen, run in hidden_parts(text, lines=False))
 
 
-def shown_name(text: str) -> str:
+def spelled_name(text: str) -> str:
     """Return the name of a tool or an agent; letters that look like others are spelled out after it."""
     odd = [f"U+{ord(each):04X} {unicodedata.name(each, 'unknown').lower()}" for each in odd_letters(text)]
     return f"{text} (not what it looks like: {', '.join(odd)})" if odd else text

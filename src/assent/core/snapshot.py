@@ -86,7 +86,7 @@ class Chapter(Struct, frozen=True):
     body: bytes
 
 
-class Body(Struct, frozen=True, array_like=True):
+class ChapterBody(Struct, frozen=True, array_like=True):
     """The content of a chapter."""
 
     ids: bytes
@@ -101,7 +101,7 @@ class Body(Struct, frozen=True, array_like=True):
 
 EMPTY = Snapshot()
 _encode, _pack = msgspec.json.Encoder().encode, msgspec.msgpack.Encoder().encode
-_body = msgspec.msgpack.Decoder(Body).decode
+_body = msgspec.msgpack.Decoder(ChapterBody).decode
 _snapshot = msgspec.json.Decoder(Snapshot).decode
 _ids = msgspec.json.Decoder(tuple[list[str], list[str], list[str]]).decode
 _items = msgspec.json.Decoder().decode
@@ -180,7 +180,7 @@ UNFIT = (
 """The errors of items that cannot be read, or not be written again. A run with such items gets no snapshot."""
 
 
-def take(run: Run, facts: Sequence[AnyFact], marked: Snapshot, before: Snapshot) -> Chapter | None:
+def take_chapter(run: Run, facts: Sequence[AnyFact], marked: Snapshot, before: Snapshot) -> Chapter | None:
     """Return the chapter that ends where a run was marked; None if there can be none.
 
     That is so if a guardrail stopped the run, or if an item cannot be read: whoever needs it says so. The run may have
@@ -203,7 +203,7 @@ def take(run: Run, facts: Sequence[AnyFact], marked: Snapshot, before: Snapshot)
         _keys(run.asked, before.asked, marked.asked),
         _keys(run.decided, before.decided, marked.decided),
     ]
-    body = _pack(Body(_encode(ids), talk, zlib.compress(_encode(facts), 1), kept))
+    body = _pack(ChapterBody(_encode(ids), talk, zlib.compress(_encode(facts), 1), kept))
     definition, marks, grants = _counting(facts, before)
     made = replace(
         marked,
@@ -272,7 +272,7 @@ class Past:
         self._bodies = bodies
 
     @functools.cached_property
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[ChapterBody]:
         """The contents of the chapters."""
         if self._bodies is None:
             raise PastNeeded

@@ -14,7 +14,7 @@ from ..core.run import CallState, Run, Turn
 from ..core.transcript import content_text, items_in, kept_items, output_text
 from ..errors import AssentError
 from ..store.record import Entry, Question, Stored
-from .headline import in_order
+from .headline import in_signature_order
 
 LONGEST = 4000
 """The most characters of one entry; the journal has the rest."""
@@ -178,7 +178,7 @@ def timeline(
             continue
         tool = tools.get(key, "")
         if isinstance(fact.get("args"), dict) and orders is not None:
-            fact = {**fact, "args": in_order(fact["args"], orders.get(key, ()))}
+            fact = {**fact, "args": in_signature_order(fact["args"], orders.get(key, ()))}
         tone, code, text, detail = _WORDS.get(kind, _other)(fact, tool)
         if kind == "finished" and key in runs:
             text, detail = f"{text}{runs[key].took}", " · ".join(filter(None, (runs[key].allowed, detail)))

@@ -19,7 +19,7 @@ from . import api
 from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
 from .difference import Change
 from .forms import ABSENT, Field, Form, changed
-from .headline import arguments_in_order, in_order, order_of
+from .headline import arguments_in_order, in_signature_order, order_of
 from .identity import Identity
 from .render import render
 from .values import Number, TooLong, read_json, write_json
@@ -53,7 +53,7 @@ async def tool_form(desk: Desk, question: Question) -> Form | None:
     shape = (snapshot.shape or snapshot.schema) if snapshot is not None else None
     if snapshot is None or not shape or not isinstance(shape.get("properties"), dict):
         return None
-    return Form({**shape, "properties": in_order(shape["properties"], snapshot.parameters)})
+    return Form({**shape, "properties": in_signature_order(shape["properties"], snapshot.parameters)})
 
 
 class Draft(Struct):

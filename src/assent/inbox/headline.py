@@ -65,7 +65,7 @@ def order_of(question: Question) -> tuple[str, ...]:
     return question.order if isinstance(question, ShownQuestion) else ()
 
 
-def in_order(values: Mapping[str, T], order: Collection[str]) -> dict[str, T]:
+def in_signature_order(values: Mapping[str, T], order: Collection[str]) -> dict[str, T]:
     """Return values by name with those in `order` first; the others follow as they come."""
     return {**{name: values[name] for name in order if name in values}, **values}
 
@@ -76,7 +76,7 @@ def arguments_in_order(arguments: str, order: Collection[str]) -> str:
         values = parse_object(arguments)
     except BadJSON:
         return arguments
-    parts = (b"%s:%s" % (canonical(name), canonical(each)) for name, each in in_order(values, order).items())
+    parts = (b"%s:%s" % (canonical(name), canonical(each)) for name, each in in_signature_order(values, order).items())
     return f"{{{b','.join(parts).decode()}}}"
 
 
@@ -103,7 +103,7 @@ def _asked(question: Question) -> str:
 def _told(question: Question) -> str:
     """Return the first arguments of a call in words, and the names of the others."""
     try:
-        values = in_order(parse_object(question.arguments), order_of(question))
+        values = in_signature_order(parse_object(question.arguments), order_of(question))
     except BadJSON:
         return " with arguments that are not JSON" if question.arguments else ""
     if not values:

@@ -86,7 +86,7 @@ def environment() -> Environment:
         "folded_diff": folded_diff,
         "folded_commands": folded_commands,
         "folded_changes": lambda lines: folded_changes((line.sign, line.text) for line in lines),
-        "held": held,
+        "held": hidden_names,
         "warnings_first": warnings_first,
     }
     return made
@@ -102,7 +102,7 @@ def cell(value: Any) -> Markup:
     return visible(value) if isinstance(value, str) else visible(encode(value).decode())
 
 
-def held(text: str) -> list[str]:
+def hidden_names(text: str) -> list[str]:
     """Return the names of the first hidden characters in a text; none if it is shown with escapes."""
     return [] if has_many_marks(text) else hidden_in(text)[:3]
 

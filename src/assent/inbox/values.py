@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ..core.digest import described
 from ..core.hidden import is_hidden
 from .folding import folded_text
-from .headline import in_order
+from .headline import in_signature_order
 from .visible import hidden_in, visible
 
 MOST_VALUES = 400
@@ -185,5 +185,5 @@ def shown_arguments(text: str, order: Collection[str] = ()) -> Markup:
         return box(text, "JSON")
     except ValueError:
         return box(text, "not JSON; shown as the model wrote it")
-    value = in_order(value, order) if isinstance(value, dict) else value
+    value = in_signature_order(value, order) if isinstance(value, dict) else value
     return shown_json(value) if value != {} else Markup('<p class="none">The call has no arguments.</p>')

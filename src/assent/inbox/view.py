@@ -16,7 +16,7 @@ from ..core.facts import AnyFact
 from ..core.rules import verdict_of
 from ..store.record import GrantRecord, Question
 from .difference import Change, changed_lines
-from .headline import in_order, order_of, sentence_of
+from .headline import in_signature_order, order_of, sentence_of
 from .identity import Identity
 from .mask import masked
 from .render import left, utc
@@ -152,7 +152,7 @@ def too_long_to_compare(before: str, after: str) -> bool:
 def _pretty(text: str, order: Collection[str]) -> str:
     try:
         value = read_json(text)
-        return write_json(in_order(value, order) if isinstance(value, dict) else value, 2)
+        return write_json(in_signature_order(value, order) if isinstance(value, dict) else value, 2)
     except ValueError:
         return text
 

@@ -24,7 +24,7 @@ from ..errors import UsageError
 from ..store.outbox import EVENTS, Event, Message, Webhook
 from ..store.record import Question
 from ..store.store import Store
-from .headline import EDITED, in_order, order_of
+from .headline import EDITED, in_signature_order, order_of
 from .mask import masked
 
 PREFIX = "whsec_"
@@ -164,7 +164,7 @@ def _arguments(question: Question) -> tuple[dict[str, Any] | None, bool]:
     if not text or len(text.encode()) > LONGEST_ARGUMENTS:
         return None, bool(text)
     try:
-        return in_order(parse_object(text), order_of(question)), False
+        return in_signature_order(parse_object(text), order_of(question)), False
     except BadJSON:
         return None, True
 

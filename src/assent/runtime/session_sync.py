@@ -16,7 +16,7 @@ from ..core.digest import canonical, described, holds
 from ..core.run import Run, Turn
 from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
 from ..errors import InvalidInput, SessionFailed, UsageError
-from ..sessions.session import OpeningSession, Session, is_exact
+from ..sessions.session import OpeningSession, Session, writes_exactly
 from .config import RunConfig
 from .journal import Journal
 from .value import input_json
@@ -212,7 +212,7 @@ class SessionSync:
         if self._written is None:  # counted once a drive, then kept up to date
             self._written = len(_items(run, 0, run.saved))
         if items:
-            if is_exact(self.session):
+            if writes_exactly(self.session):
                 await self.session.write(run.id, self._written, items)
             else:
                 await self.session.add_items(items)

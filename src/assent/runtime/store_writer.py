@@ -30,7 +30,7 @@ from ..core.facts import AnyFact
 from ..core.fold import fold
 from ..core.rules import is_drivers
 from ..core.run import UNDER_WAY, Run, owed
-from ..core.snapshot import EMPTY, Chapter, Snapshot, is_due, mark, take
+from ..core.snapshot import EMPTY, Chapter, Snapshot, is_due, mark, take_chapter
 from ..errors import (
     ContextMissing,
     IllegalFact,
@@ -463,7 +463,7 @@ class StoreWriter:
         before = self.snapshot
         if before is None:
             return None
-        chapter = take(self.journal.run, self.journal.facts[before.seq : marked.seq], marked, before)
+        chapter = take_chapter(self.journal.run, self.journal.facts[before.seq : marked.seq], marked, before)
         if chapter is None:
             self.snapshot = self.marked = None
         return chapter

@@ -59,7 +59,7 @@ def foreign(hint: Any) -> str:
     return next((name for each in kinds if each is not None and (name := _framework_type(each))), "")
 
 
-def check_free(where: str, hint: Any, default: Any = None) -> None:
+def refuse_injected(where: str, hint: Any, default: Any = None) -> None:
     """Raise `InvalidDefinition` if a model would fill in what another framework injects."""
     name = foreign(hint) or foreign(type(default))
     if name:

@@ -28,7 +28,7 @@ from .binding import Binding
 from .defaults import defaults_of, has_defaults, with_defaults
 from .docstring import parse_docstring
 from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
-from .injected import Injected, check_free
+from .injected import Injected, refuse_injected
 from .parameters import Parameters
 from .secret import is_secret
 from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
@@ -124,7 +124,7 @@ def function_schema(
 
 def type_schema(name: str, kind: Any) -> Parameters:
     """Read a type whose JSON is an object: a model, a dataclass, a TypedDict."""
-    check_free(f"{name!r}: a part of {described(kind)}", kind)
+    refuse_injected(f"{name!r}: a part of {described(kind)}", kind)
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
         loose = adapter.json_schema(by_alias=True, schema_generator=Generator)

@@ -10,7 +10,7 @@ from typing import Any, Final, get_type_hints
 
 from ..errors import InvalidDefinition
 from .hint import bare, parts
-from .injected import Injected, check_free, source_of_value
+from .injected import Injected, refuse_injected, source_of_value
 
 
 def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,7 +91,7 @@ def _injected(parameter: inspect.Parameter, position: int, hint: Any, tool: str,
         )
     if source is not None and parameter.kind in (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY):
         return Injected(parameter.name, position if parameter.kind in POSITIONAL else None, source)
-    check_free(here, hint, parameter.default)
+    refuse_injected(here, hint, parameter.default)
     return None
 
 

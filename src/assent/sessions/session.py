@@ -68,7 +68,7 @@ class ExactSession(Session, Protocol):
         ...
 
 
-def is_exact(session: Any) -> TypeGuard[ExactSession]:
+def writes_exactly(session: Any) -> TypeGuard[ExactSession]:
     """Return True if a session has a `write` of its own.
 
     One that is reached through `__getattr__` belongs to a session inside, and would pass by an `add_items` around it.

@@ -19,7 +19,7 @@ from ..sql.thread_queue import ThreadQueue
 from .record import Change, Stored, check_seconds
 from .row_codec import is_small
 from .sql.leasing import ready
-from .sql.reading import FEW, load, newest, read_short
+from .sql.reading import FEW, load_run, newest, read_short
 from .sql.sqlite_file import StoreFile
 from .sql.statement import SQLITE, Transaction
 from .sql.store import SQLStore, Work
@@ -222,7 +222,7 @@ class SQLiteStore(SQLStore):
         return near if near is not None else await super().read(run_id, after)
 
     async def _load(self, run_id: str, *, whole: bool) -> Stored:
-        near = self._read_near(lambda transaction: load(transaction, run_id, whole=whole, most=FEW))
+        near = self._read_near(lambda transaction: load_run(transaction, run_id, whole=whole, most=FEW))
         return near if near is not None else await super()._load(run_id, whole=whole)
 
     async def newest(self, thread: str) -> Stored | None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from ..core.transcript import Item
-from ..sessions.session import ExactSession, Session, is_exact
+from ..sessions.session import ExactSession, Session, writes_exactly
 
 MakeSession = Callable[[str], Session | Awaitable[Session]]
 Fresh = Callable[[], Awaitable[Session]]
@@ -38,7 +38,7 @@ async def check_session(make_session: MakeSession) -> None:
         made.append(session)
         return session
 
-    exact = is_exact(await fresh())
+    exact = writes_exactly(await fresh())
     for check in (*CHECKS, *(EXACT_CHECKS if exact else ())):
         await check(fresh)
     for session in made:
@@ -232,7 +232,7 @@ async def _works_in_any_loop(fresh: Fresh) -> None:
 
 async def _exact(fresh: Fresh) -> ExactSession:
     session = await fresh()
-    if not is_exact(session):
+    if not writes_exactly(session):
         raise AssertionError("If one session has `write`, all have it.")
     return session
 

@@ -22,7 +22,7 @@ from ..errors import InvalidDefinition
 from .shell import ShellActionRequest, ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, ShellResult
 from .shell_environment import command_environment
 from .shell_process import Process, Stop
-from .shell_watcher import marked, marks_are_seen
+from .shell_watcher import marked_processes, marks_are_seen
 
 LOOK_AGAIN, GONE = 0.05, 1.0
 """The seconds between two looks for processes that are just being killed, and those for all looks."""
@@ -183,7 +183,7 @@ def _describe_left(call: str) -> str:
 def _left(call: str) -> list[str]:
     """Return the processes of a call as their pids and names; not their arguments, which may have secrets."""
     found = []
-    for pid in sorted(marked(f"{call}.")):
+    for pid in sorted(marked_processes(f"{call}.")):
         with contextlib.suppress(OSError):
             name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
             found.append(f"process {pid} ({described(name)})")

@@ -24,7 +24,7 @@ NEEDED = ("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH")
 """The variables without which some interpreters do not start. The watcher gets no others."""
 
 
-class Guard:
+class CommandGuard:
     """The running commands of this process, as its watcher knows them. All methods may be called from any thread."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def _answers(watcher: subprocess.Popen[bytes]) -> bool:
         return os.read(answer.fileno(), len(READY)) == READY
 
 
-guard = Guard()
+guard = CommandGuard()
 """The commands of this process."""
 atexit.register(guard.close)
 if hasattr(os, "register_at_fork"):  # not on Windows, where no command runs

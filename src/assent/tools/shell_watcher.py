@@ -35,7 +35,7 @@ def marks_are_seen() -> bool:
     return os.path.exists("/proc/self/environ")
 
 
-def marked(mark: str) -> Iterator[int]:
+def marked_processes(mark: str) -> Iterator[int]:
     """Yield the processes whose mark begins with this, as far as this user may look at them."""
     try:
         entries = os.listdir("/proc")
@@ -60,7 +60,7 @@ def kill_command(pid: int, mark: str) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # some systems say so of a group of zombies
             os.killpg(pid, signal.SIGKILL)
     for _ in range(10):  # a process may have forked while others were looked for
-        if not sum(_killed(each, mark) for each in marked(mark)):
+        if not sum(_killed(each, mark) for each in marked_processes(mark)):
             return
 
 

@@ -64,10 +64,10 @@ def refusing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise PatchRefused(f"{path}: {worded(error)}; no file was changed.") from error
+        raise PatchRefused(f"{path}: {os_error_words(error)}; no file was changed.") from error
 
 
-def worded(error: OSError) -> str:
+def os_error_words(error: OSError) -> str:
     """Return what an error of the operating system means here."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return "a part of the path is a symbolic link, or no directory"

@@ -32,9 +32,9 @@ from .workspace_files import (
     dress,
     identity,
     open_directory,
+    os_error_words,
     read_file,
     refusing,
-    worded,
 )
 
 PLAN = ".assent-patch"
@@ -221,9 +221,9 @@ class Changes:
                         _undo(self._plan, staged.number, staged.planned, staged.directory, self.limit)
                         os.fsync(staged.directory)
                 except OSError as problem:
-                    left.append(f"{staged.change.path} ({worded(problem)})")
+                    left.append(f"{staged.change.path} ({os_error_words(problem)})")
         except OSError as problem:
-            left = [f"{each.change.path} ({worded(problem)})" for each in self.staged]
+            left = [f"{each.change.path} ({os_error_words(problem)})" for each in self.staged]
         if left:
             raise OutcomeUnknown(
                 f"The patch failed ({error}), and these files could not be put back: {', '.join(left)}. "
@@ -261,7 +261,11 @@ def recover(root: int) -> None:
                 _roll_forward(root, opened, _read(opened, FORWARD))
             _remove(root, opened)
         except (OSError, ChangedMeanwhile) as error:
-            why = worded(error) if isinstance(error, OSError) else f"{error.path} was changed by somebody else just now"
+            why = (
+                os_error_words(error)
+                if isinstance(error, OSError)
+                else f"{error.path} was changed by somebody else just now"
+            )
             raise PatchRefused(
                 f"A patch was interrupted in this workspace, and cannot be finished now: {why}. Try again, or delete "
                 f"the directory {PLAN} in the workspace to leave all files as they are."

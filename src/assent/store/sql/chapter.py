@@ -28,7 +28,7 @@ from ...core.snapshot import (
     hash_bodies,
     mark,
     same_chapter,
-    take,
+    take_chapter,
 )
 from ...errors import IllegalFact
 from ..chain import Row, chained
@@ -192,7 +192,7 @@ def compare_chapters(transaction: Transaction, place: Place, rows: list[Row], fa
                 fold(run, fact)
         except IllegalFact:
             break  # the journal itself is damaged; whoever compares the records with it says so
-        derived = take(run, facts[before.seq : snapshot.seq], mark(run), before)
+        derived = take_chapter(run, facts[before.seq : snapshot.seq], mark(run), before)
         same = derived is not None and same_chapter(Chapter(snapshot, body), derived)
         if hash != rows[snapshot.seq - 1].hash or not same:
             said.append(_unlike(place.run, snapshot.seq))

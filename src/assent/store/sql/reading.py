@@ -82,7 +82,7 @@ def read_short(transaction: Transaction, run_id: str, after: int) -> Stored | No
     return _stored(transaction, own, after) if own.record.seq <= FEW else None
 
 
-def load(transaction: Transaction, run_id: str, *, whole: bool = True, most: int | None = None) -> Stored | None:
+def load_run(transaction: Transaction, run_id: str, *, whole: bool = True, most: int | None = None) -> Stored | None:
     """Return a run as it goes on from its newest snapshot; None if more than `most` facts come after it.
 
     Without `whole` the facts before the snapshot are not read, and nobody may look at them.
@@ -91,7 +91,7 @@ def load(transaction: Transaction, run_id: str, *, whole: bool = True, most: int
 
 
 def newest(transaction: Transaction, thread: str, most: int | None = None) -> Stored | None:
-    """Return the newest run of a thread, as `load` does; None too if there is no such thread."""
+    """Return the newest run of a thread, as `load_run` does; None too if there is no such thread."""
     row = transaction.row(NEWEST, thread=thread) if type(thread) is str and holds(thread) else None
     return None if row is None else _loaded(transaction, _own(row), True, most)
 

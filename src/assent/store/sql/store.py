@@ -19,7 +19,7 @@ from .listing import find_question, page, questions_of
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
 from .paging import read_in_parts, timed
-from .reading import chapters_differ, definition, journal_of, lines, load, newest, read
+from .reading import chapters_differ, definition, journal_of, lines, load_run, newest, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
@@ -117,7 +117,7 @@ class SQLStore(Store):
         return await self._load(run_id, whole=False)
 
     async def _load(self, run_id: str, *, whole: bool) -> Stored:
-        found = await self._read(lambda transaction: load(transaction, run_id, whole=whole), snapshot=True)
+        found = await self._read(lambda transaction: load_run(transaction, run_id, whole=whole), snapshot=True)
         assert found is not None  # there is no limit
         return found
 
