@@ -340,6 +340,31 @@ def test_a_dict_with_a_past_does_what_a_dict_does() -> None:
         keys["z"]
 
 
+@pytest.mark.parametrize(
+    "do",
+    [
+        lambda keys: list(keys),
+        lambda keys: list(reversed(keys)),
+        lambda keys: list(keys.values()),
+        lambda keys: list(reversed(keys.values())),
+        lambda keys: list(keys.items()),
+        lambda keys: list(reversed(keys.items())),
+        lambda keys: (len(keys.values()), 2 in keys.values(), ("a", 1) in keys.items(), ("a", 2) in keys.items()),
+    ],
+)
+def test_a_dict_with_a_past_has_the_order_of_a_dict(do: Any) -> None:
+    keys = PastDict(2, lambda key: key in ("a", "b"), lambda: {"a": 1, "b": 2}, {"c": 3})
+    assert do(keys) == do({"a": 1, "b": 2, "c": 3})
+
+
+def test_the_newest_values_of_a_dict_are_found_without_its_past() -> None:
+    def never() -> dict[str, int]:
+        raise AssertionError("nobody needs it")
+
+    keys = PastDict(2, lambda key: False, never, {"c": 3})
+    assert (next(reversed(keys.values())), next(reversed(keys.items()))) == (3, ("c", 3))
+
+
 def test_a_list_with_a_past_is_added_to_others() -> None:
     late, whole = lists()
     assert (late + [9], [9] + late, late + late) == ([*whole, 9], [9, *whole], whole + whole)  # noqa: RUF005

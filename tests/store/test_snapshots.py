@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from assent import Agent, Approve, Edit, GrantTerms, Reject, RunConfig, Runner, RunState, function_tool
+from assent import Agent, Approve, Edit, GrantTerms, Reject, RunConfig, Runner, RunState, ToolContext, function_tool
 from assent.core import facts as f
 from assent.core import snapshot as snapshots
 from assent.core.codec import replay
@@ -492,3 +492,22 @@ async def test_a_late_result_of_a_call_that_is_over_is_kept(place: Place) -> Non
         question = await asked(store, shop)
         await store.witness(question.run, [f.Witnessed("c1", 1, Raw(b'"late"'))])
         assert type((await same_run(store, question.run)).facts[-1]) is f.Witnessed
+
+
+async def test_a_body_of_a_long_run_asks_if_earlier_calls_were_approved(place: Place) -> None:
+    told: list[bool | None] = []
+
+    @function_tool(needs_approval=lambda ctx, args, call_id=None: args["amount"] > LONG)
+    def pay(ctx: ToolContext[Any], amount: int, note: str = "") -> str:
+        """Pay."""
+        told.append(ctx.is_tool_approved("pay", ctx.call_id))
+        return "paid"
+
+    shop = Shop()
+    shop.tool = pay
+    async with place.store() as store:
+        question = await asked(store, shop)
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+        assert (await store.load(question.run)).is_late
+        await resume(store, shop, question.run, LONG + 2)
+    assert told == [True] * (LONG + 1)

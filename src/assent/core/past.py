@@ -6,7 +6,16 @@ looked past their methods would leave the first part out without an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    MutableMapping,
+    MutableSequence,
+    Sequence,
+    ValuesView,
+)
 from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
@@ -112,7 +121,7 @@ class PastDict(MutableMapping[str, T], Generic[T]):
         self,
         count: int,
         has: Callable[[object], bool],
-        load: Callable[[], MutableMapping[str, T]],
+        load: Callable[[], dict[str, T]],
         own: dict[str, T] | None = None,
     ) -> None:
         self._count = count
@@ -141,9 +150,29 @@ class PastDict(MutableMapping[str, T], Generic[T]):
         del self.own[key]
 
     def __iter__(self) -> Iterator[str]:
+        for part in self.parts():
+            yield from part
+
+    def __reversed__(self) -> Iterator[str]:
+        for part in self.parts(newest_first=True):
+            yield from reversed(part)
+
+    def items(self) -> ItemsView[str, T]:
+        """Return the keys and values, the newest first if reversed."""
+        return _PastItems(self)
+
+    def values(self) -> ValuesView[T]:
+        """Return the values, the newest first if reversed."""
+        return _PastValues(self)
+
+    def parts(self, *, newest_first: bool = False) -> Iterator[dict[str, T]]:
+        """Yield the first part, if there is one, and then the values after it; with `newest_first` the other way."""
+        if newest_first:
+            yield self.own
         if self._count:
-            yield from self._load()
-        yield from self.own
+            yield self._load()
+        if not newest_first:
+            yield self.own
 
     def copy(self) -> PastDict[T]:
         """Return an independent dict; the first part is shared."""
@@ -151,6 +180,34 @@ class PastDict(MutableMapping[str, T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<PastDict of {len(self)} items>"
+
+
+class _PastItems(ItemsView[str, T]):
+    """The items of a `PastDict`. The first part is loaded once, and in reverse only when it is reached."""
+
+    _mapping: PastDict[T]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        for part in self._mapping.parts():
+            yield from part.items()
+
+    def __reversed__(self) -> Iterator[tuple[str, T]]:
+        for part in self._mapping.parts(newest_first=True):
+            yield from reversed(part.items())
+
+
+class _PastValues(ValuesView[T]):
+    """The values of a `PastDict`, as `_PastItems` has them."""
+
+    _mapping: PastDict[T]
+
+    def __iter__(self) -> Iterator[T]:
+        for part in self._mapping.parts():
+            yield from part.values()
+
+    def __reversed__(self) -> Iterator[T]:
+        for part in self._mapping.parts(newest_first=True):
+            yield from reversed(part.values())
 
 
 def past_of(items: Any) -> int:
