@@ -511,3 +511,26 @@ async def test_a_body_of_a_long_run_asks_if_earlier_calls_were_approved(place: P
         assert (await store.load(question.run)).is_late
         await resume(store, shop, question.run, LONG + 2)
     assert told == [True] * (LONG + 1)
+
+
+@pytest.mark.parametrize("kind", ["stored", "memory"])
+async def test_a_run_that_goes_on_after_a_rebuild_lacks_nothing_of_its_past(
+    place: Place, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state in hand knows a snapshot that is stored no more."""
+    monkeypatch.setattr(snapshots, "EVERY", 1)
+    shop = Shop()
+    async with place.store() if kind == "stored" else MemoryStore() as store:
+        result = await Runner.run(shop.whole(LONG), "go", store=store, max_turns=5000)
+        assert (await store.load(result.run_id)).is_late
+        await store.rebuild()
+        for turn in range(LONG + 2, LONG + 5):
+            state = result.to_state()
+            state.approve(result.interruptions[0])
+            result = await Runner.run(shop.agent(turn), state, store=store)
+            await same_run(store, result.run_id)
+            assert await store.verify(result.run_id) == []
+        [question] = (await store.questions(run=result.run_id)).items
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)
+        await resume(store, shop, result.run_id, LONG + 5)
+        assert (await same_run(store, result.run_id)).is_late

@@ -90,9 +90,10 @@ class _Kept(Struct, eq=False):
         return stored
 
     def add_chapter(self, chapter: Chapter) -> None:
-        """Keep a snapshot, instead of all that are not before it."""
+        """Keep a snapshot, instead of all that are not before it, unless the one before is gone."""
         before = [each for each in self.chapters if each.snapshot.seq <= chapter.snapshot.before]
-        self.chapters = [*before, chapter]
+        if chapter.snapshot.before == (before[-1].snapshot.seq if before else 0):
+            self.chapters = [*before, chapter]
 
     def holds(self, lease: Lease) -> bool:
         """Return True if the lease is the run's newest and was not released."""

@@ -45,6 +45,7 @@ ADD_CHAPTER = Statement(insert(chapters))
 HASH_BEFORE = Statement(
     select(journal.c.prev_hash).where(journal.c.run == bindparam("run"), journal.c.seq == bindparam("seq"))
 )
+SEQ = Statement(select(chapters.c.seq).where(_OF_RUN, chapters.c.seq == bindparam("seq")))
 REPLACE = Statement(delete(chapters).where(_OF_RUN, chapters.c.seq > bindparam("before")))
 
 
@@ -56,19 +57,22 @@ def seal_of(run: str, hash: bytes, snapshot: bytes) -> str:
 def add_chapter(transaction: Transaction, number: int, change: Change, texts: list[bytes], hashes: list[bytes]) -> None:
     """Write a change's chapter, instead of all that are not before it. It may end before the change.
 
-    Without facts the change has no hash to bind the chapter to, so the chapter is not kept.
+    Without facts the change has no hash to bind the chapter to, so the chapter is not kept. Nor is it if the chapter
+    before is gone, because the run was rebuilt meanwhile: the facts between would be missing.
     """
     chapter = change.chapter
     if chapter is None or not texts:
         return
-    run, seq = change.record.id, chapter.snapshot.seq
+    run, seq, before = change.record.id, chapter.snapshot.seq, chapter.snapshot.before
+    if before and transaction.row(SEQ, run=number, seq=before) is None:
+        return
     place, text = seq - change.seq, encode_snapshot(chapter.snapshot)
     if place < 0:
         found = transaction.row(HASH_BEFORE, run=number, seq=seq + 1)
         hash = as_bytes(found[0]) if found is not None else b""
     else:
         hash = hashes[place] if place < len(hashes) else link(hashes[-1], run, seq, texts[-1])
-    transaction.do(REPLACE, run=number, before=chapter.snapshot.before)
+    transaction.do(REPLACE, run=number, before=before)
     transaction.do(
         ADD_CHAPTER,
         run=number,
