@@ -25,6 +25,7 @@ from assent import (
     ToolContext,
     function_tool,
 )
+from assent.core.facts import Left
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.testing import ScriptedModel, call
 from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolMessage, create_agent, wrap_tool_call
@@ -431,6 +432,86 @@ async def test_each_call_of_the_handler_is_looked_at() -> None:
     assert [version for version, _ in world.ran] == [7], "the second call of the handler ran on nothing unseen"
     assert "version was 7 and is 8." in result["__interrupt__"][0].value["action_requests"][0]["description"]
     assert isinstance(calls[0], ToolMessage)
+
+
+async def test_an_attempt_whose_body_is_under_way_is_not_left_as_if_nothing_was_done() -> None:
+    """Code around the body may call its handler twice at once, if the tool is idempotent."""
+    world = World()
+    model = ScriptedModel([call("ship"), "done"])
+    inside, over = asyncio.Event(), asyncio.Event()
+
+    @function_tool(needs_approval=True, preview=world.look, idempotent=True)
+    async def ship(n: int = 1) -> str:
+        """Ship."""
+        world.enter()
+        inside.set()
+        await over.wait()
+        return "shipped"
+
+    @wrap_tool_call
+    async def around(request: Any, handler: Any) -> Any:
+        first = asyncio.ensure_future(handler(request))
+        await inside.wait()
+        world.version += 1
+        try:
+            return await handler(request)
+        finally:
+            over.set()
+            await first
+
+    gate = HumanInTheLoopMiddleware(interrupt_on={"ship": True})
+    store = MemoryStore()
+    agent = create_agent(model=model, tools=[ship], middleware=[gate, around], checkpointer=store)
+    await agent.ainvoke(GO, CONFIG)
+    await agent.ainvoke(YES, CONFIG)
+    assert [version for version, _ in world.ran] == [7]
+    stored = await store.newest("1")
+    assert stored is not None
+    [left] = [fact for fact in stored.facts if isinstance(fact, Left)]
+    assert left.by == "tool", "the body was entered, so a person hears of an attempt that may have done something"
+
+
+async def test_a_handler_that_looked_before_another_found_a_change_enters_nothing() -> None:
+    world = World()
+    looks: list[asyncio.Event] = []
+    slow = asyncio.Event()
+
+    async def look(ctx: Any, args: Any) -> Preview:
+        shown = await world.look(ctx, args)
+        if looks:
+            looks.pop().set()
+            await slow.wait()  # what it has seen is old by then
+        return shown
+
+    @function_tool(needs_approval=True, preview=look, idempotent=True)
+    async def ship(n: int = 1) -> str:
+        """Ship."""
+        world.enter()
+        return "shipped"
+
+    @wrap_tool_call
+    async def around(request: Any, handler: Any) -> Any:
+        if world.version != 7:
+            return await handler(request)
+        looks.append(looked := asyncio.Event())
+        first = asyncio.ensure_future(handler(request))
+        await looked.wait()
+        world.version = 8
+        try:
+            return await handler(request)
+        finally:
+            slow.set()
+            await asyncio.wait([first])
+
+    gate = HumanInTheLoopMiddleware(interrupt_on={"ship": True})
+    model = ScriptedModel([call("ship"), "done"])
+    agent = create_agent(model=model, tools=[ship], middleware=[gate, around], checkpointer=InMemorySaver())
+    await agent.ainvoke(GO, CONFIG)
+    result = await agent.ainvoke(YES, CONFIG)
+    assert world.ran == []
+    assert "version was 7 and is 8." in result["__interrupt__"][0].value["action_requests"][0]["description"]
+    await agent.ainvoke(YES, CONFIG)
+    assert [version for version, _ in world.ran] == [8]
 
 
 # -- the next sibling ------------------------------------------------------------------------------

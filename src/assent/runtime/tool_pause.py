@@ -78,6 +78,7 @@ class Body:
         "raised",
         "ran",
         "report",
+        "tried",
         "unknown",
     )
 
@@ -102,6 +103,8 @@ class Body:
         self.mismatch: ReplayMismatch | None = None
         self.entered = False
         """True while the body runs; before and after, its asks and steps are refused."""
+        self.tried = False
+        """True once the code around the body has entered a body, or has the recorded outcome of one."""
         self.ran = False
         """True once the code around the body has the value of a body."""
         self.report: Callable[[float, float | None, str | None], None] | None = None

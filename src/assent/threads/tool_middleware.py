@@ -157,7 +157,7 @@ class MiddlewareEntry:
 
     def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
         """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
-        self.body._asks, self.body._steps = kept["asks"], kept["steps"]
+        self.body._asks, self.body._steps, self.body.tried = kept["asks"], kept["steps"], True
         if "failed" in kept:
             raise Failed(kept["failed"])
         if "unknown" in kept:

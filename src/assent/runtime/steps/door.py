@@ -359,8 +359,9 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     if not isinstance(layer, ToolLayer) or layer.inner is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
     again = await look_last(scope, body.path, body._state)  # the code around the body may have waited
-    if again:
-        _leave(body, again, "tool" if body.ran or body.raised is not None else "runtime")
+    if again and body.pending is None:
+        _leave(body, again, "tool" if body.tried else "runtime")
+    if body.pending is not None:  # set here, or by another handler of the same call
         raise Paused
     if not body.entered or scope.tasks.stopped(body.path):
         raise Conflict("The run was stopped before the tool could be entered.")
@@ -369,6 +370,7 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
 
 async def _run(body: Body, tool: Tool, ctx: ToolContext[Any], bound: Any) -> Any:
     """Enter a body for the code around it, and note the outcome, in case that code loses it."""
+    body.tried = True
     try:
         value = await tool.invoke(ctx, bound)
     except NotAsShown:
@@ -423,6 +425,8 @@ async def run_instead(
     if journal.writer is not None:
         await journal.writer.flush()
     await _check_server(scope, tool)  # nothing is awaited between this look and the body
+    if body.pending is not None:
+        raise Paused
     if scope.tasks.stopped(path):
         raise Conflict("The run was stopped before the tool could be entered.")
     try:
