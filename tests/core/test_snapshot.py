@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -368,6 +370,11 @@ def test_the_newest_values_of_a_dict_are_found_without_its_past() -> None:
 def test_a_list_with_a_past_is_added_to_others() -> None:
     late, whole = lists()
     assert (late + [9], [9] + late, late + late) == ([*whole, 9], [9, *whole], whole + whole)  # noqa: RUF005
+
+
+def test_a_pickle_and_a_deep_copy_of_a_list_have_its_past() -> None:
+    late, whole = lists()
+    assert (pickle.loads(pickle.dumps(late)), deepcopy(late)) == (whole, whole)
 
 
 def test_no_encoder_leaves_the_past_out_in_silence() -> None:

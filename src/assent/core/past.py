@@ -108,6 +108,9 @@ class PastList(MutableSequence[T], Generic[T]):
         """Return an independent list; the first part is shared."""
         return PastList(self._count, self._load, self.tail.copy())
 
+    def __reduce__(self) -> tuple[type[list[T]], tuple[list[T]]]:
+        return list, (list(self),)  # a pickle, or a deep copy, has all items
+
     def __repr__(self) -> str:
         return f"<PastList of {len(self)} items>"
 
