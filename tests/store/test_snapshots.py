@@ -30,6 +30,7 @@ from assent.errors import (
 )
 from assent.runtime.view import View
 from assent.store import MemoryStore, Question, Store, Stored
+from assent.store.sql import chapter
 from assent.store.sql.chapter import seal_of
 from assent.testing import ScriptedModel, call
 from tests.store.place import Place
@@ -534,3 +535,24 @@ async def test_a_run_that_goes_on_after_a_rebuild_lacks_nothing_of_its_past(
         await store.decide(question.id, Approve(), by="ann", digest=question.digest)
         await resume(store, shop, result.run_id, LONG + 5)
         assert (await same_run(store, result.run_id)).is_late
+
+
+async def test_a_run_with_ever_more_grants_goes_on_and_needs_few_statements(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each grant is a fact that a snapshot counts on, and a query has a parameter for each."""
+    monkeypatch.setattr(snapshots, "EVERY", 1)
+    chapter._needed.cache_clear()
+    shop = Shop(free=2)
+    async with place.store() as store:
+        question = await asked(store, shop, 2)
+        for turn in range(4, 20):
+            assert (await same_run(store, question.run)).is_late
+            terms = GrantTerms(max_uses=1, pins={"amount": turn + 1000})
+            await store.decide(question.id, Approve(), by="ann", digest=question.digest, grant=terms)
+            _, question = await resume(store, shop, question.run, turn)
+        assert len(replay((await store.read(question.run)).facts).grants) == 16
+        assert chapter._needed.cache_info().currsize <= 4
+        monkeypatch.setattr(chapter, "MOST_COUNTING", 10)
+        assert not (await same_run(store, question.run)).is_late
+        await store.decide(question.id, Approve(), by="ann", digest=question.digest)

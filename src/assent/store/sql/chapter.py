@@ -48,6 +48,9 @@ HASH_BEFORE = Statement(
 SEQ = Statement(select(chapters.c.seq).where(_OF_RUN, chapters.c.seq == bindparam("seq")))
 REPLACE = Statement(delete(chapters).where(_OF_RUN, chapters.c.seq > bindparam("before")))
 
+MOST_COUNTING = 500
+"""The most facts that a snapshot may count on; with more, the whole journal is read. Databases limit parameters."""
+
 
 def seal_of(run: str, hash: bytes, snapshot: bytes) -> str:
     """Return the seal of a chapter: it binds the snapshot to the run, and to the journal's hash at its last fact."""
@@ -123,7 +126,10 @@ def recent(transaction: Transaction, place: Place, *, whole: bool) -> Recent | N
     if bodies is not None and hash_bodies(bodies) != snapshot.bodies:
         return None
     numbers = snapshot.numbers()
-    rows = transaction.rows(_needed(len(numbers)), run=place.number, after=snapshot.seq, **_named(numbers))
+    if len(numbers) > MOST_COUNTING:
+        return None
+    places = _named(numbers)
+    rows = transaction.rows(_needed(len(places)), run=place.number, after=snapshot.seq, **places)
     tail = [row for row in rows if row[0] > snapshot.seq]
     counting = _checked(place, {row[0]: row for row in rows}, numbers, hash)
     if counting is None or as_bytes(tail[0][3] if tail else place.head.hash) != hash:
@@ -145,8 +151,8 @@ def _snapshot(place: Place, row: tuple[Any, ...]) -> tuple[Snapshot, bytes] | No
 
 @functools.cache
 def _needed(count: int) -> Statement:
-    """Return the query of the rows after a snapshot, of `count` rows before it, and of the row after each of those."""
-    places: list[Any] = [bindparam(f"row{number}") for number in range(2 * count)]
+    """Return the query of the rows after a snapshot, and of `count` rows before it."""
+    places: list[Any] = [bindparam(f"row{number}") for number in range(count)]
     rows = select(journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
     of_run = rows.where(journal.c.run == bindparam("run"))
     after, counting = of_run.where(journal.c.seq > bindparam("after")), of_run.where(journal.c.seq.in_(places))
@@ -154,7 +160,9 @@ def _needed(count: int) -> Statement:
 
 
 def _named(numbers: list[int]) -> dict[str, int]:
+    """Return the numbers of rows, and of the row after each, as parameters: 8 of them, or 16, 32, ..."""
     every = [seq + more for seq in numbers for more in (0, 1)]
+    every += every[-1:] * ((1 << max(3, (len(every) - 1).bit_length())) - len(every))
     return {f"row{place}": seq for place, seq in enumerate(every)}
 
 
