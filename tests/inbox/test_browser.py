@@ -520,6 +520,21 @@ def test_a_key_that_comes_while_the_next_page_loads_decides_nothing(desk: Desk, 
     assert desk.verdict(made["send_mail"]) is None and desk.verdict(made["refund"]) is None
 
 
+def test_a_key_that_comes_after_a_click_decides_nothing_that_is_left_behind(desk: Desk) -> None:
+    made = ask_in_turn(desk)
+    page = desk.browser()
+    desk.see(page, made[0])
+    live(page)
+    held: list[Route] = []
+    page.route(lambda url: url.endswith(made[1].id), lambda route: held.append(route))
+    with page.expect_request(lambda request: request.is_navigation_request()):
+        page.locator(f".row[data-id='{made[1].id}']").dispatch_event("click")  # a real click waits for the next page
+    page.keyboard.press("a")
+    held.pop().continue_()
+    expect(page.locator("h1#sentence")).to_contain_text("note 1")
+    assert [desk.verdict(each) for each in made] == [None] * 6
+
+
 def ask_in_turn(desk: Desk) -> list[Question]:
     """Questions of two agents, one after the other."""
     made = []
