@@ -8,12 +8,15 @@ import json
 import random
 import sys
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Response
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from msgspec.structs import replace
 
@@ -23,7 +26,7 @@ from assent.core.mask import MASK
 from assent.inbox import mask
 from assent.inbox.conversation import MOST_FACTS
 from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
-from assent.inbox.loops import Loops
+from assent.inbox.loops import Loops, RouteElsewhere
 from assent.inbox.mask import masked, masked_journal
 from assent.inbox.values import MOST_READ, TooLong, read_json, shown_arguments
 from assent.inbox.view import MOST_COMPARED, difference
@@ -194,6 +197,71 @@ async def test_the_threads_end_with_the_application() -> None:
     gc.collect()
     await asyncio.to_thread(threads[0].join, 60)
     assert not threads[0].is_alive()
+
+
+async def test_a_stream_that_is_cut_off_while_it_waits_ends_as_cancelled_and_is_closed() -> None:
+    loops, waits, closed = Loops(), threading.Event(), threading.Event()
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 1
+            try:
+                waits.set()
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(20):
+                    await asyncio.sleep(0)  # as if a connection were given back
+        finally:
+            closed.set()
+
+    async def read() -> None:
+        async for _ in loops.each("ann", items()):
+            pass
+
+    task = asyncio.create_task(read())
+    assert await asyncio.to_thread(waits.wait, 60)
+    task.cancel()
+    [error] = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(error, asyncio.CancelledError)
+    assert await asyncio.to_thread(closed.wait, 60)
+
+
+async def test_a_stream_goes_on_where_its_request_was_answered() -> None:
+    app, here, seen = FastAPI(), threading.Event(), []
+    app.state.loops = Loops()
+
+    async def stream() -> Response:
+        async def items() -> AsyncIterator[bytes]:
+            seen.append(threading.get_ident())
+            yield b"more"
+
+        seen.append(threading.get_ident())
+        return StreamingResponse(items())
+
+    app.router.add_api_route("/stream", stream, route_class_override=RouteElsewhere)
+
+    async def wait() -> None:
+        here.set()
+        await asyncio.Event().wait()
+
+    other = asyncio.create_task(app.state.loops.run("ben", wait()))
+    assert await asyncio.to_thread(here.wait, 60)  # so that the stream gets the second loop
+    sent = None
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False} if not sent else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        nonlocal sent
+        sent = message
+        if message["type"] == "http.response.start":  # before its first piece, the first loop is free again
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
+
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}, "method": "GET", "path": "/stream", "headers": [],
+             "query_string": b"", "raw_path": b"/stream", "root_path": "", "scheme": "http"}  # fmt: skip
+    await app(scope, receive, send)
+    assert len(seen) == 2 and seen[0] == seen[1]
 
 
 # -- differences -------------------------------------------------------------------------------------------------------

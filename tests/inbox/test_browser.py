@@ -520,6 +520,21 @@ def test_a_key_that_comes_while_the_next_page_loads_decides_nothing(desk: Desk, 
     assert desk.verdict(made["send_mail"]) is None and desk.verdict(made["refund"]) is None
 
 
+def test_a_key_that_comes_after_a_click_decides_nothing_that_is_left_behind(desk: Desk) -> None:
+    made = ask_in_turn(desk)
+    page = desk.browser()
+    desk.see(page, made[0])
+    live(page)
+    held: list[Route] = []
+    page.route(lambda url: url.endswith(made[1].id), lambda route: held.append(route))
+    with page.expect_request(lambda request: request.is_navigation_request()):
+        page.locator(f".row[data-id='{made[1].id}']").dispatch_event("click")  # a real click waits for the next page
+    page.keyboard.press("a")
+    held.pop().continue_()
+    expect(page.locator("h1#sentence")).to_contain_text("note 1")
+    assert [desk.verdict(each) for each in made] == [None] * 6
+
+
 def ask_in_turn(desk: Desk) -> list[Question]:
     """Questions of two agents, one after the other."""
     made = []
@@ -688,6 +703,42 @@ def test_no_part_of_a_question_scrolls_by_itself_and_what_is_folded_is_counted(d
     assert "line\nline" not in box.inner_text()
     box.locator("> .fold > summary").last.click()
     assert "line\nline" in box.inner_text()
+
+
+CUT = """() => [...document.querySelectorAll("#rows .ch, .pane .ch")].filter((mark) => {
+  if (mark.offsetParent === null) return false; // on a phone, the list is another page
+  const here = mark.getBoundingClientRect();
+  for (let each = mark; each; each = each.parentElement) {
+    const box = each === document.documentElement ? {left: 0, right: innerWidth} : each.getBoundingClientRect();
+    if (each === document.documentElement || getComputedStyle(each).overflowX !== "visible")
+      if (here.left < box.left - 1 || here.right > box.right + 1) return true;
+  }
+  return false;
+}).map((mark) => mark.textContent)"""
+"""The marks that are cut off."""
+
+
+@pytest.mark.parametrize("width", [320, 390, 1320])
+def test_a_name_that_is_not_what_it_looks_like_is_marked_in_full_on_every_screen(desk: Desk, width: int) -> None:
+    @function_tool(needs_approval=True, name_override="transfer_the_mоney")
+    async def transfer(to: str) -> str: ...
+
+    async def asked() -> list[Question]:
+        model = ScriptedModel([call(transfer.name, {"to": "a\u202eb"})] * 2)
+        agent = Agent(name="Bооkkeeper", tools=[transfer], model=model)
+        runs = [await Runner.run(agent, "Go on.", store=desk.store) for _ in range(2)]
+        return [await desk.store.question(run.interruptions[0].id) for run in runs]
+
+    first, _ = desk.do(asked())
+    page = desk.browser(viewport={"width": width, "height": 800})
+    expect(page.locator(".row .ch")).to_have_count(6)  # the name of the tool, of the agent, and the text, twice
+    assert page.evaluate(CUT) == []
+    desk.see(page, first)
+    expect(page.locator(".crumbs .ch")).to_have_count(2)
+    assert page.evaluate(CUT) == []
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".act .ch")).to_have_count(2)
+    assert page.evaluate(CUT) == []
 
 
 @pytest.mark.parametrize("width", [390, 1320])

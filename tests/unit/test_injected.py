@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 from typing import Annotated, Any, NamedTuple, NewType, TypeVar, get_origin
@@ -62,6 +63,11 @@ class InDataclass:
     user: Annotated[str, UnknownMark]
 
 
+@dataclasses.dataclass
+class InInitVar:
+    given: dataclasses.InitVar[RunnableConfig]
+
+
 class InModel(BaseModel):
     user: Annotated[str, UnknownMark()] = ""
 
@@ -115,6 +121,7 @@ FOREIGN = {
     "configs": list[RunnableConfig],
     "a manager of callbacks": CallbackManagerForToolRun | None,
     "a field of a dataclass": InDataclass,
+    "a field of a dataclass that only its __init__ gets": InInitVar,
     "a field of a model": InModel,
     "a field of a model that came later": InLateModel,
     "a field of a dict": InDict,
@@ -322,3 +329,52 @@ def test_a_context_whose_names_are_for_type_checkers_only_is_refused_or_injected
     exec("from __future__ import annotations\ndef act(reason: str, config: RunnableConfig): ...", scope)
     with pytest.raises(InvalidDefinition, match="cannot be resolved"):
         made_for_a_thread(scope["act"])
+
+
+@pytest.mark.parametrize("source", ["def act(ctx, reason: str): ...", "def act(reason: str, {}=None): ..."])
+@pytest.mark.parametrize("name", ["config", "ctx", "runtime"])
+def test_a_context_without_a_type_is_refused(name: str, source: str) -> None:
+    scope: dict[str, Any] = {}
+    exec(source.format(name), scope)
+    with pytest.raises(InvalidDefinition, match=r"parameter '\w+' has no type, so that a model would fill it in"):
+        made_for_a_thread(scope["act"])
+
+
+# What a partial fills in
+
+
+def pay(amount: int, user: str = "nobody", **more: str) -> str:
+    """Pay somebody."""
+    return f"{user} paid {amount} {more}"
+
+
+@pytest.mark.parametrize("strict", [True, False])
+async def test_a_model_does_not_fill_in_what_a_partial_fills_in(strict: bool) -> None:
+    def give(user: str, amount: int) -> str:
+        return f"{user} paid {amount}"
+
+    tool = function_tool(functools.partial(give, user="ann"), strict_mode=strict)
+    assert list(tool.params_json_schema["properties"]) == ["amount"]
+    model = ScriptedModel([call("give", {"amount": 5}), call("give", {"amount": 5, "user": "mallory"}), "Done."])
+    result = await Runner.run(Agent(name="A", tools=[tool], model=model), "Go.")
+    outputs = [item.output for item in result.new_items if item.type == "tool_call_output_item"]
+    assert outputs[0] == "ann paid 5"
+    assert "mallory paid" not in str(outputs)
+
+
+async def test_more_arguments_by_name_do_not_replace_what_a_partial_fills_in() -> None:
+    twice = functools.partial(functools.partial(pay, user="ann"), purpose="rent")
+    tool = function_tool(twice, strict_mode=False)
+    assert list(tool.params_json_schema["properties"]) == ["amount", "more"]
+    model = ScriptedModel(
+        [
+            call("pay", {"amount": 5, "more": {"note": "x"}}),
+            call("pay", {"amount": 5, "more": {"user": "mallory"}}),
+            call("pay", {"amount": 5, "more": {"purpose": "bribe"}}),
+            "Done.",
+        ]
+    )
+    result = await Runner.run(Agent(name="A", tools=[tool], model=model), "Go.")
+    outputs = [str(item.output) for item in result.new_items if item.type == "tool_call_output_item"]
+    assert outputs[0] == "ann paid 5 {'purpose': 'rent', 'note': 'x'}"
+    assert "paid" not in "".join(outputs[1:])

@@ -50,34 +50,48 @@ class Loops:
         with self._place(user) as loop:
             return await _on(loop, work)
 
-    async def each(self, user: str, items: AsyncIterator[T]) -> AsyncIterator[T]:
-        """Yield what an asynchronous generator yields on the loop of a user's requests."""
+    async def respond(self, user: str, work: Coroutine[Any, Any, Response]) -> Response:
+        """Make a response on the loop of a user's requests. A stream goes on there, too."""
         with self._place(user) as loop:
+            response = await _on(loop, work)
+        if isinstance(response, StreamingResponse):
+            response.body_iterator = self.each(user, response.body_iterator, loop)  # type: ignore[arg-type]
+        return response
+
+    async def each(
+        self, user: str, items: AsyncIterator[T], begun: asyncio.AbstractEventLoop | None = None
+    ) -> AsyncIterator[T]:
+        """Yield what an asynchronous generator yields on the loop where it was begun, or that of a user's requests."""
+        with self._place(user, begun) as loop:
+            turn = asyncio.Lock()  # a generator that is cut off while it waits must end that before it is closed
             try:
                 while True:
                     try:
-                        item = await _on(loop, _next(items))
+                        item = await _on(loop, _next(items, turn))
                     except StopAsyncIteration:
                         return
                     yield item
             finally:
-                await _on(loop, _close(items))
+                await _on(loop, _close(items, turn))
 
     @contextmanager
-    def _place(self, user: str) -> Any:
-        """Reserve the loop of a user's other requests; without any, the one with the fewest."""
+    def _place(self, user: str, begun: asyncio.AbstractEventLoop | None = None) -> Any:
+        """Reserve a loop: the one where work was begun, that of a user's other requests, or the one with the fewest."""
         with self._lock:
             if self._process != os.getpid():  # a forked child has none of its parent's threads
                 self._begin_anew()
-            loop, count = self._users.get(user) or (self._free(), 0)
-            self._users[user] = loop, count + 1
+            known, count = self._users.get(user, (None, 0))
+            loop = begun or known or self._free()
+            counts = known is None or known is loop
+            if counts:
+                self._users[user] = loop, count + 1
             self._busy[loop] += 1
         try:
             yield loop
         finally:
             with self._lock:
                 self._busy[loop] -= 1
-                if user in self._users and self._users[user][0] is loop:
+                if counts and user in self._users:
                     self._users[user] = loop, self._users[user][1] - 1
                     if not self._users[user][1]:
                         del self._users[user]
@@ -96,13 +110,15 @@ async def _on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> 
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
+async def _next(items: AsyncIterator[T], turn: asyncio.Lock) -> T:
+    async with turn:
+        return await anext(items)
 
 
-async def _close(items: Any) -> None:
-    if hasattr(items, "aclose"):
-        await items.aclose()
+async def _close(items: Any, turn: asyncio.Lock) -> None:
+    async with turn:
+        if hasattr(items, "aclose"):
+            await items.aclose()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -140,9 +156,6 @@ def elsewhere(handle: Handle) -> Handle:
         loops: Loops = request.app.state.loops
         who = getattr(request.state, "identity", None)
         user = "" if who is None else who.name
-        response = await loops.run(user, handle(request))
-        if isinstance(response, StreamingResponse):
-            response.body_iterator = loops.each(user, response.body_iterator)  # type: ignore[arg-type]
-        return response
+        return await loops.respond(user, handle(request))
 
     return answer

@@ -45,6 +45,8 @@ def _inside(hint: Any) -> list[Any]:
     inside = [get_origin(hint), *get_args(hint), _aliased(hint)]
     if is_typeddict(hint):  # its bases are not in its MRO
         inside += getattr(hint, "__orig_bases__", ())
+    elif isinstance(hint, dataclasses.InitVar):
+        inside.append(hint.type)
     elif not inspect.isclass(hint):  # the limits of a type variable
         inside += [getattr(hint, "__bound__", None), *getattr(hint, "__constraints__", ())]
     nested = [part for each in inside if isinstance(each, list) for part in each]  # the arguments of a Callable

@@ -34,6 +34,10 @@ CONTEXTS: Final = frozenset(
 """Contexts of other frameworks that pydantic can make a schema of: the package, and the class."""
 
 
+UNTYPED: Final = ("config", "ctx", "runtime")
+"""Names under which code expects what it is given, not what a model writes: such a parameter needs a type."""
+
+
 class Injected(NamedTuple):
     """A parameter that is filled in when the function is called."""
 

@@ -418,4 +418,4 @@ def _own_names(signature: Signature) -> frozenset[str]:
     """Return the names that `**kwargs` cannot hold, since they are parameters of their own."""
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     own = (each.name for each in signature.parameters if each.kind in named)
-    return frozenset((*own, *(each.name for each in signature.injected)))
+    return frozenset((*own, *(each.name for each in signature.injected), *signature.bound))

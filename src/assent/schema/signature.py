@@ -10,7 +10,7 @@ from typing import Any, Final, get_type_hints
 
 from ..errors import InvalidDefinition
 from .hint import bare, parts
-from .injected import Injected, refuse_injected, source_of_value
+from .injected import UNTYPED, Injected, refuse_injected, source_of_value
 
 
 def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,6 +19,15 @@ def source_of(function: Callable[..., Any]) -> Callable[..., Any]:
         function = function.func
     source: Callable[..., Any] = inspect.unwrap(function)
     return source
+
+
+def _bound(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the names that partials fill in: a call could replace those values, and a model must not."""
+    names: set[str] = set()
+    while isinstance(function, functools.partial):
+        names.update(function.keywords)
+        function = function.func
+    return frozenset(names)
 
 
 def name_of(source: Callable[..., Any]) -> str:
@@ -47,6 +56,8 @@ class Signature:
 
     injected: tuple[Injected, ...]
     parameters: list[Hinted]
+    bound: frozenset[str] = frozenset()
+    """The names that a `functools.partial` fills in."""
 
     @classmethod
     def read(
@@ -62,10 +73,12 @@ class Signature:
             found = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError, NameError) as error:
             raise InvalidDefinition(f"Tool {name!r}: its signature cannot be read ({error}).") from error
-        names = _namespace(source)
+        names, bound = _namespace(source), _bound(function)
         injected: list[Injected] = []
         parameters = []
         for position, each in enumerate(found):
+            if each.name in bound and each.kind is inspect.Parameter.KEYWORD_ONLY:
+                continue
             if position == 0 and _is_context(each, names, context_types):
                 if each.kind not in POSITIONAL:
                     raise InvalidDefinition(f"{where(name, each.name)} is the context, which must be positional.")
@@ -78,7 +91,7 @@ class Signature:
                 injected.append(filled)
             else:
                 parameters.append(Hinted(each.name, each.kind, hint, each.default))
-        return cls(tuple(injected), parameters)
+        return cls(tuple(injected), parameters, bound)
 
 
 def _injected(parameter: inspect.Parameter, position: int, hint: Any, tool: str, config: bool) -> Injected | None:
@@ -109,6 +122,11 @@ def _hint(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any
     Each is resolved alone, so that an unused return type cannot fail, and an error names the parameter.
     """
     if parameter.annotation is inspect.Parameter.empty:
+        if parameter.name in UNTYPED:
+            raise InvalidDefinition(
+                f"{where(tool, parameter.name)} has no type, so that a model would fill it in: write ctx: ToolContext "
+                "as the first parameter for the context of the call, or give the argument its type."
+            )
         return Any
 
     def holder() -> None: ...

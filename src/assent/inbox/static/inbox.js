@@ -105,7 +105,11 @@
   // -- keys --------------------------------------------------------------------------------------
   // Until the next page is there, keys are not for this one: "j" and then "a" must not approve what is left behind.
   let leaving = 0;
-  const follow = (link) => { leaving = Date.now(); link.click(); };
+  addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]"), elsewhere = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+    if (link && !elsewhere && !event.defaultPrevented && !link.getAttribute("href").startsWith("#")) leaving = Date.now();
+  });
+  addEventListener("submit", (event) => { if (event.target.method !== "dialog" && !event.defaultPrevented) leaving = Date.now(); });
   addEventListener("pageshow", () => { leaving = 0; });
   const move = (step) => {
     const rows = $$("#rows .row");
@@ -115,7 +119,7 @@
       at = (below < 0 ? rows.length : below) - (step > 0 ? 1 : 0);
     }
     const next = rows[at + step] || (step > 0 ? $("[data-next]") : null);
-    if (next) { next.scrollIntoView({ block: "nearest" }); follow(next); } else if (step > 0) say($("#rows .more a") ? "The list goes on, on its next page." : "This is the end of the list.");
+    if (next) { next.scrollIntoView({ block: "nearest" }); next.click(); } else if (step > 0) say($("#rows .more a") ? "The list goes on, on its next page." : "This is the end of the list.");
   };
   addEventListener("keydown", (event) => {
     if (Date.now() - leaving < 10000) { event.preventDefault(); return; }
@@ -134,7 +138,7 @@
     const target = $(`[data-key="${CSS.escape(event.key)}"]`);
     if (!target || (event.key === "Enter" && event.target !== document.body)) return;
     event.preventDefault();
-    if (target.matches("input")) { target.focus(); target.select(); } else if (target.matches("a")) follow(target); else target.click();
+    if (target.matches("input")) { target.focus(); target.select(); } else target.click();
   });
   for (const select of $$(".list .filters select")) select.addEventListener("change", () => select.form.requestSubmit());
   // A second click must not send a form twice.
