@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}\Z")
 _LIKE_TWO = "\u00a8\u02ba\u02dd\u02ee\u02f5\u02f6\u05f4\u201c-\u201f\u2033\u2036\u275d\u275e\u301d-\u301f\uff02"
 _LIKE_ONE = "'`\u00b4\u02b9\u02bc\u2018-\u201b\u2032\uff07"
 _QUOTES = re.compile(f"[{_LIKE_TWO}]|[{_LIKE_ONE}]{{2,}}")
-"""What looks like the quotation mark at the end of a text, as in: note "a”, to “b"."""
+"""Signs that look like the quotation mark at the end of a text, as in: note "a”, to “b"."""
 
 
 class ShownQuestion(Question, kw_only=True):

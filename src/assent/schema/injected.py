@@ -12,7 +12,7 @@ from ..errors import InvalidDefinition
 from .hint import bare, parts
 
 Source = Literal["context", "call id", "config"]
-"""Where the value comes from: the call's context, the provider's id of the call, the config of a thread's `invoke`."""
+"""The source of the value: the call's context, the provider's id of the call, the config of a thread's `invoke`."""
 
 CONFIG: Final = ("langchain_core.runnables.config", "RunnableConfig")
 CALL_ID: Final = ("langchain_core.tools.base", "InjectedToolCallId")

@@ -108,7 +108,7 @@ if hasattr(os, "register_at_fork"):  # the threads do not exist in a forked chil
 
 
 class _Place:
-    """Where in a run the items go that an overridden `add_items` passes on."""
+    """The place in a run of the items that an overridden `add_items` passes on."""
 
     def __init__(self, session: StoredSession, run: str, position: int, left: int) -> None:
         self.session, self.run, self.position, self.left = session, run, position, left
