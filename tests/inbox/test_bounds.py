@@ -24,11 +24,12 @@ import assent.inbox
 from assent import Agent, Approve, Edit, Preview, Runner, Text, function_tool
 from assent.core.mask import MASK
 from assent.inbox import mask
+from assent.inbox.bounds import MOST_READ
 from assent.inbox.conversation import MOST_FACTS
 from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
 from assent.inbox.loops import Loops, RouteElsewhere
 from assent.inbox.mask import masked, masked_journal
-from assent.inbox.values import MOST_READ, TooLong, read_json, shown_arguments
+from assent.inbox.values import TooLong, read_json, shown_arguments
 from assent.inbox.view import MOST_COMPARED, difference
 from assent.store import SQLiteStore, Store
 from assent.store.record import Entry, Question

@@ -19,6 +19,7 @@ from assent.approval.tool_snapshot import ToolSnapshot
 from assent.cli import main
 from assent.core.digest import canonical
 from assent.definitions.tool import Tool
+from assent.inbox.bounds import MOST_READ
 from assent.inbox.headline import ShownQuestion, arguments_in_order, sentence_of, with_order
 from assent.inbox.shown import shown_hash
 from assent.store import MemoryStore, SQLiteStore, Store
@@ -312,3 +313,9 @@ def test_the_command_line_shows_the_same(tmp_path: Path, capsys: pytest.CaptureF
     assert lines[1].startswith("The preview and the arguments are those of the proposal;")
     [line] = [line for line in shown("runs", "show", database, edited.run).split("\n") if " approved " in line]
     assert '{"args":{"address":"","amount":5.0,"currency":"EUR","memo":"","to":"bob"},"asked"' in line
+
+
+def test_arguments_that_are_too_long_to_read_are_told_by_their_length() -> None:
+    text = '{"numbers":[' + ",".join("1" * (MOST_READ + 2)) + "]}"
+    assert sentence_of(question(text)) == f"Run pay with arguments that are {len(text):,} characters long"
+    assert arguments_in_order(text, ("b", "numbers")) is text

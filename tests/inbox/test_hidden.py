@@ -6,6 +6,7 @@ import asyncio
 import re
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markupsafe import Markup
@@ -13,6 +14,7 @@ from markupsafe import Markup
 import assent.inbox
 from assent import Agent, Runner, function_tool
 from assent.cli import main, write
+from assent.core import hidden
 from assent.core.hidden import MOST_UNKNOWN, hidden_parts, is_hidden, odd_letters
 from assent.inbox import visible as page
 from assent.store import open_store
@@ -120,3 +122,21 @@ def test_the_command_line_warns_of_a_name(tmp_path: Path, capsys: pytest.Capture
         assert main([*words, *where]) == 0
         out = capsys.readouterr().out
         assert "U+0440 cyrillic small letter er" in out and "U+0430 cyrillic small letter a" in out
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_long_text_is_looked_at_in_pieces(lines: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern holds the interpreter's lock until it is done: on a whole text it would stop the inbox."""
+    real, seen = hidden._IN_LINES if lines else hidden._IN_LINE, list[int]()
+
+    class Pattern:
+        def finditer(self, text: str, start: int, end: int) -> Any:
+            seen.append(end - start)
+            return real.finditer(text, start, end)
+
+    monkeypatch.setattr(hidden, "_IN_LINES" if lines else "_IN_LINE", Pattern())
+    text = "é" * (hidden.PIECE - 1) + "\u200b" * 3 + "x" * hidden.PIECE + "\u202e" + "y\n"
+    parts = list(hidden.hidden_parts(text, lines=lines))
+    assert "".join(part for pair in parts for part in pair) == text
+    assert {char for _, run in parts for char in run} == {"\u200b", "\u202e", *("" if lines else "\n")}
+    assert len(seen) == 3 and set(seen) == {hidden.PIECE}

@@ -29,6 +29,8 @@ def _runs(more: str) -> re.Pattern[str]:
 
 
 _IN_LINES, _IN_LINE = _runs(""), _runs("\n\t")
+PIECE = 50_000
+"""The characters of a text that are looked at at once: the interpreter's lock is held meanwhile."""
 MOST_UNKNOWN = 200
 """The most different characters of no known meaning in a text; with more, nothing but ASCII counts as seen."""
 
@@ -47,16 +49,30 @@ def hidden_parts(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
 
     With `lines`, line breaks and tabs are seen text.
     """
-    pattern, unknown = _IN_LINES if lines else _IN_LINE, [each for each in set(text) if _is_unknown(each)]
+    pattern, unknown = _IN_LINES if lines else _IN_LINE, [each for each in _characters(text) if _is_unknown(each)]
     if unknown:
         more = "".join(sorted(unknown)) if len(unknown) <= MOST_UNKNOWN else "\x80-\U0010ffff"
         pattern = _runs(more if lines else f"{more}\n\t")
-    at = 0
-    for found in pattern.finditer(text):
-        if not _emoji(text, found.start()):
-            yield text[at : found.start()], found[0]
-            at = found.end()
-    yield text[at:], ""
+    at = begin = end = 0  # the end of what was yielded, and the run that was found last: it may go on in the next piece
+    for start in range(0, len(text), PIECE):
+        for found in pattern.finditer(text, start, start + PIECE):
+            if _emoji(text, found.start()):
+                continue
+            if begin < end and (found.start() > end or text[begin] != found[0][0]):
+                yield text[at:begin], text[begin:end]
+                at = end
+            begin, end = (begin if at < end == found.start() else found.start()), found.end()
+    if begin < end:
+        yield text[at:begin], text[begin:end]
+    yield text[max(at, end) :], ""
+
+
+def _characters(text: str) -> set[str]:
+    """Return the different characters of a text."""
+    found: set[str] = set()
+    for start in range(0, len(text), PIECE):
+        found.update(text[start : start + PIECE])
+    return found
 
 
 def _emoji(text: str, n: int) -> bool:

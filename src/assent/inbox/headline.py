@@ -17,6 +17,7 @@ from ..definitions.preview import split_lines
 from ..errors import UnreadableState
 from ..store.record import Question
 from ..store.store import Store
+from .bounds import is_too_long
 
 T = TypeVar("T")
 
@@ -71,7 +72,9 @@ def in_signature_order(values: Mapping[str, T], order: Collection[str]) -> dict[
 
 
 def arguments_in_order(arguments: str, order: Collection[str]) -> str:
-    """Return the JSON text of arguments in this order; text that is no JSON object as it is."""
+    """Return the JSON text of arguments in this order; text that is no JSON object, or too long, as it is."""
+    if is_too_long(arguments):
+        return arguments
     try:
         values = parse_object(arguments)
     except BadJSON:
@@ -102,6 +105,8 @@ def _asked(question: Question) -> str:
 
 def _told(question: Question) -> str:
     """Return the first arguments of a call in words, and the names of the others."""
+    if is_too_long(question.arguments):
+        return f" with arguments that are {len(question.arguments):,} characters long"
     try:
         values = in_signature_order(parse_object(question.arguments), order_of(question))
     except BadJSON:

@@ -19,7 +19,7 @@ from ..core.mask import MASK, hidden, hidden_in, masked_object, masked_text, sec
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
 from ..store.record import Entry, GrantRecord, Question
-from .values import is_too_long
+from .bounds import is_too_long
 
 MOST_LOOKED_FOR = 200_000_000
 """The most characters that are looked through: the number of secrets, times the length of what may quote them."""

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from ..core.digest import described
 from ..core.hidden import is_hidden
+from .bounds import is_too_long
 from .folding import folded_text
 from .headline import in_signature_order
 from .visible import hidden_in, visible
@@ -19,13 +20,6 @@ MOST_VALUES = 400
 DEEPEST = 6
 LONG = 2000
 """The number of characters from which a text gets a box of its own, with its size."""
-
-
-MOST_READ = 50_000
-"""About the most values of a JSON text that a page reads.
-
-The parser holds Python's interpreter lock until it is done: more values would stop the whole process meanwhile.
-"""
 
 
 class TooLong(ValueError):
@@ -50,11 +44,6 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {described(twice)} occurs twice")
     return made
-
-
-def is_too_long(text: str) -> bool:
-    """Return True if a JSON text may have more values than are read."""
-    return len(text) > MOST_READ and text.count(",") + text.count("[") + text.count("{") > MOST_READ
 
 
 def read_json(text: str) -> Any:

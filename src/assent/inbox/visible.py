@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
-from ..core.hidden import hidden_parts, odd_letters
+from ..core.hidden import PIECE, hidden_parts, odd_letters
 from ..definitions.preview import BREAKS
 
 MOST_MARKS = 2000
@@ -51,10 +51,6 @@ SHORT_NAMES = {
 }
 UNNAMED = {"Co": "private", "Cs": "half of a character", "Cn": "unassigned"}
 _PLAIN = re.compile(r"[ -~\n\t]*\Z")
-
-
-PIECE = 100_000
-"""The characters of a text that are looked at at once: the interpreter's lock is held meanwhile."""
 
 
 def _is_plain(text: str) -> bool:
