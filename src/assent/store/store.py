@@ -290,7 +290,11 @@ class Store(ABC):
     # -- what all stores share ---------------------------------------------------------------------
 
     async def load(self, run_id: str) -> Stored:
-        """Return a run, to continue it: `Runner.run(agent, await store.load(run_id), store=store)`."""
+        """Return a run, to continue it: `Runner.run(agent, await store.load(run_id), store=store)`.
+
+        The `facts` of a long run may be a sequence that decodes its first part when somebody looks at it; `read` always
+        gives a list.
+        """
         return await self.read(run_id)
 
     async def history(self, run_id: str) -> list[Entry]:
