@@ -18,7 +18,7 @@ from assent.models.anthropic import AnthropicReply
 from assent.models.langchain import LangChainReply
 from assent.models.openai_chat import ChatReply
 from assent.models.wire import WIRE
-from tests.unit.anthropic_server import begun, block_events, stopped
+from tests.models.anthropic_server import begun, block_events, stopped
 
 Item = dict[str, Any]
 

@@ -24,8 +24,8 @@ from assent.errors import OutcomeUnknown
 from assent.tools import workspace_files
 from assent.tools.patch_format import Section, edits_of, read_patch, sections
 from assent.tools.patch_text import Lines, applied, unified
-from tests.unit.test_patch_format import in_patch
-from tests.unit.test_workspace import tree
+from tests.tools.test_patch_format import in_patch
+from tests.tools.test_workspace import tree
 
 WORDS = st.sampled_from(
     ["a", "b", " a", "a ", "", "\t", "def f():", "    return 1", "*** End Patch", "@@ a", "-a", "ü😀"]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from assent import ShellActionRequest, UnclearCommand, allow_commands, parse_command
-from tests.unit.shell_stubs import Stubs, is_judged
+from tests.tools.shell_stubs import Stubs, is_judged
 
 ALLOWED = ["ls", "git", "echo", "grep", "cat", "cd", "true"]
 OTHERS = ["rm", "evil", "eval", "exec", "sudo", "env", "xargs", "sh", "printf", "find"]
