@@ -1,4 +1,4 @@
-"""Deadlines: how long a question waits, and what silence comes to. It never approves (SPEC H4)."""
+"""Deadlines: how long a question waits, and what silence comes to. It never approves."""
 
 from __future__ import annotations
 

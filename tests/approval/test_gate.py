@@ -1,4 +1,4 @@
-"""The gate: what runs at once, what is refused, what a person is asked (SPEC A1 to A3, A5's callback, B4)."""
+"""The gate: what runs at once, what is refused, what a person is asked."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Grants with terms: so many calls, for so long, with these arguments (SPEC H4)."""
+"""Grants with terms: so many calls, for so long, with these arguments."""
 
 from __future__ import annotations
 

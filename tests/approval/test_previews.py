@@ -1,4 +1,4 @@
-"""Previews: what a person is shown of a call's effect, and the second look before the call runs (SPEC H5)."""
+"""Previews: what a person is shown of a call's effect, and the second look before the call runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may decide: reviewers of a tool or an agent, and nobody what they asked for themselves (SPEC H4)."""
+"""Who may decide: reviewers of a tool or an agent, and nobody what they asked for themselves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Definitions: what can be defined at all, and what becomes of a waiting run when its definition changes.
-
-SPEC A1, A3, D4.
-"""
+"""Definitions: what can be defined at all, and what becomes of a waiting run when its definition changes."""
 
 import asyncio
 import contextlib

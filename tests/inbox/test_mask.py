@@ -1,4 +1,4 @@
-"""Secret arguments: masked wherever nobody decides, whole for who does (SPEC H5)."""
+"""Secret arguments: masked wherever nobody decides, whole for who does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: written with the question, sent at least once, signed, and without secrets (SPEC H5)."""
+"""Webhooks: written with the question, sent at least once, signed, and without secrets."""
 
 from __future__ import annotations
 

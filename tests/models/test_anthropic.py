@@ -1,4 +1,4 @@
-"""Models of Anthropic's Messages API, through its client, against a server that refuses what the API refuses (E2)."""
+"""Models of Anthropic's Messages API, through its client, against a server that refuses what the API refuses."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Chat models of LangChain wherever a model is (SPEC E2, G1)."""
+"""Chat models of LangChain wherever a model is."""
 
 import asyncio
 import logging

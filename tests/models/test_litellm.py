@@ -1,4 +1,4 @@
-"""Models by way of LiteLLM, against the chat dialect's server (SPEC E2).
+"""Models by way of LiteLLM, against the chat dialect's server.
 
 LiteLLM holds back OpenAI's client, so it is not installed with the rest: CI runs these tests in an environment of their
 own.

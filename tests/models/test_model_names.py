@@ -1,4 +1,4 @@
-"""Models by their names, in agents, in runs and in threads (SPEC E2, G1)."""
+"""Models by their names, in agents, in runs and in threads."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""How a model is asked: `ModelSettings` of agents and runs, and what becomes of `tool_choice` (SPEC E3)."""
+"""How a model is asked: `ModelSettings` of agents and runs, and what becomes of `tool_choice`."""
 
 from typing import Any
 

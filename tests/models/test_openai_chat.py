@@ -1,4 +1,4 @@
-"""Models of the Chat Completions API, through OpenAI's client, against a server that refuses what it refuses (E2)."""
+"""Models of the Chat Completions API, through OpenAI's client, against a server that refuses what it refuses."""
 
 import asyncio
 import json

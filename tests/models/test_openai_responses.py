@@ -1,4 +1,4 @@
-"""Models of OpenAI's Responses API, through its own client, against a server that speaks the protocol (SPEC E2)."""
+"""Models of OpenAI's Responses API, through its own client, against a server that speaks the protocol."""
 
 import asyncio
 import gc

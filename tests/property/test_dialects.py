@@ -1,4 +1,4 @@
-"""Each wire dialect turns items to its form and back without loss, whatever the talk is (SPEC E2)."""
+"""Each wire dialect turns items to its form and back without loss, whatever the talk is."""
 
 from __future__ import annotations
 

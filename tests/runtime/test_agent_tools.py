@@ -1,4 +1,4 @@
-"""Agents as tools: a call that is a run of its own inside the run (SPEC A4, B4, B5, B8, D4, D6)."""
+"""Agents as tools: a call that is a run of its own inside the run."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""Bodies that ask and bodies with steps (SPEC B10a, H9)."""
+"""Bodies that ask and bodies with steps."""
 
 import asyncio
 import contextlib

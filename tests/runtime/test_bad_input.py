@@ -1,7 +1,4 @@
-"""Bad input, one by one: a clear error, nothing recorded, nothing run, and the right call works after it.
-
-Issue 2, "Bad input".
-"""
+"""Bad input, one by one: a clear error, nothing recorded, nothing run, and the right call works after it."""
 
 import contextlib
 import itertools

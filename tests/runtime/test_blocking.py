@@ -1,4 +1,4 @@
-"""Blocking calls work everywhere (SPEC E5)."""
+"""Blocking calls work everywhere."""
 
 import asyncio
 import contextlib

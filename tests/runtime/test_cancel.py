@@ -1,4 +1,4 @@
-"""Stopping a stream: at once or after the turn, by a call or by leaving it; the run is not closed (SPEC C6, B12)."""
+"""Stopping a stream: at once or after the turn, by a call or by leaving it; the run is not closed."""
 
 import asyncio
 import gc

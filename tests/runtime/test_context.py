@@ -1,4 +1,4 @@
-"""Contexts: what rules and bodies get, and a context's way into a saved run and back (SPEC C7, D2)."""
+"""Contexts: what rules and bodies get, and a context's way into a saved run and back."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Conversations that the provider keeps: what each request carries, over pauses and resumes (SPEC B0, D3)."""
+"""Conversations that the provider keeps: what each request carries, over pauses and resumes."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""The door: bodies run once, in parallel, in time; what they give; and what became of those that were broken off.
-
-SPEC B10, B12, C4, H3; issue 2, "Around it".
-"""
+"""The door: bodies run once, in parallel, in time; what they give; and what became of those that were broken off."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Calls whose end nobody saw: the probe, another attempt, or a person (SPEC H3)."""
+"""Calls whose end nobody saw: the probe, another attempt, or a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Final outputs: their types, a person's approval of them, tools that end a run (SPEC A8, C1, C2, E3)."""
+"""Final outputs: their types, a person's approval of them, tools that end a run."""
 
 import json
 from dataclasses import dataclass
@@ -819,7 +819,7 @@ async def test_new_input_after_tools_ended_a_run() -> None:
 
 
 async def test_an_output_that_tools_give_is_of_the_agents_type() -> None:
-    """C2: an instance of the output type, whoever gave it."""
+    """An instance of the output type, whoever gave it."""
     for given in (Order(item="tea", howMany=2), {"item": "tea", "howMany": 2}):
         agent = scripted(call("make"), tools=[making(given)], tool_use_behavior="stop_on_first_tool", output_type=Order)
         result = await Runner.run(agent, "go")

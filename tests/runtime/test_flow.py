@@ -1,4 +1,4 @@
-"""The approval flow: questions, decisions, turns, errors, more input (SPEC B1 to B7, B11 to B13)."""
+"""The approval flow: questions, decisions, turns, errors, more input."""
 
 import asyncio
 import json

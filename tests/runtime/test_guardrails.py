@@ -1,4 +1,4 @@
-"""Guardrails on agents, tools and `RunConfig` (SPEC C5; B3 and B12 where they meet them)."""
+"""Guardrails on agents, tools and `RunConfig`."""
 
 import asyncio
 import re

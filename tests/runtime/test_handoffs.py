@@ -1,4 +1,4 @@
-"""Handoffs: one agent gives the word to another (SPEC A8, B9, C4, D4)."""
+"""Handoffs: one agent gives the word to another."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Hooks of runs and agents (E3; the lifecycle in peers/openai-agents.md 1.20, and approvals, which it lacks)."""
+"""Hooks of runs and agents: when each is called, and what an error in one does."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Versions of agents: a saved run goes on with the version it was made with. SPEC D4."""
+"""Versions of agents: a saved run goes on with the version it was made with."""
 
 import asyncio
 import inspect

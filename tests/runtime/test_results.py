@@ -1,4 +1,4 @@
-"""What a run gives back (SPEC C1 to C4)."""
+"""What a run gives back."""
 
 import asyncio
 import gc

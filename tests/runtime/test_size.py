@@ -1,4 +1,4 @@
-"""The size of a saved run is linear in its transcript (SPEC D6)."""
+"""The size of a saved run is linear in its transcript."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A run as data: saved, looked at, loaded elsewhere, resumed once (SPEC D1, B6, B10b)."""
+"""A run as data: saved, looked at, loaded elsewhere, resumed once."""
 
 import asyncio
 import json

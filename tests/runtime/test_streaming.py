@@ -1,4 +1,4 @@
-"""Streams: the model's deltas, the run's items, questions and decisions as they happen (SPEC C6)."""
+"""Streams: the model's deltas, the run's items, questions and decisions as they happen."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Sessions that OpenAI keeps, through its own client, against a server of the API (SPEC E1)."""
+"""Sessions that OpenAI keeps, through its own client, against a server of the API."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sessions in Postgres: what every session must do, and what these do when the server fails them (SPEC E1, E5)."""
+"""Sessions in Postgres: what every session must do, and what these do when the server fails them."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Runs that are kept in a session: whatever stops one, a provider accepts the history (SPEC B0, B13, E1)."""
+"""Runs that are kept in a session: whatever stops one, a provider accepts the history."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Sessions: what every one must do, and what SQLite's do when the world fails them (SPEC E1, E5)."""
+"""Sessions: what every one must do, and what SQLite's do when the world fails them."""
 
 # ruff: noqa: ASYNC240 (nobody else is in the loop while a test looks at its files)
 

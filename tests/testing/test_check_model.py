@@ -1,4 +1,4 @@
-"""`check_model`: every dialect passes it, and models that break a rule do not (SPEC E2)."""
+"""`check_model`: every dialect passes it, and models that break a rule do not."""
 
 import itertools
 import json

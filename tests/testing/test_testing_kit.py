@@ -1,4 +1,4 @@
-"""The testing kit: a scripted model, a scripted person, a clock that stands still (SPEC E2, issue 2)."""
+"""The testing kit: a scripted model, a scripted person, a clock that stands still."""
 
 from typing import Any
 

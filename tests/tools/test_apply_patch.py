@@ -1,4 +1,4 @@
-"""`ApplyPatchTool` in runs: judged, shown, asked about and applied, in both of its forms (SPEC A5)."""
+"""`ApplyPatchTool` in runs: judged, shown, asked about and applied, in both of its forms."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""The executor of shell commands, with real processes (SPEC E4)."""
+"""The executor of shell commands, with real processes."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The patch format: what a diff makes of a text, and what is refused (SPEC A5, E4)."""
+"""The patch format: what a diff makes of a text, and what is refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The shell tool in runs: as a function, as a provider's own kind of call, with people, rules and code (SPEC A5)."""
+"""The shell tool in runs: as a function, as a provider's own kind of call, with people, rules and code."""
 
 import asyncio
 import dataclasses

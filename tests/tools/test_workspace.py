@@ -1,4 +1,4 @@
-"""The editor that ships: what it does to files, and what it refuses (SPEC E4)."""
+"""The editor that ships: what it does to files, and what it refuses."""
 
 import contextlib
 import errno
