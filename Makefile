@@ -44,7 +44,7 @@ format: $(STAMP)
 # Built without the network, once the environment is there. A link that leads nowhere is an error.
 docs: $(DOCS_STAMP)
 	@rm -rf site
-	@$(DOCS)/zensical build --clean --strict
+	@$(DOCS)/python -m zensical build --clean --strict
 	@$(DOCS)/python tests/docs/site.py site
 
 # Seeds faults in the table and the checks, in memory, and sees that the tests find every one; minutes. With
