@@ -1,9 +1,9 @@
 """Looks at the built documentation site: `python tests/docs/site.py site`.
 
 zensical checks the links between the sources. This checks what it made of them: every link within the site leads to a
-page and a place on it, no page, script or style sheet of it makes a browser fetch anything from elsewhere, every diagram
-is drawn, and the search finds what people look for. It needs nothing but Python, so that it runs in the environment that
-builds the site.
+page and a place on it, no page, script or style sheet of it makes a browser fetch anything from elsewhere, every
+diagram is drawn, and the search finds what people look for. It needs nothing but Python, so that it runs in the
+environment that builds the site.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def astray(path: Path, url: str, pages: dict[Path, Page]) -> str | None:
 
 
 def not_found(index: dict[str, Any], searches: Mapping[str, str]) -> list[str]:
-    """What the search of a site does not find, a line each: a title of the page must have every word, or begin with it."""
+    """What the search of a site does not find, a line each: the titles of the page must have every word of it."""
     titles: dict[str, str] = {}
     for item in index["items"]:
         page = item["location"].partition("#")[0]

@@ -38,6 +38,7 @@ from typing_extensions import TypedDict
 from assent.errors import InvalidArguments, InvalidDefinition
 from assent.schema.docstring import Docstring, parse_docstring
 from assent.schema.schema import FunctionSchema, function_schema
+from tests.draws import examples
 
 T = TypeVar("T")
 
@@ -446,7 +447,7 @@ SPHINX_LINES = [":param x: one", ":param:", ":returns:", ":rtype: x", "", "    "
 LINES = st.sampled_from([*GOOGLE_LINES, *NUMPY_LINES, *SPHINX_LINES])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(LINES | st.text(max_size=10), max_size=12).map("\n".join))
 def test_no_docstring_can_break_a_definition(text):
     for said in (found := parse_docstring(text)).params.values():

@@ -34,7 +34,7 @@ from tests.runtime.support import HANGS, python, reloaded, scripted, sending, so
 from tests.sessions.test_session_runs import failed, joined, next_run_works, sends, stored
 from tests.sessions.test_sessions import said, words
 from tests.store.postgres import Server as Started
-from tests.store.postgres import postgres as postgres
+from tests.store.postgres import postgres as postgres  # one of its own: these tests stop it and change its rules
 
 SECRET = "s3cret-words"
 

@@ -18,7 +18,6 @@ from assent.errors import SessionFailed
 from assent.testing import ScriptedModel, call, check_session
 from tests.runtime.support import reloaded, sending
 from tests.sessions.conversations_server import ConversationsServer, serving
-from tests.store.postgres import postgres as postgres
 
 Item = dict[str, Any]
 ITEMS = [{"role": "user", "content": text} for text in ("a", "b", "c")]
