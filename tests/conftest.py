@@ -17,15 +17,17 @@ import pytest
 
 from assent.models import default
 from assent.models.embedded_parts import LIBRARY
+from tests.draws import examples
 from tests.models.embedded import embedded
+from tests.store.postgres import postgres
 
-__all__ = ["embedded"]  # a fixture
+__all__ = ["embedded", "postgres"]  # fixtures; here, so that each of them is made once for all tests of a process
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 # Deadlines measure the machine, not the code. CI draws the same values every time, so that a failure there is the
 # change's own; chance is for the developer's machine.
-hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.register_profile("dev", deadline=None, max_examples=examples(100))
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 

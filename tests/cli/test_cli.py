@@ -22,8 +22,8 @@ from assent.cli.worker import find
 from assent.core import facts as f
 from assent.store import Store, open_store
 from assent.testing import ScriptedModel, call
+from tests.runtime.support import HANGS, SOURCES
 from tests.store.support import Script, asked, js, replied
-from tests.unit.support import HANGS, SOURCES
 
 SHOP = """
 import asyncio

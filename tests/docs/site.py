@@ -1,17 +1,21 @@
 """Looks at the built documentation site: `python tests/docs/site.py site`.
 
 zensical checks the links between the sources. This checks what it made of them: every link within the site leads to a
-page and a place on it, and no page, script or style sheet of it makes a browser fetch anything from elsewhere. It
-needs nothing but Python, so that it runs in the environment that builds the site.
+page and a place on it, no page, script or style sheet of it makes a browser fetch anything from elsewhere, every
+diagram is drawn, and the search finds what people look for. It needs nothing but Python, so that it runs in the
+environment that builds the site.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 LOADS = {("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src"), ("audio", "src")}
@@ -21,6 +25,17 @@ HARMLESS = {"canonical", "prev", "next", "alternate", "edit"}
 STYLE_LOADS = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
 DRAWN_BY_A_SCRIPT = {"mermaid", "glightbox"}
 """Classes that make the theme's script fetch another one."""
+UNDRAWN = "language-mermaid"
+"""The class of a diagram that stayed text."""
+SEARCHES = {
+    "approve a tool": "howto/approvals.html",
+    "docker": "howto/deployment.html",
+    "notifications": "howto/webhooks.html",
+    "production": "howto/deployment.html",
+    "slack": "howto/webhooks.html",
+    "webhooks": "howto/webhooks.html",
+}
+"""What people look for, and the page whose titles must have the words."""
 
 
 @dataclass
@@ -31,6 +46,7 @@ class Page(HTMLParser):
     links: list[str] = field(default_factory=list)
     places: set[str] = field(default_factory=set)
     style: bool = False
+    undrawn: int = 0
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -44,7 +60,9 @@ class Page(HTMLParser):
         if not (tag == "link" and set(given.get("rel", "").split()) <= HARMLESS):
             self.loads += [value for name, value in given.items() if (tag, name) in LOADS]
         self.loads += STYLE_LOADS.findall(given.get("style", ""))
-        self.loads += [f"a script for {name!r}" for name in DRAWN_BY_A_SCRIPT & set(given.get("class", "").split())]
+        classes = set(given.get("class", "").split())
+        self.loads += [f"a script for {name!r}" for name in DRAWN_BY_A_SCRIPT & classes]
+        self.undrawn += UNDRAWN in classes
 
     def handle_data(self, data: str) -> None:
         if self.style:
@@ -71,6 +89,7 @@ def problems(site: Path) -> list[str]:
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
         found += [f"{name} loads {url}" for url in page.loads if remote(url)]
+        found += [f"{name} has a diagram that is not drawn"] * page.undrawn
         if name.name != "404.html":  # it is served for every address, so its links are not relative to itself
             found += [f"{name} links to {url}, {why}" for url in page.links if (why := astray(path, url, pages))]
     for path in sorted(site.rglob("*.css")):
@@ -93,10 +112,25 @@ def astray(path: Path, url: str, pages: dict[Path, Page]) -> str | None:
     return None
 
 
+def not_found(index: dict[str, Any], searches: Mapping[str, str]) -> list[str]:
+    """What the search of a site does not find, a line each: the titles of the page must have every word of it."""
+    titles: dict[str, str] = {}
+    for item in index["items"]:
+        page = item["location"].partition("#")[0]
+        titles[page] = titles.get(page, "") + " " + item["title"].lower()
+    return [
+        f"the search for {query!r} does not lead to {page}: no title there has {word!r}"
+        for query, page in searches.items()
+        for word in query.split()
+        if not re.search(rf"\b{re.escape(word)}", titles.get(page, ""))
+    ]
+
+
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
     site = Path(sys.argv[1])
-    found = problems(site)
+    index = json.loads((site / "search.json").read_text("utf-8"))
+    found = [*problems(site), *not_found(index, SEARCHES)]
     for line in found:
         print(line)
     print(f"{site}: {len(list(site.rglob('*.html')))} pages, {len(found)} problems")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.site import problems
+from tests.docs.site import SEARCHES, not_found, problems
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -71,6 +71,28 @@ def test_a_style_sheet_that_fetches_is_found(tmp_path: Path) -> None:
 )
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, href: str, why: str) -> None:
     assert site(tmp_path, f'<a href="{href}">x</a>') == [f"index.html links to {href}, {why}"]
+
+
+def test_a_diagram_that_stayed_text_is_found(tmp_path: Path) -> None:
+    assert site(tmp_path, '<div class="language-mermaid highlight">') == ["index.html has a diagram that is not drawn"]
+
+
+def test_a_search_finds_a_page_by_the_words_of_its_titles() -> None:
+    index = {"items": [{"location": "a.html", "title": "How to approve"}, {"location": "a.html#b", "title": "A tool"}]}
+    assert not_found(index, {"approve a tool": "a.html", "tool": "a.html"}) == []
+    [problem] = not_found(index, {"approve docker": "a.html"})
+    assert "no title there has 'docker'" in problem
+    assert len(not_found(index, {"approve a tool": "b.html"})) == 3
+
+
+def test_what_people_search_for_is_in_the_titles_of_the_sources() -> None:
+    items = [
+        {"location": page.replace(".html", ".md"), "title": line}
+        for page in SEARCHES.values()
+        for line in (ROOT / "docs" / page.replace(".html", ".md")).read_text("utf-8").splitlines()
+        if line.startswith("#")
+    ]
+    assert not_found({"items": items}, {query: page.replace(".html", ".md") for query, page in SEARCHES.items()}) == []
 
 
 def test_an_empty_site_is_not_a_whole_one(tmp_path: Path) -> None:

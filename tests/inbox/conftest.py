@@ -1,6 +1,5 @@
 """What the tests of the inbox share with those of the stores: a place in each kind of database."""
 
 from tests.store.place import place
-from tests.store.postgres import postgres
 
-__all__ = ["place", "postgres"]
+__all__ = ["place"]

@@ -9,9 +9,9 @@ from argon2 import PasswordHasher
 from assent.inbox import accounts
 from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
 from assent.testing import FakeClock
-from tests.store.postgres import Server, postgres
+from tests.store.postgres import Server
 
-__all__ = ["cheap_hashes", "clock", "each_store", "postgres"]
+__all__ = ["cheap_hashes", "clock", "each_store"]
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from starlette.requests import Request
 import assent.inbox
 from assent.inbox.identity import Identity
 from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
-from tests.store.postgres import Server, postgres
+from tests.store.postgres import Server
 
-__all__ = ["bearer", "client", "client_of", "live_store", "postgres", "served"]
+__all__ = ["bearer", "client", "client_of", "live_store", "served"]
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

@@ -15,9 +15,9 @@ from assent.inbox.accounts import Accounts, accounts_of
 from assent.inbox.identity import ROLES, Identity
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.testing import FakeClock
-from tests.inbox.stores import cheap_hashes, clock, each_store, postgres
+from tests.inbox.stores import cheap_hashes, clock, each_store
 
-__all__ = ["cheap_hashes", "clock", "each_store", "postgres"]
+__all__ = ["cheap_hashes", "clock", "each_store"]
 
 pytestmark = pytest.mark.usefixtures("cheap_hashes")
 

@@ -26,9 +26,9 @@ from assent.store.news import Tally
 from assent.store.store import Store
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import SEND, Draft, asking, ended, written
-from tests.inbox.support import Tokens, bearer, client, client_of, live_store, postgres
+from tests.inbox.support import Tokens, bearer, client, client_of, live_store
 
-__all__ = ["live_store", "postgres"]
+__all__ = ["live_store"]
 
 APPROVE = {"type": "approve"}
 

@@ -1,4 +1,4 @@
-"""The audit: whatever was changed is found and named; what was rewritten as a whole is found by a seal (SPEC H6)."""
+"""The audit: whatever was changed is found and named; what was rewritten as a whole is found by a seal."""
 
 from __future__ import annotations
 

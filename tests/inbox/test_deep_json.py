@@ -21,7 +21,7 @@ from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
 from tests.inbox.support import client
 from tests.inbox.test_openapi import described
-from tests.unit.support import scripted, sending
+from tests.runtime.support import scripted, sending
 
 __all__ = ["cheap_hashes"]  # a fixture
 

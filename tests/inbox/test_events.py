@@ -24,9 +24,9 @@ from assent.store.store import Store
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import asking, begun, ended, written
 from tests.inbox.stores import clock, each_store
-from tests.inbox.support import Tokens, bearer, live_store, postgres, served
+from tests.inbox.support import Tokens, bearer, live_store, served
 
-__all__ = ["clock", "each_store", "live_store", "postgres"]
+__all__ = ["clock", "each_store", "live_store"]
 
 Event = tuple[str, str, dict[str, Any]]
 

@@ -17,8 +17,8 @@ from assent.threads import Command
 from tests.inbox.office import ask, hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.support import client
+from tests.runtime.support import sending
 from tests.threads.support import office, say, thread
-from tests.unit.support import sending
 
 LONGEST = "ä" * (MAX_TEXT_BYTES // 2)
 TOO_LONG = LONGEST + "a"

@@ -1,4 +1,4 @@
-"""Secret arguments: masked wherever nobody decides, whole for who does (SPEC H5)."""
+"""Secret arguments: masked wherever nobody decides, whole for who does."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from assent.core.mask import MASK, hidden, masked_text
 from assent.inbox.mask import masked, masked_journal
 from assent.store import SQLiteStore
 from assent.testing import call
-from tests.unit.otlp import Receiver
-from tests.unit.support import scripted
+from tests.runtime.support import scripted
+from tests.tracing.otlp import Receiver
 
 CARD = 'four-one-"1111"\né'
 PIN = 826_417_539_264  # long enough not to be in an id or a time by chance

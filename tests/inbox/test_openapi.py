@@ -18,6 +18,7 @@ import assent.inbox
 from assent.inbox.describe import description
 from assent.store import MemoryStore, SQLiteStore
 from assent.testing.store_checks.draft import written
+from tests.draws import examples
 from tests.inbox.support import Tokens, bearer
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
@@ -65,7 +66,7 @@ ROUTES = [
 
 @pytest.mark.parametrize(("path", "method", "mode"), ROUTES)
 def test_the_api_does_what_its_description_says(api: Any, path: str, method: str, mode: GenerationMode) -> None:
-    @hypothesis.settings(max_examples=20, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.settings(max_examples=examples(20), deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
     @hypothesis.given(case=api[path][method].as_strategy(generation_mode=mode))
     def check(case: Case) -> None:
         # In an address, a list of one text is that text, which is not wrong at all.

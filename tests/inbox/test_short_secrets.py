@@ -40,8 +40,8 @@ from tests.inbox.reader import Reader
 from tests.inbox.receiver import Receiver
 from tests.inbox.stores import cheap_hashes
 from tests.inbox.support import client
-from tests.unit.otlp import Receiver as Spans
-from tests.unit.support import scripted
+from tests.runtime.support import scripted
+from tests.tracing.otlp import Receiver as Spans
 
 __all__ = ["cheap_hashes"]  # a fixture
 

@@ -25,7 +25,7 @@ from assent.testing import ScriptedModel, call
 from tests.inbox.office import hire, make_app
 from tests.inbox.reader import Reader
 from tests.inbox.stores import cheap_hashes
-from tests.unit.support import SOURCES
+from tests.runtime.support import SOURCES
 
 __all__ = ["cheap_hashes"]  # a fixture
 pytestmark = pytest.mark.usefixtures("cheap_hashes")

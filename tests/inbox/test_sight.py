@@ -1,4 +1,4 @@
-"""Secret arguments of calls that nobody was asked about, and digests of what is masked (SPEC H5)."""
+"""Secret arguments of calls that nobody was asked about, and digests of what is masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: written with the question, sent at least once, signed, and without secrets (SPEC H5)."""
+"""Webhooks: written with the question, sent at least once, signed, and without secrets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from assent.inbox.webhooks import LONGEST_ARGUMENTS, Webhooks, checked_url
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.testing import FakeClock, call
 from tests.inbox.receiver import Receiver
+from tests.runtime.support import HANGS, SOURCES, scripted
 from tests.store.place import Place
 from tests.store.support import Script, asked, replied, waiting
-from tests.unit.support import HANGS, SOURCES, scripted
 
 SECRET = "four-one-one-one"
 

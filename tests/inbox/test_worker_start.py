@@ -14,9 +14,9 @@ from assent.errors import UsageError
 from assent.store import MemoryStore
 from assent.store.store import Store
 from assent.testing import ScriptedModel, call
-from tests.inbox.support import client, live_store, postgres
+from tests.inbox.support import client, live_store
 
-__all__ = ["live_store", "postgres"]
+__all__ = ["live_store"]
 
 
 @function_tool(needs_approval=True)

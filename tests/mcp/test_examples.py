@@ -56,6 +56,7 @@ def git(repository: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.peers
 @pytest.mark.usefixtures("with_git_server")
 def test_the_maintainer_commits_what_is_approved(run_example: Run, tmp_path: Path) -> None:
     shown = lines(run_example("git_maintainer", "y\ny\ny\n"))
@@ -66,6 +67,7 @@ def test_the_maintainer_commits_what_is_approved(run_example: Run, tmp_path: Pat
     assert not (tmp_path / "git-maintainer.json").exists()
 
 
+@pytest.mark.peers
 @pytest.mark.usefixtures("with_git_server")
 def test_the_maintainer_waits_on_disk_and_changes_only_what_is_approved(run_example: Run, tmp_path: Path) -> None:
     lamps = tmp_path / "lamps"

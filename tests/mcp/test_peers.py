@@ -1,6 +1,6 @@
 """Assent with MCP servers that others wrote, of two protocol versions, two languages and three SDKs.
 
-A server that is not installed skips its tests, and fails them in CI; `make peers` installs all of them.
+A server that is not installed skips its tests, and fails them in CI; `make test-peers` installs all of them first.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from assent.store import SQLiteStore
 from assent.testing import ScriptedModel, call
 from tests.mcp.peers import HOME, NODE, SDK_1, SDK_2, Missing, program
 
+pytestmark = pytest.mark.peers
 ROOT = Path(__file__).parent.parent.parent
 EVERYTHING, FILESYSTEM, MEMORY = "mcp-server-everything", "mcp-server-filesystem", "mcp-server-memory"
 GIT, TIME, CALCULATOR = "mcp-server-git", "mcp-server-time", "mcp-server-calculator"

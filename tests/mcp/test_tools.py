@@ -21,7 +21,7 @@ from assent.mcp import (
 )
 from assent.testing import ScriptedModel, call
 from tests.mcp.support import act, agent_of, lines, output, raw, run
-from tests.unit.support import python
+from tests.runtime.support import python
 
 
 def made(schema: dict[str, Any], name: str = "act", **options: Any) -> MCPTool:

@@ -29,7 +29,7 @@ from assent import (
 )
 from assent.models import embedded, embedded_engine, embedded_parts
 from assent.models.embedded_parts import LIBRARY, WEIGHTS
-from tests.unit.support import HANGS
+from tests.runtime.support import HANGS
 
 Request = dict[str, Any]
 Answer = Callable[[Request, Callable[[Any], bool]], None]

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from assent import Agent, EmbeddedModel, ModelRequest, ModelResponse, ModelSettings, Runner
 from assent.models.delta import as_dict
 from tests.models.shop_program import DIALECTS, model_of, shop
-from tests.unit.support import python
+from tests.runtime.support import python
 
 ROOT = Path(__file__).parent.parent.parent
 BRIEF = ModelRequest(None, [{"role": "user", "content": "What is the capital of France?"}])

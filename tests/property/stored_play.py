@@ -29,7 +29,7 @@ from assent.store import Change, Entry, Filter, Lease, Page, Question, Store, St
 from assent.testing import FakeClock
 from tests.property.play import COUNTS, Ending, Play
 from tests.property.world import Boom, Memory, World
-from tests.unit.support import UNRENEWED
+from tests.runtime.support import UNRENEWED
 
 LEASE = UNRENEWED.lease
 Deed = Callable[["Door", Change], Awaitable[None]]

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, Phase, settings
 from assent.core.rules import ROWS
 from assent.core.run import Status
 from tests.core.support import EFFECTS, FACTS
+from tests.draws import examples
 from tests.property.machine import CAST, Machine
 
 TestCore = Machine.TestCase
 TestCore.settings = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=50,
     suppress_health_check=list(HealthCheck),
     phases=set(Phase) - {Phase.explain},  # a run is explained by its journal, and sooner

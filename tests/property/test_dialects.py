@@ -1,4 +1,4 @@
-"""Each wire dialect turns items to its form and back without loss, whatever the talk is (SPEC E2)."""
+"""Each wire dialect turns items to its form and back without loss, whatever the talk is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from assent.models.anthropic import AnthropicReply
 from assent.models.langchain import LangChainReply
 from assent.models.openai_chat import ChatReply
 from assent.models.wire import WIRE
-from tests.unit.anthropic_server import begun, block_events, stopped
+from tests.draws import examples
+from tests.models.anthropic_server import begun, block_events, stopped
 
 Item = dict[str, Any]
 
@@ -285,7 +286,7 @@ def test_a_part_that_a_dialect_cannot_say_is_refused_and_never_left_out(tell: An
             tell(ModelRequest(None, [{"role": role, "content": [part]}]))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(CHAT_TALKS, talks(st.lists(ANTHROPIC_BLOCKS, min_size=1, max_size=5), ["user"], WORDS))
 def test_no_dialect_is_told_anothers_reasoning_or_fields(chat: list[Item], anthropics: list[Item]) -> None:
     known = [item for item in anthropics if not item.get("type", "").startswith("anthropic:")]

@@ -22,6 +22,7 @@ from assent.core.digest import canonical
 from assent.errors import InvalidArguments, UnreadableState
 from assent.mcp import MCPServerStdio
 from assent.runtime.agent_graph import Seat
+from tests.draws import examples
 
 
 class Colour(Enum):
@@ -121,7 +122,7 @@ def accepts(tool: Any, args: dict[str, Any]) -> bool:
 
 
 @given(drawn=functions(), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_function_tool_that_was_written_down_judges_arguments_as_the_tool_does(drawn: Any, data: Any) -> None:
     tool, kinds = drawn
     frozen = ToolSnapshot.read(tool.frozen())

@@ -31,6 +31,7 @@ from assent.approval.tool_snapshot import ToolSnapshot
 from assent.errors import InvalidArguments, InvalidDecision
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
+from tests.draws import examples
 
 
 class Colour(Enum):
@@ -290,7 +291,7 @@ async def play(kind: Any, value: Any) -> tuple[list[Any], list[Any]]:
 
 
 @given(data=st.data(), kind=kinds)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_what_a_body_gets_is_what_the_rule_judged_and_the_person_saw(data: Any, kind: Any) -> None:
     value = data.draw(st.one_of(right(kind), values))
     seen, bodies = asyncio.run(play(kind, value))
@@ -353,7 +354,7 @@ async def edits(kind: Any, value: Any) -> tuple[bool, bool, list[Any]]:
 
 @given(data=st.data(), kind=kinds)
 @example(data=None, kind=float)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_an_edit_is_judged_alike_in_a_state_and_in_a_store(data: Any, kind: Any) -> None:
     value = "5" if data is None else data.draw(st.one_of(right(kind), values))
     here, there, bodies = asyncio.run(edits(kind, value))
@@ -399,7 +400,7 @@ async def told(kind: Any, value: Any) -> tuple[list[Any], list[Any]]:
 
 
 @given(kind=st.sampled_from(OBJECTS), value=st.sampled_from([each for each in TRICKS if type(each) is dict]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_an_agent_or_a_handoff_is_told_is_what_was_judged(kind: Any, value: Any) -> None:
     seen, bodies = asyncio.run(told(kind, value))
     for shown, got in zip(seen, bodies, strict=True):
@@ -426,7 +427,7 @@ async def answered(kind: Any, value: Any) -> tuple[bool, list[Any], list[Any]]:
 
 
 @given(data=st.data(), kind=kinds.filter(lambda kind: kind is not None))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_an_answer_that_is_recorded_is_the_one_that_the_body_gets(data: Any, kind: Any) -> None:
     value = data.draw(st.one_of(right(kind), values))
     taken, _, got = asyncio.run(answered(kind, value))

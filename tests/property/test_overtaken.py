@@ -21,6 +21,7 @@ from assent.core.run import Run, overdue, owed, questions, status
 from assent.core.transcript import transcript
 from assent.errors import IllegalFact
 from tests.core.support import Path, began, js, play, replied, said
+from tests.draws import examples
 from tests.property.machine import CAST, Machine
 
 Journal = list[Any]
@@ -136,7 +137,7 @@ def compare(seed: int, steps: int, more: int, counts: Counter[str]) -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 20), more=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_what_others_write_meanwhile_comes_to_the_same_before_and_after(seed: int, steps: int, more: int) -> None:
     counts: Counter[str] = Counter()
     compare(seed, steps, more, counts)

@@ -24,8 +24,9 @@ from assent.errors import OutcomeUnknown
 from assent.tools import workspace_files
 from assent.tools.patch_format import Section, edits_of, read_patch, sections
 from assent.tools.patch_text import Lines, applied, unified
-from tests.unit.test_patch_format import in_patch
-from tests.unit.test_workspace import tree
+from tests.draws import examples
+from tests.tools.test_patch_format import in_patch
+from tests.tools.test_workspace import tree
 
 WORDS = st.sampled_from(
     ["a", "b", " a", "a ", "", "\t", "def f():", "    return 1", "*** End Patch", "@@ a", "-a", "ü😀"]
@@ -84,7 +85,7 @@ def _diff(draw: st.DrawFn, signed: list[tuple[str, str]]) -> str:
 
 
 @given(cases())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example(Case("a\nb", "a\nb\nc", "@@\n b\n+c", True))
 def test_a_diff_of_drawn_edits_gives_exactly_the_edited_text(case: Case) -> None:
     try:
@@ -96,7 +97,7 @@ def test_a_diff_of_drawn_edits_gives_exactly_the_edited_text(case: Case) -> None
 
 
 @given(cases())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_diff_for_a_person_describes_exactly_the_change(case: Case) -> None:
     """What is shown, applied by a second reading of unified diffs, gives the text that is written."""
     try:
@@ -218,7 +219,7 @@ def desk() -> Iterator[Path]:
 
 
 @given(damaged())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_damaged_patch_gives_what_it_says_or_changes_nothing(desk: Path, drawn: tuple[Case, str]) -> None:
     case, patch = drawn
     file = desk / "root" / "file"
@@ -240,7 +241,7 @@ def test_a_damaged_patch_gives_what_it_says_or_changes_nothing(desk: Path, drawn
 
 
 @given(cases(), st.text(max_size=40), st.integers(0, 10))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_text_at_all_is_read_or_refused(case: Case, noise: str, at: int) -> None:
     whole = in_patch("*** Update File: file", *case.diff.split("\n"))
     for text in (noise, whole[:at] + noise + whole[at:], f"*** Begin Patch\n{noise}\n*** End Patch"):
@@ -252,7 +253,7 @@ def test_any_text_at_all_is_read_or_refused(case: Case, noise: str, at: int) -> 
 
 
 @given(st.lists(cases(), min_size=1, max_size=4), st.integers(0, 4))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_patch_of_several_files_is_applied_whole_or_not_at_all(drawn: list[Case], broken: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -290,7 +291,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=7).map("/".join), st.integers(0, 3))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @example("out/a", 0)
 @example("src/up/outside/a", 1)
 @example("../outside/a", 2)

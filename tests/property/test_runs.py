@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from assent.core import facts as f
 from tests.core.support import FACTS
+from tests.draws import ALL, examples
 from tests.property.play import COUNTS, Ending, Play, same, told
 from tests.property.world import FEATURES, World
 
@@ -21,11 +21,10 @@ worlds = st.builds(
     st.integers(0, 2**16),
     st.fixed_dictionaries({name: st.booleans() for name in FEATURES}),
 )
-MANY = 3 if os.environ.get("CI") else 1
 slowly = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=25 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(75), suppress_health_check=slowly)
 @given(worlds)
 async def test_a_run_keeps_its_promises_and_is_the_same_wherever_it_goes(world: World) -> None:
     first = await told(world)
@@ -36,14 +35,14 @@ async def test_a_run_keeps_its_promises_and_is_the_same_wherever_it_goes(world: 
         assert first.usage == first.outside.used, "every reply counts once, wherever it was given"
 
 
-@settings(max_examples=20 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(60), suppress_health_check=slowly)
 @given(worlds, st.integers(0, 2**16))
 async def test_a_run_that_breaks_off_after_any_fact_goes_on_and_nothing_is_lost_or_done_twice(
     world: World, seed: int
 ) -> None:
     first = await told(world)
     chance = Random(seed)
-    for mark in sorted(chance.sample(first.marks, min(len(first.marks), 4 + 2 * MANY))):
+    for mark in sorted(chance.sample(first.marks, min(len(first.marks), 10 if ALL else 6))):
         await broken_off(world, first, mark, late=chance.random() < 0.5)
 
 
@@ -57,7 +56,7 @@ async def broken_off(world: World, first: Ending, mark: int, late: bool) -> None
     same(first, ending)
 
 
-@settings(max_examples=20 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(60), suppress_health_check=slowly)
 @given(worlds, st.integers(1, 60), st.sampled_from(["immediate", "after_turn"]))
 async def test_a_run_that_is_cancelled_anywhere_goes_on_and_comes_to_the_same(
     world: World, after: int, mode: Any
@@ -72,7 +71,7 @@ async def test_a_run_that_is_cancelled_anywhere_goes_on_and_comes_to_the_same(
     same(first, ending)
 
 
-@settings(max_examples=15 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(45), suppress_health_check=slowly)
 @given(worlds, st.booleans())
 async def test_input_that_is_added_while_a_run_waits_is_guarded_before_anything_runs(
     world: World, moving: bool

@@ -39,6 +39,7 @@ from assent.engines import Worker
 from assent.errors import AlreadyDecided, NotPending, Overtaken, RunBusy, RunFinished, RunNotFound
 from assent.store import MemoryStore, PostgresStore, Question, RunRecord, SQLiteStore, Store
 from assent.testing import FakeClock, ScriptedModel, call
+from tests.draws import examples
 from tests.property.drawn_loop import Choose, DrawnLoop, by_chance, by_list, play
 from tests.store.postgres import Server
 
@@ -270,7 +271,7 @@ def in_memory(scene: Scene, choose: Choose) -> None:
     play(scene.play(store, store, store), choose)
 
 
-@settings(max_examples=150, suppress_health_check=slow, deadline=None)
+@settings(max_examples=examples(150), suppress_health_check=slow, deadline=None)
 @given(scenes, orders)
 def test_nothing_happens_twice_and_nothing_is_lost_in_any_order(scene: Scene, choose: Choose) -> None:
     in_memory(scene, choose)
@@ -295,7 +296,7 @@ def in_a_file(scene: Scene, choose: Choose, on_threads: bool) -> None:
     play(work(), choose, threads=True)
 
 
-@settings(max_examples=12, suppress_health_check=slow, deadline=None)
+@settings(max_examples=examples(12), suppress_health_check=slow, deadline=None)
 @given(scenes, orders, st.booleans())
 def test_nor_in_a_file(scene: Scene, choose: Choose, on_threads: bool) -> None:
     in_a_file(scene, choose, on_threads)
@@ -316,7 +317,7 @@ def in_postgres(scene: Scene, choose: Choose, url: str) -> None:
     play(work(), choose, threads=True)
 
 
-@settings(max_examples=12, suppress_health_check=slow, deadline=None)
+@settings(max_examples=examples(12), suppress_health_check=slow, deadline=None)
 @given(scene=scenes, choose=orders)
 def test_nor_in_postgres(postgres: Server, scene: Scene, choose: Choose) -> None:
     in_postgres(scene, choose, postgres.database())
@@ -460,7 +461,9 @@ class Office(RuleBasedStateMachine):
 
 
 TestOffice = Office.TestCase
-TestOffice.settings = settings(max_examples=60, stateful_step_count=30, suppress_health_check=slow, deadline=None)
+TestOffice.settings = settings(
+    max_examples=examples(60), stateful_step_count=30, suppress_health_check=slow, deadline=None
+)
 
 
 def test_the_office_in_postgres(postgres: Server) -> None:
@@ -468,5 +471,6 @@ def test_the_office_in_postgres(postgres: Server) -> None:
         server = postgres
 
     run_state_machine_as_test(
-        InPostgres, settings=settings(max_examples=6, stateful_step_count=30, suppress_health_check=slow, deadline=None)
+        InPostgres,
+        settings=settings(max_examples=examples(6), stateful_step_count=30, suppress_health_check=slow, deadline=None),
     )

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from assent import ShellActionRequest, UnclearCommand, allow_commands, parse_command
-from tests.unit.shell_stubs import Stubs, is_judged
+from tests.draws import examples
+from tests.tools.shell_stubs import Stubs, is_judged
 
 ALLOWED = ["ls", "git", "echo", "grep", "cat", "cd", "true"]
 OTHERS = ["rm", "evil", "eval", "exec", "sudo", "env", "xargs", "sh", "printf", "find"]
@@ -184,7 +185,7 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
 @example(">& --")
 @example("ls \\\n -l")
 @example("ls $(echo a) # rm")
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 def test_bash_runs_nothing_but_what_was_read(stubs: Stubs, line: str) -> None:
     try:
         commands = parse_command(line)
@@ -195,7 +196,7 @@ def test_bash_runs_nothing_but_what_was_read(stubs: Stubs, line: str) -> None:
 
 
 @given(st.lists(st.one_of(passing, passing, lines), min_size=1, max_size=2))
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_a_rule_lets_pass_runs_only_allowed_commands(stubs: Stubs, lines: list[str]) -> None:
     action = ShellActionRequest(lines)
     if RULE(None, action, "call_1"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,12 +16,11 @@ from assent.core import snapshot as snapshots
 from assent.store import MemoryStore, Store
 from assent.store.sqlite import SQLiteStore
 from assent.testing import FakeClock
+from tests.draws import examples
 from tests.property.play import COUNTS, Ending, same, told
 from tests.property.stored_play import StoredPlay
 from tests.property.test_runs import worlds
 from tests.property.world import FEATURES, World
-
-MANY = 3 if os.environ.get("CI") else 1
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -41,7 +39,7 @@ def playing(world: World, name: str) -> StoredPlay:
     return StoredPlay(world, name, MemoryStore(clock=clock), clock)
 
 
-@settings(max_examples=20 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(60), suppress_health_check=slowly)
 @given(worlds)
 async def test_a_run_in_a_store_comes_to_the_same_as_one_in_hand(world: World) -> None:
     first = await told(world)
@@ -66,7 +64,7 @@ writes = st.tuples(st.sampled_from(["before", "after"]), st.integers(1, 12))
 deaths = st.lists(writes, min_size=1, max_size=4)
 
 
-@settings(max_examples=25 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(75), suppress_health_check=slowly)
 @given(worlds, deaths)
 async def test_processes_that_die_at_any_write_lose_nothing_and_nothing_is_done_twice(
     world: World, dying: list[tuple[Any, int]]
@@ -83,7 +81,7 @@ async def dies(play: StoredPlay, first: Ending, deaths: list[tuple[Any, int]]) -
     same(first, ending)
 
 
-@settings(max_examples=4 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(12), suppress_health_check=slowly)
 @given(worlds, deaths, st.booleans())
 async def test_a_run_in_a_file_loses_nothing_either(world: World, dying: list[tuple[Any, int]], slow: bool) -> None:
     first, clock = await told(world), FakeClock()
@@ -111,14 +109,14 @@ def disturbed(play: StoredPlay, deeds: list[tuple[tuple[Any, int], str]]) -> Sto
     return play
 
 
-@settings(max_examples=25 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(75), suppress_health_check=slowly)
 @given(worlds, disturbing(*DEEDS))
 async def test_a_run_that_others_stop_decide_on_or_take_over_comes_to_the_same(world: World, deeds: Any) -> None:
     first = await told(world)
     same(first, await disturbed(playing(world, "disturbed"), deeds).finish())
 
 
-@settings(max_examples=20 * MANY, suppress_health_check=slowly)
+@settings(max_examples=examples(60), suppress_health_check=slowly)
 @given(worlds, disturbing(*DEEDS, *WORDS))
 async def test_whatever_others_say_or_take_back_meanwhile_the_promises_hold(world: World, deeds: Any) -> None:
     ending = await disturbed(playing(world, "spoken to"), deeds).finish()

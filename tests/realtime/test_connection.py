@@ -19,9 +19,6 @@ from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
 from assent.testing import ScriptedModel
 from tests.inbox.support import client
 from tests.realtime.fake_model import FakeModel, called, said, settle, until
-from tests.store.postgres import postgres
-
-__all__ = ["postgres"]  # a fixture
 
 ran: list[Any] = []
 ONCE = {"reconnect": {"attempts": 1, "delay": 0}}

@@ -24,8 +24,8 @@ from assent.core import facts as f
 from assent.errors import InputGuardrailTripwireTriggered
 from assent.store import Change
 from assent.testing import FakeClock, call
+from tests.runtime.support import scripted, sending, soon, told
 from tests.store.test_stored_runs import AT_ONCE, Watched, has, kinds
-from tests.unit.support import scripted, sending, soon, told
 
 
 class Boom(Exception):

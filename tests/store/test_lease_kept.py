@@ -18,8 +18,8 @@ from assent.runtime.lease import HELD, RELEASED, RELEASING
 from assent.store import Change, Lease, MemoryStore, Stored
 from assent.testing import FakeClock, call
 from tests.core.support import began, js, replied, said
+from tests.runtime.support import scripted, sending, soon
 from tests.store.test_stored_runs import Watched, has, kinds, only, writer_in
-from tests.unit.support import scripted, sending, soon
 
 
 async def others_go() -> None:

@@ -16,10 +16,10 @@ from assent.errors import DefinitionChanged, StoreFailed
 from assent.store import Change, Lease, MemoryStore, RunRecord, SQLiteStore, Store
 from assent.store.rules import is_driven, is_lost
 from assent.testing import FakeClock, ScriptedModel, call
+from tests.engines.test_worker import approve_all, begun, kinds, record, thinking
+from tests.runtime.support import HANGS, sending, soon
 from tests.store.place import Place, place
 from tests.store.support import Script
-from tests.store.test_worker import approve_all, begun, kinds, record, thinking
-from tests.unit.support import HANGS, sending, soon
 
 __all__ = ["place"]
 

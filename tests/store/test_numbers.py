@@ -13,8 +13,8 @@ from assent.core.number import LARGEST, LONGEST
 from assent.errors import InvalidDecision, UsageError
 from assent.store import Lease, MemoryStore, PostgresStore, SQLiteStore, Store
 from assent.testing import FakeClock, call
+from tests.runtime.support import scripted, sending
 from tests.store.support import ended, waiting
-from tests.unit.support import scripted, sending
 
 BAD: list[Any] = [2**70, 10**5000, 1e300, math.nan, math.inf, -math.inf, -1, True, "5"]
 GIVEN: dict[str, Callable[[Store, Lease, Any], Awaitable[Any]]] = {

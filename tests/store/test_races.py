@@ -25,10 +25,10 @@ from assent.store import Change, Lease, Question, Store
 from assent.store.postgres import PostgresStore
 from assent.store.sqlite import SQLiteStore
 from assent.testing import FakeClock, ScriptedModel, call
+from tests.runtime.support import HANGS, UNRENEWED, sending, soon
+from tests.sessions.test_postgres_sessions import Proxy
 from tests.store import race_program as program
 from tests.store.postgres import Server
-from tests.unit.support import HANGS, UNRENEWED, sending, soon
-from tests.unit.test_postgres_sessions import Proxy
 
 ROOT = Path(__file__).parents[2]
 

@@ -33,7 +33,7 @@ from assent.errors import LeaseLost, Overtaken, RunBusy, RunNotFound, StoreFaile
 from assent.store import Change, Lease, Question, Store, Stored
 from assent.store.memory import MemoryStore
 from assent.testing import FakeClock, ScriptedModel, call
-from tests.unit.support import UNRENEWED, scripted, sending, soon, stopped, told
+from tests.runtime.support import UNRENEWED, scripted, sending, soon, stopped, told
 
 AT_ONCE = RunConfig(write_lag=0)
 """Everything is written as soon as it can be, and a new run is in the store before its model is asked."""

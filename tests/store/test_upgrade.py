@@ -27,10 +27,10 @@ from assent.store.outbox import Webhook
 from assent.store.sql.migrating import config
 from assent.store.sql.schema import VERSION, VERSION_TABLE
 from assent.store.sql.store import SQLStore
+from tests.runtime.support import HANGS, soon
 from tests.store.newer_program import shop
 from tests.store.postgres import Server
 from tests.store.support import Script
-from tests.unit.support import HANGS, soon
 
 ROOT = Path(__file__).parents[2]
 SAYS_WHY = f"a newer Assent has upgraded it to schema version {VERSION + 1}, and this Assent knows {VERSION}. Restart"

@@ -13,8 +13,8 @@ from assent.runtime.runner import Order, drive, prepare
 from assent.store import MemoryStore
 from assent.testing import call
 from assent.threads import AIMessage, HumanMessage, InMemorySaver, SystemMessage, ToolMessage, create_agent
+from tests.runtime.support import named
 from tests.threads.support import Paired, decide, journal, office, only, requests, say, texts, thread
-from tests.unit.support import named
 
 
 async def test_what_was_said_before_is_heard_again_and_is_not_stored_again() -> None:

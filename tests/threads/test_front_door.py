@@ -9,7 +9,7 @@ import assent.threads
 from assent import InvalidDefinition
 from assent.testing import ScriptedModel
 from assent.threads import AgentMiddleware, create_agent
-from tests.unit.support import python
+from tests.runtime.support import python
 
 
 def test_every_name_is_there_and_nothing_else() -> None:

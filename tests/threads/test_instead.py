@@ -32,10 +32,10 @@ from assent.store import Change, MemoryStore
 from assent.testing import ScriptedModel, call
 from assent.threads import AgentMiddleware, Command, InMemorySaver, ThreadAgent, ToolMessage, create_agent
 from assent.threads.tool_middleware import WrappedTool
+from tests.runtime.support import soon
+from tests.runtime.test_servers import Server
 from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, Ran, say, thread
-from tests.unit.support import soon
-from tests.unit.test_servers import Server
 
 OTHER = {"name": "other", "args": {}}
 

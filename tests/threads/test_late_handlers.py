@@ -10,8 +10,8 @@ import pytest
 from assent import Conflict, UsageError
 from assent.testing import call
 from assent.threads import AIMessage, ToolMessage, wrap_model_call, wrap_tool_call
+from tests.runtime.support import HANGS
 from tests.threads.support import office, say, thread
-from tests.unit.support import HANGS
 
 Kept = list[tuple[Any, Any]]
 

@@ -9,8 +9,8 @@ from assent import InvalidDefinition, function_tool
 from assent.store import MemoryStore
 from assent.testing import call
 from assent.threads import HumanInTheLoopMiddleware, InMemorySaver, SqliteSaver, create_agent
+from tests.runtime.support import named
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
-from tests.unit.support import named
 
 CONFIGS: list[tuple[Any, str]] = [
     (None, "is True, False or"),

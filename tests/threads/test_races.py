@@ -22,9 +22,9 @@ from assent.threads import (
     create_agent,
     interrupt,
 )
+from tests.runtime.support import SOURCES, soon
 from tests.store.test_stored_runs import Watched
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
-from tests.unit.support import SOURCES, soon
 
 RACER = Path(__file__).parent / "racer.py"
 ROUNDS = 8

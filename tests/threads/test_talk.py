@@ -19,6 +19,7 @@ from assent.threads import (
     wrap_model_call,
     wrap_tool_call,
 )
+from tests.draws import examples
 from tests.threads.support import office, requests, say, texts, thread
 
 TURNS, CALLING, SAID = 12, 4, 4
@@ -71,7 +72,7 @@ def heard(items: list[Any]) -> list[str]:
     return [item["output"] if "output" in item else content_text(item["content"]) for item in made]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=False), st.sets(st.sampled_from(range(len(HOOKS))), max_size=3))
 async def test_each_reply_stands_after_what_it_heard_and_everything_is_heard(chance: Random, hooks: set[int]) -> None:
     steps = [reply(chance, number) for number in range(TURNS)]

@@ -1,7 +1,7 @@
 """Running of guardrails, and reading of their results. Each result is recorded before it takes effect.
 
 A guardrail that raises stops the run with its exception, before the input, output or call that it guards is used.
-Defining guardrails belongs in `assent.guardrail`.
+Guardrails are defined in `assent.definitions.guardrail`.
 """
 
 from __future__ import annotations
