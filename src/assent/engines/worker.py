@@ -43,13 +43,13 @@ from ..errors import (
 )
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
+from ..runtime.drive import run_template
 from ..runtime.registry import AgentRegistry
-from ..runtime.runner import first_fact
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
 from ..store.store import Store
 from .backoff import delay
-from .drive import Drive, DriveSettings, Halted
+from .claimed_run import ClaimedRun, DriveSettings, Halted
 from .signals import handled
 
 log = logging.getLogger("assent")
@@ -133,7 +133,7 @@ class Worker:
         self._plan = DriveSettings(store, self.agents, config, hooks, context, sessions)
         self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
         self._max_failures, self._on_error, self._random = max_failures, on_error, random
-        self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
+        self._drives: dict[str, tuple[ClaimedRun, asyncio.Task[None]]] = {}
         """The drives under way, by the run's id."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_asked = self._now_asked = False
@@ -276,7 +276,8 @@ class Worker:
             return
         newest = {name: AgentGraph(self.agents.get(name)) for name in self.agents.names()}
         config = self._plan.config
-        await self.store.announce({name: encode(first_fact(graph, config)).decode() for name, graph in newest.items()})
+        templates = {name: encode(run_template(graph, config)).decode() for name, graph in newest.items()}
+        await self.store.announce(templates)
         self._announced = now
 
     async def _sweep(self) -> None:
@@ -301,7 +302,7 @@ class Worker:
         free = self._concurrency - len(self._drives)
         leases = await self._claim(free) if free > 0 else []
         for lease in leases:
-            drive = Drive(self._plan, lease)
+            drive = ClaimedRun(self._plan, lease)
             self._drives[lease.run] = drive, asyncio.create_task(self._drive(drive))
         return len(leases)
 
@@ -329,7 +330,7 @@ class Worker:
 
     # -- driving -----------------------------------------------------------------------------------
 
-    async def _drive(self, drive: Drive) -> None:
+    async def _drive(self, drive: ClaimedRun) -> None:
         try:
             await drive.run()
         except (Halted, *NO_FAILURE) as error:
@@ -353,7 +354,7 @@ class Worker:
         except StoreFailed as away:
             log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
 
-    async def _failed(self, drive: Drive, error: Exception) -> None:
+    async def _failed(self, drive: ClaimedRun, error: Exception) -> None:
         """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`.
 
         What is stored decides: the drive may know facts that could not be written.

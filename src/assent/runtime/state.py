@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -40,7 +40,7 @@ from . import saved_context
 from .agent_graph import AgentGraph
 from .config import RunConfig
 from .definition_check import UNREADABLE, OnChange, damaged, fit
-from .journal import NOT_STORED, Journal, StoredPart
+from .journal import NOT_STORED, Journal, StoredPart, made_outside
 from .scope import Scope
 from .signature import SigningKey, sign, verify
 from .value import input_json
@@ -345,6 +345,34 @@ class RunState(Generic[T, A]):
         except UNREADABLE as error:
             raise damaged(error) from None
         return Peek(saved.schema, saved.assent, run.id, agent_name(run), status(run), waiting)
+
+
+class Resumption(NamedTuple):
+    """The parts of a state that the next drive goes on with."""
+
+    state: RunState[Any]
+    journal: Journal
+    graph: AgentGraph
+    context: Any
+    outputs: Outputs
+    tracing: Tracing | None
+    kept: StoredPart
+    unseen: Sequence[f.AnyFact]
+    """The decisions and inputs since the last drive."""
+    untold: Sequence[f.AnyFact]
+    """The facts of the last drive that hooks were not told of."""
+
+    def spend(self) -> None:
+        """Let nobody else resume the state."""
+        self.state._spent = True
+
+
+def resumption(state: RunState[Any]) -> Resumption:
+    """Return the parts of a state to resume; raise `StateSpent` if it was resumed before."""
+    state._usable()
+    journal, unseen = state._journal, made_outside(state._held.facts, state._heard)
+    parts = (state._graph, state._context, state._outputs, state._tracing, state._kept)
+    return Resumption(state, journal, *parts, unseen, state._untold)
 
 
 def begun_by(agent: Agent[Any], run: Run) -> f.Began:
