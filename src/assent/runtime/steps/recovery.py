@@ -152,7 +152,7 @@ class Probing(Looking):
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """Do the same as `step`, in a probe that is not async."""
         number = self._steps[name] = self._steps.get(name, -1) + 1
-        found = (each for each in self._state.steps if each.name == name and each.number == number)
+        found = (each for each in self.state.steps if each.name == name and each.number == number)
         step = next(found, None)
         return decode(step.value) if step is not None else self.ask_sync(name, None)
 
