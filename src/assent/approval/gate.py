@@ -22,19 +22,9 @@ from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.tool import AlwaysAsk, Tool, qualified
 from ..errors import InvalidArguments
+from ..ids import new_id
 from .previewing import preview_of, unless_stopped
-from .question import (
-    AS_IT_IS,
-    action_digest,
-    allowed_of,
-    asked_of,
-    every_call,
-    fills,
-    item_of,
-    new_id,
-    raw_text,
-    too_large,
-)
+from .question import AS_IT_IS, action_digest, allowed_of, asked_of, every_call, fills, item_of, raw_text, too_large
 
 Judgement = f.Approved | f.Refused | f.Asked
 

@@ -16,7 +16,6 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decision import checked_name
-from ..approval.question import new_id
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.number import is_count, is_seconds
@@ -41,6 +40,7 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
+from ..ids import new_id
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
 from ..runtime.drive import run_template

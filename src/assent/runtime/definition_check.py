@@ -21,7 +21,6 @@ from ..approval.question import (
     effective,
     fitting,
     limit_of,
-    new_id,
     see_that_it_reads,
 )
 from ..core import facts as f
@@ -32,6 +31,7 @@ from ..definitions.agent import Agent
 from ..definitions.preview import failed_preview
 from ..definitions.tool import Tool
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
+from ..ids import new_id
 from .agent_graph import AgentGraph, Seat
 from .definition import same_definition
 from .journal import Journal

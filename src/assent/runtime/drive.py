@@ -23,7 +23,6 @@ from msgspec import Raw
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described
 from ..core.opening import first_facts
@@ -31,6 +30,7 @@ from ..core.run import Run, awaits_model, exhausted, status, turns_used_up
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
 from ..errors import ContextMissing, InvalidInput, Overtaken, RunFinished, SessionFailed, SessionMissing, UsageError
+from ..ids import new_id
 from ..sessions.session import OpeningSession, Session
 from ..tracing.settings import Tracing
 from ..version import __version__

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("assent")
 _encode = Encoder().encode
 
+NO_CONTEXT = SavedContext()
 TRIES = 20
 """The number of attempts for one write while others keep writing to the run."""
 
@@ -482,8 +483,10 @@ class StoreWriter:
     def _context(self) -> SavedContext | None:
         if self.saved is not None and self.saved.kind == saved_context.LEFT_OUT:
             return None  # the user was warned
-        json, kind = saved_context.save(self.scope.ctx.context, self.scope.config.context_serializer, False)
-        now = SavedContext(bytes(json) if json else None, kind)
+        context, now = self.scope.ctx.context, NO_CONTEXT
+        if context is not None:
+            json, kind = saved_context.save(context, self.scope.config.context_serializer, False)
+            now = SavedContext(bytes(json) if json else None, kind)
         return now if now != self.saved else None
 
     def _project(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from ..approval.answer import answer_schema, earlier_answer_schema, typed
-from ..approval.question import approved_preview, new_id
+from ..approval.question import approved_preview
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
@@ -28,6 +28,7 @@ from ..definitions.calling import in_thread, is_async
 from ..definitions.deadline import Deadline
 from ..definitions.preview import read_preview
 from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
+from ..ids import new_id
 from .journal import Journal
 from .sync import Home
 from .value import output_json, question_json

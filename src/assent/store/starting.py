@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from ..approval.question import new_id
 from ..core.digest import canonical, described, digest, holds
 from ..core.facts import AnyFact, Began, Said
 from ..core.opening import first_facts
 from ..errors import AgentNotFound, InvalidInput, UnreadableState, UsageError
+from ..ids import new_id
 from .projection import anew
 from .record import AgentRecord, Change
 

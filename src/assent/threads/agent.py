@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described
 from ..core.run import CallState, Run, owed
@@ -30,6 +29,7 @@ from ..errors import (
     UnansweredRequest,
     UsageError,
 )
+from ..ids import new_id
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
 from ..runtime.drive import drive_run
