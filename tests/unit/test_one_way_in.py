@@ -1,4 +1,4 @@
-"""Every run is begun, driven and closed in one place; nothing but its clock and its ids differs from one to the next."""
+"""Every run is begun, driven and closed in one place, whoever drives it."""
 
 import ast
 import asyncio
@@ -80,11 +80,11 @@ def test_used_up_turns_are_worded_alike_with_what_each_caller_can_do() -> None:
         assert str(errors[0]) == "The run used up its 1 turn. Go on in the store with Runner.run(max_turns=...)."
         assert getattr(errors[0], "state", None) is None  # the worker has the run, and nobody resumes it from there
         with pytest.raises(
-            MaxTurnsExceeded, match="^The run used up its 1 turn. Resume its state with a higher max_tu"
+            MaxTurnsExceeded, match=r"^The run used up its 1 turn. Resume its state with a higher max_tu"
         ):
             await Runner.run(agent, await store.load(run.to_state().run_id), store=store)
         thread = create_agent(ScriptedModel([call("search", {})]), tools=[search], checkpointer=store, max_turns=1)
-        with pytest.raises(MaxTurnsExceeded, match="^The run used up its 1 turn. To go on, call invoke"):
+        with pytest.raises(MaxTurnsExceeded, match=r"^The run used up its 1 turn. To go on, call invoke"):
             await thread.ainvoke({"messages": ["hi"]}, {"configurable": {"thread_id": "t"}})
 
     asyncio.run(main())
