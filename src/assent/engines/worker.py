@@ -43,7 +43,7 @@ from ..errors import (
 from ..ids import new_id
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
-from ..runtime.drive import run_template
+from ..runtime.drive import check_settings, run_template
 from ..runtime.registry import AgentRegistry
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
@@ -123,8 +123,11 @@ class Worker:
     ) -> None:
         if not isinstance(store, Store):
             raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {described(store)}.")
+        check_settings(run_config, hooks)
         _check_numbers(concurrency, max_failures, poll, drain)
-        _check_objects(run_config, hooks, sessions, on_error)
+        for option, function in (("sessions", sessions), ("on_error", on_error)):
+            if function is not None and not callable(function):
+                raise UsageError(f"{option} must be a function, got {described(function)}.")
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
         self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store
@@ -420,13 +423,3 @@ def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -
     for option, seconds in (("poll", poll), ("drain", drain)):
         if not is_seconds(seconds) or (option == "poll" and not seconds):
             raise UsageError(f"{option} is a number of seconds, at most 100 years, got {described(seconds)}.")
-
-
-def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:
-    if config is not None and not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
-    if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
-    for option, function in (("sessions", sessions), ("on_error", on_error)):
-        if function is not None and not callable(function):
-            raise UsageError(f"{option} must be a function, got {described(function)}.")

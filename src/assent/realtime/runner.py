@@ -12,8 +12,7 @@ from ..core.number import is_count, is_seconds
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
 from ..runtime.config import DEFAULT, RunConfig
-from ..runtime.drive import RunPlace, begin_run, resume_run, state_to_resume
-from ..runtime.runner import check_store
+from ..runtime.drive import RunPlace, begin_run, check_settings, resume_run, state_to_resume
 from ..runtime.state import RunState
 from ..store.record import Stored
 from ..store.store import Store
@@ -60,11 +59,7 @@ class RealtimeRunner:
             raise UsageError(f"starting_agent must be a RealtimeAgent, got {described(starting_agent)}.")
         if model is not None and not isinstance(model, RealtimeModel):
             raise UsageError(f"model must be a RealtimeModel, got {described(model)}.")
-        if run_config is not None and not isinstance(run_config, RunConfig):
-            raise UsageError(f"run_config must be a RunConfig, got {described(run_config)}.")
-        if hooks is not None and not isinstance(hooks, RunHooks):
-            raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
-        check_store(store)
+        check_settings(run_config, hooks, store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _checked("config", config, RealtimeRunConfig)
         self._model_settings = _checked(

@@ -80,6 +80,19 @@ NOWHERE = RunPlace()
 # -- beginning -------------------------------------------------------------------------------------
 
 
+def check_settings(config: Any, hooks: Any, store: Any = None) -> None:
+    """Raise `UsageError` unless these settings of an engine are what they must be, or None."""
+    if config is not None and not isinstance(config, RunConfig):
+        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
+    if hooks is not None and not isinstance(hooks, RunHooks):
+        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}. Give an agent's own hooks to Agent.")
+    if store is not None:
+        from ..store.store import Store
+
+        if not isinstance(store, Store):
+            raise UsageError(f"store must be a Store, such as SQLiteStore(path), got {described(store)}.")
+
+
 def begin_run(
     agent: Agent[Any],
     input: Raw | None,
@@ -159,7 +172,7 @@ def state_to_resume(agent: Agent[Any], input: Any, context: Any, config: RunConf
     """Return the state to resume: the given state, or one made from a run of a store."""
     if isinstance(input, RunState):
         return input
-    if not isinstance(input, _of_stores().stored):
+    if not isinstance(input, _of_stores()[2]):
         raise InvalidInput(
             f"Input is text, a list of items (dicts), a run loaded from a store, or a RunState to resume; "
             f"got {described(input)}."
@@ -268,28 +281,19 @@ def _attach_writer(
     driver: Driver, store: Store, run: str, kept: StoredPart = NOT_STORED, lease: Lease | None = None
 ) -> None:
     """Give the driver a writer to the store: for a new run, or for a run that the store has as `kept` says."""
-    worker = lease.worker if lease is not None else kept.worker or new_id("w")
-    parts = _of_stores()
-    scope = driver.scope
-    driver.writer = parts.writer(scope, store, parts.lease(run, worker, scope.config.lease, lease, kept.fence), kept)
-
-
-class StoreParts(NamedTuple):
-    """The classes that a run of a store needs."""
-
-    writer: type[StoreWriter]
-    lease: type[RunLease]
-    stored: type[Stored]
+    worker, scope = lease.worker if lease is not None else kept.worker or new_id("w"), driver.scope
+    make_writer, make_lease, _ = _of_stores()
+    driver.writer = make_writer(scope, store, make_lease(run, worker, scope.config.lease, lease, kept.fence), kept)
 
 
 @functools.cache
-def _of_stores() -> StoreParts:
+def _of_stores() -> tuple[type[StoreWriter], type[RunLease], type[Stored]]:
     """Import the classes when they are first needed, so that a program without a store does not load them."""
     from ..store.record import Stored
     from .lease import RunLease
     from .store_writer import StoreWriter
 
-    return StoreParts(StoreWriter, RunLease, Stored)
+    return StoreWriter, RunLease, Stored
 
 
 # -- loading, driving, closing ---------------------------------------------------------------------

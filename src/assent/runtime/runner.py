@@ -13,7 +13,7 @@ from ..definitions.hooks import RunHooks
 from ..errors import UsageError
 from ..sessions.session import Session
 from .config import DEFAULT, RunConfig
-from .drive import NOWHERE, RunPlace, begin_run, drive_run, resume_run, state_to_resume
+from .drive import NOWHERE, RunPlace, begin_run, check_settings, drive_run, resume_run, state_to_resume
 from .driver import Driver
 from .result import RunResult
 from .session_sync import check_session
@@ -136,7 +136,7 @@ class Runner:
 def _place(previous: str | None, auto: bool, conversation: str | None, session: Any, store: Any) -> RunPlace:
     if previous is None and conversation is None and session is None and auto is False and store is None:
         return NOWHERE
-    check_store(store)
+    check_settings(None, None, store)
     for name, value in (("previous_response_id", previous), ("conversation_id", conversation)):
         if value is not None and not (type(value) is str and value and holds(value)):
             raise UsageError(f"{name} is the provider's id, a text, got {described(value)}.")
@@ -153,15 +153,6 @@ def _place(previous: str | None, auto: bool, conversation: str | None, session: 
     return RunPlace(session, kept if managed else None, store)
 
 
-def check_store(store: Any) -> None:
-    """Raise `UsageError` unless this is a store, or None."""
-    if store is not None:
-        from ..store.store import Store
-
-        if not isinstance(store, Store):
-            raise UsageError(f"store must be a Store, such as SQLiteStore(path), got {described(store)}.")
-
-
 def prepare(
     agent: Agent[Any],
     input: str | list[Item] | RunState[Any] | Stored,
@@ -176,11 +167,8 @@ def prepare(
         raise UsageError(f"The first argument is the agent, got {described(agent)}.")
     if max_turns is not None and not is_count(max_turns):
         raise UsageError(f"max_turns must be a whole number from 1 to 2**63 - 1, got {described(max_turns)}.")
-    if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}. Give an agent's own hooks to Agent.")
+    check_settings(config, hooks)
     config = config or DEFAULT
-    if not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
     if not isinstance(input, str | list):
         state = state_to_resume(agent, input, context, config)
         return resume_run(agent, state, context, max_turns, config, hooks, place, Driver)
