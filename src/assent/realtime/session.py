@@ -26,7 +26,7 @@ from ..errors import (
     RunUnfinished,
     UsageError,
 )
-from ..runtime.drive import close_run, drive_run, end_drive, keep_state, load_run
+from ..runtime.drive import close_run, drive_run, end_drive, keep_state, open_run
 from ..runtime.state import RunState, left_by
 from ..runtime.steps.model_call import prepared
 from . import event as e
@@ -110,7 +110,7 @@ class RealtimeSession(m.RealtimeModelListener):
         try:
             if writer is not None:
                 await writer.store.open()
-            await load_run(self._driver, now=True)
+            await open_run(self._driver, now=True)
             await self._connect()
         except BaseException as error:
             await self._give_up(error)

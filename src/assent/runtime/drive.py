@@ -3,7 +3,7 @@
 | function | does | awaits |
 |---|---|---|
 | `begin_run`, `resume_run` | make the driver of a new run, or of a state | nothing |
-| `load_run` | reads the session, and stores the run or takes its lease; else `drive_run` does it | session, store |
+| `open_run` | reads the session, and stores the run or takes its lease; else `drive_run` does it | session, store |
 | `drive_run` | drives the run to its pause or its end | everything |
 | `end_drive` | ends a drive that goes on in a task of its own | the task |
 | `close_run` | writes the last facts, and releases the lease | store |
@@ -299,7 +299,7 @@ def _of_stores() -> tuple[type[StoreWriter], type[RunLease], type[Stored]]:
 # -- loading, driving, closing ---------------------------------------------------------------------
 
 
-async def load_run(driver: Driver, *, now: bool = False) -> None:
+async def open_run(driver: Driver, *, now: bool = False) -> None:
     """Load the run before it is driven; if that fails, close it.
 
     With `now`, the run is stored and its lease is held on return. Otherwise both may happen with the drive's first

@@ -47,7 +47,7 @@ class Driver:
     first: Callable[[], Coroutine[Any, Any, None]] | None = None
     """Appends the first facts of a new run that reads its session before; None if the journal has them."""
     loaded = False
-    """True once the run was loaded; see `load_run` in `drive`."""
+    """True once the run was loaded; see `open_run` in `drive`."""
     advice = ""
     """How the caller goes on with a run that has used up its turns."""
     gentle = False

@@ -16,7 +16,7 @@ from .config import DEFAULT, RunConfig
 from .drive import NOWHERE, RunPlace, begin_run, check_settings, drive_run, resume_run, state_to_resume
 from .driver import Driver
 from .result import RunResult
-from .session_sync import check_session
+from .session_sync import check_session_given
 from .state import RunState
 from .streaming import RunResultStreaming
 from .sync import block
@@ -147,7 +147,7 @@ def _place(previous: str | None, auto: bool, conversation: str | None, session: 
     kept = {"id": conversation} if conversation else {"previous": previous} if previous else {"auto": "yes"}
     managed = bool(conversation or previous or auto)
     if session is not None:
-        check_session(session)
+        check_session_given(session)
         if managed:
             raise UsageError("Give a session or the ids of the provider's conversation, not both.")
     return RunPlace(session, kept if managed else None, store)

@@ -137,7 +137,7 @@ def _paired(items: list[Item]) -> set[int]:
     return kept
 
 
-def check_session(session: Any) -> None:
+def check_session_given(session: Any) -> None:
     """Raise `UsageError` unless this is a session with an id, or one that gets its id when it is opened."""
     if not isinstance(session, Session):
         raise UsageError(

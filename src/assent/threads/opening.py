@@ -18,7 +18,7 @@ from ..definitions.tool import Tool
 from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
-from ..runtime.drive import RunPlace, begin_run, load_run, resume_run
+from ..runtime.drive import RunPlace, begin_run, open_run, resume_run
 from ..runtime.driver import Driver
 from ..runtime.state import state_of
 from ..runtime.store_writer import past
@@ -148,7 +148,7 @@ class Opening:
         input = input_json(items)
         driver = begin_run(self.setup.agent, input, self.context, turns, self.setup.config, None, place, Driver)
         with told_of_others(driver):
-            await load_run(driver, now=self.now)
+            await open_run(driver, now=self.now)
         return Opened(driver)
 
     async def _take_up(self, stored: Stored) -> Opened:
@@ -158,7 +158,7 @@ class Opening:
             state = state_of(agent, stored, context, config)
             driver = resume_run(agent, state, context, self.limit, config, None, self.place, Driver)
             try:
-                await load_run(driver, now=self.now)
+                await open_run(driver, now=self.now)
                 return Opened(driver)
             except Overtaken:
                 stored = await self.store.read(stored.record.id)
