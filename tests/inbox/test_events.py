@@ -17,7 +17,7 @@ import assent.inbox
 from assent.inbox import feed, streams
 from assent.inbox.feed import Feed, Feeds, Viewer
 from assent.inbox.metrics import Metrics
-from assent.store import MemoryStore, SQLiteStore, news
+from assent.store import MemoryStore, SQLiteStore, news, watch
 from assent.store.news import News
 from assent.store.sql import news as sql
 from assent.store.store import Store
@@ -213,7 +213,7 @@ async def test_a_fact_that_is_written_late_is_still_told() -> None:
     looking, viewer = Feed(store, Metrics()), Viewer(None)
     clock.advance(1.5)
     await looking._look(feed.FAR, tell=False)
-    looking._viewers.add(viewer)
+    looking.members.add(viewer)
     [question] = (await late.write(store)).asked
     await looking._look(feed.OVERLAP)
     assert question.id in {viewer.queue.get_nowait().id for _ in range(viewer.queue.qsize())}
@@ -245,7 +245,7 @@ async def test_more_than_one_look_can_read_is_told_all_the_same(
         looking, viewer = Feed(store, Metrics()), Viewer(None)
         viewer.queue = asyncio.Queue()
         await looking._look(feed.FAR, tell=False)
-        looking._viewers.add(viewer)
+        looking.members.add(viewer)
         many = []
         for _ in range(4):
             clock.advance(0.001)
@@ -271,7 +271,7 @@ class Broken(MemoryStore):
 
 
 async def test_a_feed_that_fails_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "AWAY", 0.0)
+    monkeypatch.setattr(watch, "AWAY", 0.0)
 
     async def known() -> bool:
         return True

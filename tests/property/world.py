@@ -414,7 +414,7 @@ class Entry:
         self.ctx = ctx
         self.made = agent, tool, args
         self.outside = outside_of(ctx)
-        self.journal = body._journal
+        self.journal = body.journal
         self.place = tuple(call["path"]), call["call"]
         self.chance = Random(f"{args} {self.place}")
         self.outside.entries[self.place] += 1

@@ -9,8 +9,9 @@ import pytest
 
 from assent import Approve, function_tool
 from assent.errors import StoreFailed, UnreadableState, UsageError
-from assent.realtime import RealtimeAgent, RealtimeRunner, watch
-from assent.store import MemoryStore
+from assent.realtime import RealtimeAgent, RealtimeRunner
+from assent.realtime.watch import watch_of
+from assent.store import MemoryStore, watch
 from tests.realtime.fake_model import FakeModel, called, settle, until
 
 
@@ -56,7 +57,7 @@ def test_a_run_that_cannot_be_read_keeps_no_decision_from_the_others(error: Exce
         async with sessions[0], sessions[1]:
             for each in zip(models, sessions, strict=True):
                 await waiting(*each)
-            first = next(iter(watch.watch_of(store)._writers)).lease.run
+            first = next(iter(watch_of(store).members)).lease.run
             [(well, model)] = [each for each in zip(sessions, models, strict=True) if each[0].run_id != first]
             store.run, store.error = first, error
             [question] = well.pending_approvals

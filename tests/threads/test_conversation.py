@@ -9,7 +9,8 @@ import pytest
 
 from assent import InvalidInput, MaxTurnsExceeded, RunConfig, Runner, UsageError
 from assent.errors import InvalidOutput, Overtaken, RunBusy, ThreadWaiting
-from assent.runtime.runner import Order, drive, prepare
+from assent.runtime.drive import RunPlace, drive_run
+from assent.runtime.runner import prepare
 from assent.store import MemoryStore
 from assent.testing import call
 from assent.threads import AIMessage, HumanMessage, InMemorySaver, SystemMessage, ToolMessage, create_agent
@@ -360,8 +361,8 @@ async def test_a_thread_holds_nothing_of_a_call_that_is_over() -> None:
 async def test_a_thread_whose_last_run_is_of_another_kind_is_not_gone_on_with() -> None:
     agent, _ = office("ok", "ok")
     assert agent.store is not None
-    driver, _ = prepare(agent.agent, "hi", None, None, None, None, Order(store=agent.store, run="mine", thread="t"))
-    await drive(driver, None)
+    place = RunPlace(store=agent.store, run="mine", thread="t")
+    await drive_run(prepare(agent.agent, "hi", None, None, None, None, place))
     with pytest.raises(UsageError, match="'mine', which no agent with threads has begun"):
         await agent.ainvoke(say("go"), thread())
     assert len(agent.get_state(thread()).values["messages"]) == 2

@@ -26,9 +26,10 @@ from ..errors import (
     NotPending,
     QuestionNotFound,
 )
+from ..ids import new_id
 from .answer import problem_with
 from .decision import Approve, Decider, Decision, Edit, Reject, Respond, decider_from, decision_from
-from .question import action_digest, limit_of, new_id, too_large
+from .question import action_digest, limit_of, too_large
 from .terms import GrantTerms, terms_from
 
 Verdict = f.Approved | f.Refused | f.Finished | f.Answered
@@ -81,7 +82,7 @@ def decide(
     that the question allows. An edit must fit the tool, and an answer the question's schema.
     """
     decision = decision_from(given)
-    terms = terms_from(grant, decision)
+    terms = terms_from(grant, decision) if grant is not None else None
     who = decider_from(by)
     name = who.name
     path, state, asked = _find(root, question_id, digest)

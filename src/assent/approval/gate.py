@@ -22,19 +22,9 @@ from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.tool import AlwaysAsk, Tool, qualified
 from ..errors import InvalidArguments
+from ..ids import new_id
 from .previewing import preview_of, unless_stopped
-from .question import (
-    AS_IT_IS,
-    action_digest,
-    allowed_of,
-    asked_of,
-    every_call,
-    fills,
-    item_of,
-    new_id,
-    raw_text,
-    too_large,
-)
+from .question import AS_IT_IS, action_digest, allowed_of, asked_of, every_call, fills, item_of, raw_text, too_large
 
 Judgement = f.Approved | f.Refused | f.Asked
 
@@ -142,7 +132,7 @@ async def _ask(case: Case, tool: Tool, args: Arguments, ask: str) -> Judgement:
     prompt = preview = f.NOTHING
     if tool.describe is not None:
         prompt, ask = await _described(case, tool, args, ask)
-    if args.value is not None and args.problem is None and not case.replaces:
+    if tool.preview is not None and args.value is not None and args.problem is None and not case.replaces:
         preview = await preview_of(tool, case.ctx, args.value)
     asked = _asked(case, tool, args, prompt, preview, ask)
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)

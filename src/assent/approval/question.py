@@ -5,7 +5,6 @@ Judging a call belongs to the gate, and recording a decision to `decide`.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -44,11 +43,6 @@ def allowed_of(
         return None if can_run else fitting(state, "approval", CANNOT_RUN)
     left = policy if can_run else tuple(verdict for verdict in policy if verdict in CANNOT_RUN)
     return fitting(state, "approval", left) or ("reject",)  # a call can always be rejected
-
-
-def new_id(prefix: str) -> str:
-    """Return a random id, unique over all runs."""
-    return f"{prefix}_{os.urandom(16).hex()}"
 
 
 def action_digest(

@@ -15,9 +15,10 @@ from msgspec import MsgspecError, Raw, Struct, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from ..errors import IllegalFact, UnreadableState
+from ..errors import IllegalFact, MaxTurnsExceeded, UnreadableState
 from . import facts as f
 from .digest import BadJSON, canonical, parse_object
+from .number import counted
 from .rules import ANSWERS, ASKED, DONE, NEW, READY, REFUSED, RUNNING, Phase
 
 Status = Literal["idle", "working", "waiting", "done", "exhausted", "cancelled", "closed"]
@@ -414,6 +415,11 @@ def exhausted(run: Run) -> bool:
     if run.turns < run.max_turns or run.open or run.guards or run.live:
         return False
     return awaits_model(run) and run.closed is None and run.cancelled is None
+
+
+def turns_used_up(run: Run, advice: str = "", who: str = "The run") -> MaxTurnsExceeded:
+    """Return the error for a run, or a branch of it, that has no turn left; `advice` says how to go on."""
+    return MaxTurnsExceeded(f"{who} used up its {counted(run.max_turns, 'turn')}. {advice}".rstrip())
 
 
 _WAITS = ("output", "handoff")

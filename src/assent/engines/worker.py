@@ -16,7 +16,6 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decision import checked_name
-from ..approval.question import new_id
 from ..core.digest import described
 from ..core.digest import text as clean_text
 from ..core.number import is_count, is_seconds
@@ -41,15 +40,16 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
+from ..ids import new_id
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
+from ..runtime.drive import check_settings, run_template
 from ..runtime.registry import AgentRegistry
-from ..runtime.runner import first_fact
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
 from ..store.store import Store
 from .backoff import delay
-from .drive import Drive, DriveSettings, Halted
+from .claimed_run import ClaimedRun, DriveSettings, Halted
 from .signals import handled
 
 log = logging.getLogger("assent")
@@ -123,8 +123,11 @@ class Worker:
     ) -> None:
         if not isinstance(store, Store):
             raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {described(store)}.")
+        check_settings(run_config, hooks)
         _check_numbers(concurrency, max_failures, poll, drain)
-        _check_objects(run_config, hooks, sessions, on_error)
+        for option, function in (("sessions", sessions), ("on_error", on_error)):
+            if function is not None and not callable(function):
+                raise UsageError(f"{option} must be a function, got {described(function)}.")
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
         self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store
@@ -133,7 +136,7 @@ class Worker:
         self._plan = DriveSettings(store, self.agents, config, hooks, context, sessions)
         self._concurrency, self._poll, self._drain_for = concurrency, poll, drain
         self._max_failures, self._on_error, self._random = max_failures, on_error, random
-        self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
+        self._drives: dict[str, tuple[ClaimedRun, asyncio.Task[None]]] = {}
         """The drives under way, by the run's id."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_asked = self._now_asked = False
@@ -276,7 +279,8 @@ class Worker:
             return
         newest = {name: AgentGraph(self.agents.get(name)) for name in self.agents.names()}
         config = self._plan.config
-        await self.store.announce({name: encode(first_fact(graph, config)).decode() for name, graph in newest.items()})
+        templates = {name: encode(run_template(graph, config)).decode() for name, graph in newest.items()}
+        await self.store.announce(templates)
         self._announced = now
 
     async def _sweep(self) -> None:
@@ -301,7 +305,7 @@ class Worker:
         free = self._concurrency - len(self._drives)
         leases = await self._claim(free) if free > 0 else []
         for lease in leases:
-            drive = Drive(self._plan, lease)
+            drive = ClaimedRun(self._plan, lease)
             self._drives[lease.run] = drive, asyncio.create_task(self._drive(drive))
         return len(leases)
 
@@ -329,7 +333,7 @@ class Worker:
 
     # -- driving -----------------------------------------------------------------------------------
 
-    async def _drive(self, drive: Drive) -> None:
+    async def _drive(self, drive: ClaimedRun) -> None:
         try:
             await drive.run()
         except (Halted, *NO_FAILURE) as error:
@@ -353,7 +357,7 @@ class Worker:
         except StoreFailed as away:
             log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
 
-    async def _failed(self, drive: Drive, error: Exception) -> None:
+    async def _failed(self, drive: ClaimedRun, error: Exception) -> None:
         """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`.
 
         What is stored decides: the drive may know facts that could not be written.
@@ -419,13 +423,3 @@ def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -
     for option, seconds in (("poll", poll), ("drain", drain)):
         if not is_seconds(seconds) or (option == "poll" and not seconds):
             raise UsageError(f"{option} is a number of seconds, at most 100 years, got {described(seconds)}.")
-
-
-def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:
-    if config is not None and not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
-    if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
-    for option, function in (("sessions", sessions), ("on_error", on_error)):
-        if function is not None and not callable(function):
-            raise UsageError(f"{option} must be a function, got {described(function)}.")

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx
 
-from ..approval.question import new_id
 from ..errors import NotFound, StoreFailed, UnreadableState
+from ..ids import new_id
 from ..store.outbox import Message, Subject, Webhook
 from ..store.record import Question
 from ..store.store import Store

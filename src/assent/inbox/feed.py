@@ -6,22 +6,17 @@ News come at least once. A viewer that was away gives the id of its last event a
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..errors import AssentError
 from ..store.news import MOST_NEWS, News
 from ..store.store import Store
+from ..store.watch import StoreWatch
 from .metrics import Metrics
 
-log = logging.getLogger("assent")
-
-POLL = 1.0
-"""The seconds between two looks if the store reports nothing: a run's progress alone wakes nobody."""
 PAUSE = 0.02
 """The least seconds between two looks: news of one moment come together."""
 OVERLAP = 2_000
@@ -32,8 +27,6 @@ BEAT = 15.0
 """The seconds between two signs of life on a quiet stream, and between two checks of the viewer's identity."""
 ROOM = 500
 """The events that wait for a viewer before it is disconnected."""
-AWAY = 5.0
-"""The seconds before another look at a store that failed."""
 
 
 class Viewer:
@@ -50,68 +43,50 @@ class Viewer:
         return self.run is None or news.run == self.run
 
 
-class Feed:
-    """The viewers on one event loop, and the task that looks for news while there is a viewer."""
+class Feed(StoreWatch[Viewer]):
+    """The viewers on one event loop, and the task that looks for news while there is a viewer.
+
+    A viewer that reads the store before the event that `join` returns is set would miss what is written in between.
+    """
+
+    name = "The inbox"
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
-        self._store, self._metrics = store, metrics
-        self._viewers: set[Viewer] = set()
-        self._task: asyncio.Task[None] | None = None
+        super().__init__(store)
+        self._metrics = metrics
         self._seen: dict[News, int] = {}
         """The news that were passed on, with their times."""
         self._since = 0
-        self._looked = asyncio.Event()
-        """Set once the task has seen what was before it began."""
+        self._swept = 0.0
 
-    def join(self, viewer: Viewer) -> asyncio.Event:
-        """Pass news on to a viewer, once the event that is returned is set.
-
-        A viewer that read the store before that would miss what is written in between.
-        """
-        self._viewers.add(viewer)
+    def join(self, member: Viewer) -> asyncio.Event:
+        """Pass news on to a viewer, once the event that is returned is set."""
         self._metrics.viewers += 1
-        if self._task is None or self._task.done():
-            self._looked = asyncio.Event()
-            self._task = asyncio.create_task(self._serve(self._looked))
-        return self._looked
+        return super().join(member)
 
-    def leave(self, viewer: Viewer) -> None:
+    def leave(self, member: Viewer) -> None:
         """Forget a viewer; after the last one, stop looking."""
-        self._viewers.discard(viewer)
         self._metrics.viewers -= 1
-        if not self._viewers and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        super().leave(member)
 
-    async def _serve(self, looked: asyncio.Event) -> None:
-        self._seen, self._since, swept = {}, 0, time.monotonic()
-        while True:
-            try:
-                if not looked.is_set():
-                    await self._store.open()
-                    await self._look(FAR, tell=False)  # viewers read for themselves what was before
-                    looked.set()
-                far = time.monotonic() - swept > SWEEP
-                swept = time.monotonic() if far else swept
-                await self._look(FAR if far else OVERLAP)
-                await self._store.watch(POLL)
-                await asyncio.sleep(PAUSE)
-            except Exception as error:  # whatever it is, the viewers wait for this task
-                known = isinstance(error, AssentError)
-                log.warning(
-                    "The inbox cannot look for news; trying again in %.0f seconds: %s",
-                    AWAY,
-                    error,
-                    exc_info=None if known else error,
-                )
-                await asyncio.sleep(AWAY)
+    async def look(self, first: bool) -> None:
+        """Tell the viewers what is new; what was before the first look, they read for themselves."""
+        if first:
+            self._seen, self._since, self._swept = {}, 0, time.monotonic()
+            await self.store.open()
+            await self._look(FAR, tell=False)
+            return
+        await asyncio.sleep(PAUSE)
+        far = time.monotonic() - self._swept > SWEEP
+        self._swept = time.monotonic() if far else self._swept
+        await self._look(FAR if far else OVERLAP)
 
     async def _look(self, back: int, *, tell: bool = True) -> None:
-        now = int(self._store.clock() * 1000)
+        now = int(self.store.clock() * 1000)
         since = (self._since or now) - back
         while True:
-            watched = sorted({viewer.run for viewer in self._viewers if viewer.run is not None})
-            found = await self._store.news(since, watched)
+            watched = sorted({viewer.run for viewer in self.members if viewer.run is not None})
+            found = await self.store.news(since, watched)
             for news in found:
                 if news not in self._seen:
                     self._seen[news] = news.at
@@ -124,12 +99,12 @@ class Feed:
         self._seen = {news: at for news, at in self._seen.items() if at >= now - 2 * FAR}
 
     def _tell(self, news: News) -> None:
-        for viewer in [each for each in self._viewers if each.wants(news)]:
+        for viewer in [each for each in self.members if each.wants(news)]:
             try:
                 viewer.queue.put_nowait(news)
             except asyncio.QueueFull:
                 viewer.dropped = True
-                self._viewers.discard(viewer)
+                self.members.discard(viewer)
                 self._metrics.dropped += 1
 
 

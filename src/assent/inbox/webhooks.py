@@ -18,9 +18,9 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from ..approval.question import new_id
 from ..core.digest import BadJSON, described, parse_object
 from ..errors import UsageError
+from ..ids import new_id
 from ..store.outbox import EVENTS, Event, Message, Webhook
 from ..store.record import Question
 from ..store.store import Store

@@ -16,6 +16,7 @@ class LiveDriver(Driver):
 
     gentle = True
     stays = True
+    live = True
 
     on_restart: Callable[[], None] = staticmethod(lambda: None)
     """Called when the journal was replaced by the stored one, of which no listener hears."""

@@ -7,17 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..approval.question import new_id
 from ..core.digest import described
 from ..core.number import is_count, is_seconds
-from ..core.run import Run
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
-from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
-from ..runtime.journal import Journal
-from ..runtime.runner import Order, check_store, first_fact, keep, observer_of, resume, state_to_resume
-from ..runtime.scope import make_scope
+from ..runtime.drive import RunPlace, begin_run, check_settings, resume_run, state_to_resume
 from ..runtime.state import RunState
 from ..store.record import Stored
 from ..store.store import Store
@@ -64,11 +59,7 @@ class RealtimeRunner:
             raise UsageError(f"starting_agent must be a RealtimeAgent, got {described(starting_agent)}.")
         if model is not None and not isinstance(model, RealtimeModel):
             raise UsageError(f"model must be a RealtimeModel, got {described(model)}.")
-        if run_config is not None and not isinstance(run_config, RunConfig):
-            raise UsageError(f"run_config must be a RunConfig, got {described(run_config)}.")
-        if hooks is not None and not isinstance(hooks, RunHooks):
-            raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
-        check_store(store)
+        check_settings(run_config, hooks, store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _checked("config", config, RealtimeRunConfig)
         self._model_settings = _checked(
@@ -96,7 +87,12 @@ class RealtimeRunner:
             **self._model_settings,
             **_checked("initial_model_settings", options.get("initial_model_settings"), RealtimeSessionModelSettings),
         }
-        driver = self._begun(context) if state is None else self._resumed(state, context)
+        agent, config, hooks, place = self._agent, self._config, self._hooks, RunPlace(store=self._store)
+        if state is None:
+            driver = begin_run(agent, None, context, None, config, hooks, place, LiveDriver)
+        else:
+            loaded = state_to_resume(agent, state, context, config)
+            driver = resume_run(agent, loaded, context, None, config, hooks, place, LiveDriver)
         model = self._model
         if model is None:
             from .openai_websocket import OpenAIRealtimeWebSocketModel
@@ -104,38 +100,6 @@ class RealtimeRunner:
             model = OpenAIRealtimeWebSocketModel()
         options = {**options, "initial_model_settings": settings}
         return RealtimeSession(driver, model, options, settings, **self._limits)
-
-    def _begun(self, context: Any) -> LiveDriver:
-        config, store = self._config, self._store
-        journal = Journal([], Run(), config.clock if store is None else store.clock)
-        scope = make_scope(journal, AgentGraph(self._agent), config, context, {}, self._hooks)
-        driver = LiveDriver(scope)
-        run_id = new_id("run")
-        if store is not None:
-            keep(driver, store, run_id)
-        began = replace(
-            first_fact(scope.graph, config),
-            run=run_id,
-            live=True,
-            stored=store is not None,
-            by=config.started_by,
-            at=journal.now(),
-        )
-        if config.tracing is not None:
-            scope.hooks.observer = observer = observer_of(scope, config.tracing, began)
-            began = replace(began, trace=observer.trace)
-        journal.add(began)
-        return driver
-
-    def _resumed(self, state: RunState[Any] | Stored, context: Any) -> LiveDriver:
-        loaded = state_to_resume(self._agent, state, context, self._config)
-        began = loaded._journal.run.began
-        if began is not None and began.conversation:
-            raise UsageError("The provider keeps the conversation of this run as text, so it cannot go on live.")
-        order = Order(store=self._store)
-        driver = resume(self._agent, loaded, context, None, self._config, self._hooks, order, make=LiveDriver)
-        assert isinstance(driver, LiveDriver)
-        return driver
 
 
 def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:

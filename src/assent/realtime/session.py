@@ -26,7 +26,7 @@ from ..errors import (
     RunUnfinished,
     UsageError,
 )
-from ..runtime.runner import drive, keep_state
+from ..runtime.drive import close_run, drive_run, end_drive, keep_state, open_run
 from ..runtime.state import RunState, left_by
 from ..runtime.steps.model_call import prepared
 from . import event as e
@@ -110,12 +110,12 @@ class RealtimeSession(m.RealtimeModelListener):
         try:
             if writer is not None:
                 await writer.store.open()
-                await writer.begin(now=True)
+            await open_run(self._driver, now=True)
             await self._connect()
         except BaseException as error:
             await self._give_up(error)
             raise
-        self._drive = asyncio.create_task(drive(self._driver, None))
+        self._drive = asyncio.create_task(drive_run(self._driver))
         self._drive.add_done_callback(self._drove)
         self._begin(self._deliver())
         if writer is not None:
@@ -127,11 +127,9 @@ class RealtimeSession(m.RealtimeModelListener):
         self._over = True
         try:
             await self._disconnect()
-            if self._driver.writer is not None:
-                await self._driver.writer.close()
             await self._scope.servers.close()
         finally:
-            keep_state(error, self._scope)
+            await close_run(self._driver, error)
 
     async def _disconnect(self) -> None:
         try:
@@ -197,12 +195,7 @@ class RealtimeSession(m.RealtimeModelListener):
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
         self._driver.leave()
-        done, _ = await asyncio.wait([drive], timeout=grace)
-        if not done:
-            drive.cancel()  # what has not ended is in doubt
-            await asyncio.wait([drive])
-        if writer is not None:
-            await writer.close()  # a drive that failed has closed it before the last words were in
+        await end_drive(self._driver, drive)
 
     def _keep_error(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

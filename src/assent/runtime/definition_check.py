@@ -21,7 +21,6 @@ from ..approval.question import (
     effective,
     fitting,
     limit_of,
-    new_id,
     see_that_it_reads,
 )
 from ..core import facts as f
@@ -32,6 +31,7 @@ from ..definitions.agent import Agent
 from ..definitions.preview import failed_preview
 from ..definitions.tool import Tool
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
+from ..ids import new_id
 from .agent_graph import AgentGraph, Seat
 from .definition import same_definition
 from .journal import Journal
@@ -230,7 +230,7 @@ def _read(state: CallState) -> None:
         _ = state.proposal
         see_that_it_reads(state)
     except UNREADABLE as error:
-        raise damaged(error) from None
+        raise damaged_state(error) from None
 
 
 def _see_that_grants_read(run: Run) -> None:
@@ -239,6 +239,6 @@ def _see_that_grants_read(run: Run) -> None:
             raise UnreadableState(f"This run is damaged: the pins of grant {described(grant.id)} are no object.")
 
 
-def damaged(error: Exception) -> UnreadableState:
+def damaged_state(error: Exception) -> UnreadableState:
     """Return the exception for a saved run whose items cannot be read."""
     return UnreadableState(f"This saved run is damaged: a call's item cannot be read ({error}).")

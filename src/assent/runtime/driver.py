@@ -42,6 +42,14 @@ class Driver:
     """The writer to the run's store; None without a store."""
     stays = False
     """True while the drive goes on when nothing is owed, because more may come; see `assent.realtime`."""
+    live = False
+    """True if the model is not asked, but replies when it likes; see `assent.realtime`."""
+    first: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Appends the first facts of a new run that reads its session before; None if the journal has them."""
+    loaded = False
+    """True once the run was loaded; see `open_run` in `drive`."""
+    advice = ""
+    """How the caller goes on with a run that has used up its turns."""
     gentle = False
     """True if the drive can be stopped while bodies go on; each long effect then has its own task."""
     stop: Literal["immediate", "after_turn"] | None = None

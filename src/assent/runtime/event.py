@@ -124,7 +124,7 @@ def settled(fact: Any) -> tuple[str, f.Verdict, str] | None:
     return None if verdict is None else (fact.asked, verdict, fact.by)
 
 
-def events(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
+def events_of(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
     """Yield the stream events of a fact that was just folded, for a run or a branch.
 
     A run's stream has the questions and decisions of its branches, and no other events of them.

@@ -24,7 +24,7 @@ from ..definitions.tool import Tool
 from ..models.delta import readable
 from ..models.model import Model, ModelRequest, ModelResponse
 from .agent_graph import AgentGraph
-from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, ToolProgressEvent, events, settled
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, ToolProgressEvent, events_of, settled
 from .journal import Journal
 from .view import Outputs, View
 
@@ -166,7 +166,7 @@ class HookDispatch:
     def heard(self, fact: f.AnyFact) -> None:
         """Keep the events of a branch's fact for the branch's callback."""
         if fact.path in self.streams:
-            self._event(fact.path, events(self._view(fact.path), fact))
+            self._event(fact.path, events_of(self._view(fact.path), fact))
 
     def release(self, graph: AgentGraph) -> None:
         """Drop the hooks and the agents."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..core import facts as f
 
 
-def key(said: f.Said) -> tuple[bytes, str, int]:
+def input_key(said: f.Said) -> tuple[bytes, str, int]:
     """Return what tells an input from others. Inputs with the same key are interchangeable."""
     return bytes(said.items), said.by, said.at
 
@@ -17,8 +17,8 @@ def places(before: Sequence[f.Said], now: Sequence[f.Said]) -> list[int | None]:
     """Return the place that each input had before; None for one that is new."""
     known: dict[tuple[bytes, str, int], list[int]] = defaultdict(list)
     for place, said in reversed(list(enumerate(before))):
-        known[key(said)].append(place)
-    return [known[key(said)].pop() if known[key(said)] else None for said in now]
+        known[input_key(said)].append(place)
+    return [known[input_key(said)].pop() if known[input_key(said)] else None for said in now]
 
 
 def seen(before: Sequence[f.Said], saw: int, now: Sequence[f.Said]) -> int:

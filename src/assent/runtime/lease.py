@@ -39,7 +39,7 @@ Step = Literal[
 ]
 
 
-class Row(NamedTuple):
+class LeaseRule(NamedTuple):
     """One transition of the table: state, step, next state, and the reason."""
 
     state: LeaseState
@@ -49,24 +49,28 @@ class Row(NamedTuple):
 
 
 ROWS = (
-    Row(FREE, "begin", FREE, "what must not run without the lease waits for the write that acquires it"),
-    Row(FREE, "write", FREE, "the first write acquires the lease, once it is stored"),
-    Row(FREE, "acquire", HELD, "the store has given it, with a write or by itself"),
-    Row(FREE, "release", RELEASING, "one write acquires the lease and releases it"),
-    Row(FREE, "refuse", REFUSED, "another drives the run, or has changed it since it was read"),
-    Row(HELD, "begin", HELD, "the run is this drive's"),
-    Row(HELD, "write", HELD, "the run is this drive's"),
-    Row(HELD, "renew", HELD, "a drive that takes long says that it lives"),
-    Row(HELD, "release", RELEASING, "the last write is begun; nothing else may be, until it is known how it ended"),
-    Row(HELD, "lose", LOST, "another has a newer lease"),
-    Row(RELEASING, "release", RELEASING, "the last write is tried again"),
-    Row(RELEASING, "acquire", RELEASING, "it had to be acquired by itself before the last write"),
-    Row(RELEASING, "released", RELEASED, "the last write is stored"),
-    Row(RELEASING, "keep", HELD, "the last write was refused, or failed: the run is still this drive's"),
-    Row(RELEASING, "withdraw", FREE, "the last write would have acquired the lease first, and failed"),
-    Row(RELEASING, "refuse", REFUSED, "another drives the run, or has changed it since it was read"),
-    Row(RELEASING, "lose", LOST, "another has a newer lease"),
-    Row(RELEASED, "reopen", FREE, "something was recorded while the last write was under way: it needs a lease again"),
+    LeaseRule(FREE, "begin", FREE, "what must not run without the lease waits for the write that acquires it"),
+    LeaseRule(FREE, "write", FREE, "the first write acquires the lease, once it is stored"),
+    LeaseRule(FREE, "acquire", HELD, "the store has given it, with a write or by itself"),
+    LeaseRule(FREE, "release", RELEASING, "one write acquires the lease and releases it"),
+    LeaseRule(FREE, "refuse", REFUSED, "another drives the run, or has changed it since it was read"),
+    LeaseRule(HELD, "begin", HELD, "the run is this drive's"),
+    LeaseRule(HELD, "write", HELD, "the run is this drive's"),
+    LeaseRule(HELD, "renew", HELD, "a drive that takes long says that it lives"),
+    LeaseRule(
+        HELD, "release", RELEASING, "the last write is begun; nothing else may be, until it is known how it ended"
+    ),
+    LeaseRule(HELD, "lose", LOST, "another has a newer lease"),
+    LeaseRule(RELEASING, "release", RELEASING, "the last write is tried again"),
+    LeaseRule(RELEASING, "acquire", RELEASING, "it had to be acquired by itself before the last write"),
+    LeaseRule(RELEASING, "released", RELEASED, "the last write is stored"),
+    LeaseRule(RELEASING, "keep", HELD, "the last write was refused, or failed: the run is still this drive's"),
+    LeaseRule(RELEASING, "withdraw", FREE, "the last write would have acquired the lease first, and failed"),
+    LeaseRule(RELEASING, "refuse", REFUSED, "another drives the run, or has changed it since it was read"),
+    LeaseRule(RELEASING, "lose", LOST, "another has a newer lease"),
+    LeaseRule(
+        RELEASED, "reopen", FREE, "something was recorded while the last write was under way: it needs a lease again"
+    ),
 )
 
 NEXT = {(row.state, row.step): row.next for row in ROWS}

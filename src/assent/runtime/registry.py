@@ -19,7 +19,7 @@ from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, Unread
 from .agent_graph import AgentGraph
 from .definition import same_definition
 from .definition_check import OnChange, asked_as_gone
-from .signature import SigningKey, verify
+from .signature import SigningKey, verify_signature
 from .state import RunState
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class AgentRegistry:
         """
         text = _text(data)
         if keys is not None:
-            verify(text, keys)
+            verify_signature(text, keys)
         journal = codec.decode(text).journal
         agent = self._choose(journal, codec.replay(journal), on_change, _warn)
         return await RunState.from_string(agent, text, on_change=on_change, **options)

@@ -26,7 +26,7 @@ class Missing:
 MISSING = Missing()
 
 
-def save(context: Any, serializer: Callable[[Any], Any] | None, strict: bool) -> tuple[Raw, str | None]:
+def save_context(context: Any, serializer: Callable[[Any], Any] | None, strict: bool) -> tuple[Raw, str | None]:
     """Return the context as JSON, and its kind. There is nothing to save for None."""
     if context is None:
         return NOTHING, None
@@ -66,7 +66,7 @@ def _json(value: Any, what: str) -> Raw:
         ) from None
 
 
-def load(
+def load_context(
     saved: Raw,
     kind: str | None,
     override: Any,

@@ -137,20 +137,17 @@ def _paired(items: list[Item]) -> set[int]:
     return kept
 
 
-def checked_session(session: Any) -> Session | None:
-    """Return the session, or None; raise `UsageError` for anything else."""
-    if session is None:
-        return None
+def check_session_given(session: Any) -> None:
+    """Raise `UsageError` unless this is a session with an id, or one that gets its id when it is opened."""
     if not isinstance(session, Session):
         raise UsageError(
             f"session must have get_items, add_items, pop_item and clear_session, got {described(session)}."
         )
     name: Any = session.session_id
     if name == "" and isinstance(session, OpeningSession):
-        return session  # its id is known when the run begins
+        return
     if type(name) is not str or not name or not holds(name):
         raise UsageError(f"A session's session_id is a text that is not empty, got {described(name)}.")
-    return session
 
 
 def done_upto(run: Run) -> int:

@@ -39,7 +39,7 @@ def sign(saved: codec.SavedRun, key: SigningKey) -> None:
     saved.signature = codec.SavedSignature(key.id, _code(codec.encode(saved), key))
 
 
-def verify(text: str | bytes, keys: Iterable[SigningKey]) -> None:
+def verify_signature(text: str | bytes, keys: Iterable[SigningKey]) -> None:
     """Raise `BadSignature` unless one of the keys has signed exactly this text."""
     known = {}
     for key in keys:

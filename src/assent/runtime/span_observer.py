@@ -103,7 +103,7 @@ class SpanObserver:
             "assent.run.resumed": resumed,
             **{f"assent.metadata.{key}": value for key, value in tracing.metadata.items()},
         }
-        first = context_of(began.trace) if resumed else None
+        first = span_context(began.trace) if resumed else None
         if first is None:
             return self._start(f"invoke_workflow {name}", None, attributes)
         here = trace.get_current_span().get_span_context()
@@ -379,7 +379,7 @@ _LOOK: dict[type[f.Fact], Callable[[SpanObserver, Any], None]] = {
 }
 
 
-def context_of(kept: Mapping[str, str] | None) -> SpanContext | None:
+def span_context(kept: Mapping[str, str] | None) -> SpanContext | None:
     """Return the context of a run's root span, as another process may have recorded it; None if it cannot be read."""
     if not kept:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -39,10 +39,10 @@ from ..version import __version__
 from . import saved_context
 from .agent_graph import AgentGraph
 from .config import RunConfig
-from .definition_check import UNREADABLE, OnChange, damaged, fit
-from .journal import NOT_STORED, Journal, StoredPart
+from .definition_check import UNREADABLE, OnChange, damaged_state, fit
+from .journal import NOT_STORED, Journal, StoredPart, made_outside
 from .scope import Scope
-from .signature import SigningKey, sign, verify
+from .signature import SigningKey, sign, verify_signature
 from .value import input_json
 from .view import Outputs, View
 
@@ -250,7 +250,7 @@ class RunState(Generic[T, A]):
         With `key` the text is signed, so that `from_string(..., keys=[...])` refuses a changed text.
         """
         self._usable()
-        context, kind = saved_context.save(self._context, context_serializer, strict_context)
+        context, kind = saved_context.save_context(self._context, context_serializer, strict_context)
         traced = tracing.save(self._tracing) if include_tracing_api_key else None
         saved = codec.SavedRun(
             codec.SCHEMA, __version__, list(self._held.facts), context, kind, tracing=traced, stored=self._kept.facts
@@ -305,10 +305,10 @@ class RunState(Generic[T, A]):
         if on_change not in ("refuse", "ask", "accept"):
             raise UsageError(f'on_change is "refuse", "ask" or "accept", got {described(on_change)}.')
         if keys is not None:
-            verify(text, keys)
+            verify_signature(text, keys)
         saved = codec.decode(text)
         run = codec.replay(saved.journal)
-        context = saved_context.load(
+        context = saved_context.load_context(
             saved.context, saved.context_kind, context_override, context_deserializer, strict_context
         )
         traced = tracing.load(saved.tracing)
@@ -343,8 +343,36 @@ class RunState(Generic[T, A]):
                 see_that_it_reads(state)
             waiting = View(run, None, {}).interruptions()
         except UNREADABLE as error:
-            raise damaged(error) from None
+            raise damaged_state(error) from None
         return Peek(saved.schema, saved.assent, run.id, agent_name(run), status(run), waiting)
+
+
+class Resumption(NamedTuple):
+    """The parts of a state that the next drive goes on with."""
+
+    state: RunState[Any]
+    journal: Journal
+    graph: AgentGraph
+    context: Any
+    outputs: Outputs
+    tracing: Tracing | None
+    kept: StoredPart
+    unseen: Sequence[f.AnyFact]
+    """The decisions and inputs since the last drive."""
+    untold: Sequence[f.AnyFact]
+    """The facts of the last drive that hooks were not told of."""
+
+    def spend(self) -> None:
+        """Let nobody else resume the state."""
+        self.state._spent = True
+
+
+def resumption(state: RunState[Any]) -> Resumption:
+    """Return the parts of a state to resume; raise `StateSpent` if it was resumed before."""
+    state._usable()
+    journal, unseen = state._journal, made_outside(state._held.facts, state._heard)
+    parts = (state._graph, state._context, state._outputs, state._tracing, state._kept)
+    return Resumption(state, journal, *parts, unseen, state._untold)
 
 
 def begun_by(agent: Agent[Any], run: Run) -> f.Began:
@@ -363,7 +391,7 @@ def state_of(agent: Agent[Any], stored: Stored, context: Any, config: RunConfig)
     run = stored.run()
     begun_by(agent, run)
     saved = stored.context
-    context = saved_context.load(
+    context = saved_context.load_context(
         Raw(saved.json) if saved.json else f.NOTHING, saved.kind, context, config.context_deserializer, False
     )
     state = RunState(Journal(stored.facts.copy(), run, config.clock), AgentGraph(agent), context)

@@ -56,11 +56,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("assent")
 _encode = Encoder().encode
 
+NO_CONTEXT = SavedContext()
 TRIES = 20
 """The number of attempts for one write while others keep writing to the run."""
 
 
-class Phase(Enum):
+class WriterPhase(Enum):
     """The phase of a writer, besides the state of its lease."""
 
     OPEN = "facts are written in the background, and the lease is renewed"
@@ -77,7 +78,7 @@ class StoreWriter:
         self.journal: Journal = scope.journal
         self.lag = scope.config.write_lag
         self.lease = lease
-        self.phase = Phase.OPEN
+        self.phase = WriterPhase.OPEN
         self.seq = kept.facts
         """The number of facts that the store has."""
         self.unwritten = self.journal.facts[kept.facts :]
@@ -176,7 +177,7 @@ class StoreWriter:
 
     def start(self) -> None:
         """Renew the lease from now on, until the writer is closed."""
-        if self.lease.held is not None and self.heartbeat is None and self.phase is not Phase.CLOSING:
+        if self.lease.held is not None and self.heartbeat is None and self.phase is not WriterPhase.CLOSING:
             self.heartbeat = Heartbeat(self.lease.run, self.lease.hold, self.look, self._stop)
 
     async def _acquire(self) -> bool:
@@ -242,8 +243,8 @@ class StoreWriter:
     def _stop(self, error: Exception) -> None:
         if isinstance(error, LeaseLost):
             self.lease.lose()
-        if self.phase is Phase.OPEN:
-            self.phase = Phase.FAILED
+        if self.phase is WriterPhase.OPEN:
+            self.phase = WriterPhase.FAILED
         self.scope.tasks.fail((), error)
         self._tell()
 
@@ -268,7 +269,7 @@ class StoreWriter:
                 self._write_soon()
 
     def _may_write_soon(self) -> bool:
-        return bool(self.unwritten) and self.phase is Phase.OPEN and self.lease.active
+        return bool(self.unwritten) and self.phase is WriterPhase.OPEN and self.lease.active
 
     def _write_soon(self) -> None:
         self.soon = None
@@ -304,7 +305,7 @@ class StoreWriter:
         await asyncio.shield(self.closing)
 
     async def _close(self, release: bool) -> None:
-        self.phase = Phase.CLOSING
+        self.phase = WriterPhase.CLOSING
         if self.soon is not None:
             self.soon.cancel()
         await self.settle()
@@ -482,8 +483,10 @@ class StoreWriter:
     def _context(self) -> SavedContext | None:
         if self.saved is not None and self.saved.kind == saved_context.LEFT_OUT:
             return None  # the user was warned
-        json, kind = saved_context.save(self.scope.ctx.context, self.scope.config.context_serializer, False)
-        now = SavedContext(bytes(json) if json else None, kind)
+        context, now = self.scope.ctx.context, NO_CONTEXT
+        if context is not None:
+            json, kind = saved_context.save_context(context, self.scope.config.context_serializer, False)
+            now = SavedContext(bytes(json) if json else None, kind)
         return now if now != self.saved else None
 
     def _project(self) -> None:
@@ -584,8 +587,8 @@ class StoreWriter:
         self.seq, self.unwritten, self.unsure, self.projection = len(stored.facts), [], None, Projection()
         self.marked = None
         self.merges = 0
-        if self.phase is Phase.FAILED:
-            self.phase = Phase.OPEN
+        if self.phase is WriterPhase.FAILED:
+            self.phase = WriterPhase.OPEN
         for fact in outcomes:
             with suppress(IllegalFact):
                 self.journal.add(self._reordered(fact, said))
@@ -641,7 +644,7 @@ def _course(run: Run) -> tuple[Any, ...]:
     Facts in another order may be legal too, and lead elsewhere: a guardrail that ran before an input has not seen it,
     and a reply has not answered it.
     """
-    unheard = sorted(map(input_order.key, run.unheard))
+    unheard = sorted(map(input_order.input_key, run.unheard))
     said = (run.said, run.watched, unheard, tuple(run.guards), run.armed)
     return (*said, owed(run), run.cancelled, run.closed, run.concluded, run.uses)
 

@@ -11,7 +11,7 @@ from ..definitions.agent import Agent
 from ..errors import RunUnfinished, UsageError
 from ..models.delta import readable
 from .driver import Driver
-from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, StreamEvent, events_of
 from .result import RunResultBase
 from .state import RunState
 
@@ -47,7 +47,7 @@ class RunResultStreaming(RunResultBase):
 
     def _fact(self, fact: AnyFact) -> None:
         self._forget()
-        for event in events(self._view, fact):
+        for event in events_of(self._view, fact):
             self._queue.put_nowait(event)
 
     def _forget(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from ..approval.answer import answer_schema, earlier_answer_schema, typed
-from ..approval.question import approved_preview, new_id
+from ..approval.question import approved_preview
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
 from ..core.facts import decode
@@ -28,6 +28,7 @@ from ..definitions.calling import in_thread, is_async
 from ..definitions.deadline import Deadline
 from ..definitions.preview import read_preview
 from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
+from ..ids import new_id
 from .journal import Journal
 from .sync import Home
 from .value import output_json, question_json
@@ -65,19 +66,19 @@ class Body:
         "_asks",
         "_begun",
         "_home",
-        "_journal",
-        "_state",
         "_steps",
         "args",
         "asked",
         "deadline",
         "entered",
+        "journal",
         "mismatch",
         "path",
         "pending",
         "raised",
         "ran",
         "report",
+        "state",
         "tried",
         "unknown",
     )
@@ -85,10 +86,10 @@ class Body:
     def __init__(
         self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any], home: Home
     ) -> None:
-        self._journal = journal
+        self.journal = journal
         self.args = args
         self.path = path
-        self._state = state
+        self.state = state
         self._home = home
         self.asked: dict[str, Any] = {}
         """The fields of the body's questions that say who may decide; see `asked_of`."""
@@ -115,7 +116,7 @@ class Body:
         """The bodies, by the names of their tools, that could not tell their outcome to the code around them."""
 
     def _identity(self) -> dict[str, Any]:
-        return {"run": self._journal.run.id, "path": list(self.path), "call": self._state.call.id}
+        return {"run": self.journal.run.id, "path": list(self.path), "call": self.state.call.id}
 
     def arguments(self) -> str:
         """Return the arguments that run, as canonical JSON text."""
@@ -123,12 +124,12 @@ class Body:
 
     def preconditions(self) -> dict[str, Any]:
         """Return the preconditions of the preview on which the call was approved."""
-        shown = read_preview(approved_preview(self._state)[0])
+        shown = read_preview(approved_preview(self.state)[0])
         return dict(shown.preconditions) if shown is not None else {}
 
     def key(self) -> str:
         """Return the idempotency key: made of run, call, tool and effective arguments, the same for every attempt."""
-        return self.key_of(self._state.tool, self.arguments())
+        return self.key_of(self.state.tool, self.arguments())
 
     def key_of(self, tool: str, arguments: str) -> str:
         """Return the idempotency key of a call of this tool inside the body."""
@@ -146,21 +147,21 @@ class Body:
         shown = _shown(place, shape)
         number, self._asks = self._asks, self._asks + 1
         before: f.Asked | None = None
-        if number < len(self._state.answers):
-            before, answered = self._state.answers[number]
+        if number < len(self.state.answers):
+            before, answered = self.state.answers[number]
             if before.digest == shown or _shown_earlier(before, place, schema):
                 return typed(schema, decode(answered.value))
             if not self._may_ask_anew(number):
                 self.mismatch = ReplayMismatch(
-                    f"Tool {self._state.tool!r} asked {shortened(bytes(prompt).decode())} where it had asked "
+                    f"Tool {self.state.tool!r} asked {shortened(bytes(prompt).decode())} where it had asked "
                     f"{shortened(bytes(before.prompt).decode())} before its answers came. A body that asks must ask "
                     "the same, in the same order, each time it is entered; wrap what may differ in ctx.step."
                 )
                 raise Paused
-            _warn(f"Tool {self._state.tool!r}", before)
-        why, now = f"{self._state.tool} asks{ANEW if before is not None else '.'}", self._journal.now()
+            _warn(f"Tool {self.state.tool!r}", before)
+        why, now = f"{self.state.tool} asks{ANEW if before is not None else '.'}", self.journal.now()
         asked = f.Asked(
-            self._state.call.id,
+            self.state.call.id,
             new_id("q"),
             why,
             shown,
@@ -182,27 +183,27 @@ class Body:
 
         A body that asks something else may follow another course, on which recorded steps would stand for other steps.
         """
-        steps = self._begun or any(not step.name.startswith(OURS) for step in self._state.steps)
-        return number == len(self._state.answers) - 1 and not steps
+        steps = self._begun or any(not step.name.startswith(OURS) for step in self.state.steps)
+        return number == len(self.state.answers) - 1 and not steps
 
     def _still_goes(self) -> None:
         """Stop a body that caught `Paused`, that is over, or whose lease is lost, at its next ask or step."""
         if self.pending is not None or self.mismatch is not None:
             raise Paused
         self._see_that_it_is_entered()
-        if self._journal.writer is not None:
-            self._journal.writer.check()
+        if self.journal.writer is not None:
+            self.journal.writer.check()
 
     def _see_that_it_is_entered(self) -> None:
         """Raise `Conflict` if the run does not wait for the body, such as a thread that outlasted its grace period."""
         if not self.entered:
-            raise Conflict(f"Nothing can be done in this call of {self._state.tool!r}: it has not begun, or is over.")
+            raise Conflict(f"Nothing can be done in this call of {self.state.tool!r}: it has not begun, or is over.")
 
     async def holds_lease(self) -> bool:
         """Ask the store if this drive still holds the lease; return False if the body is over."""
         if not self.entered:
             return False
-        return self._journal.writer is None or await self._journal.writer.holds()
+        return self.journal.writer is None or await self.journal.writer.holds()
 
     def holds_lease_sync(self) -> bool:
         """Do the same as `holds_lease`, for a body that runs in a thread."""
@@ -215,8 +216,16 @@ class Body:
         self._still_goes()
         number = self._steps.get(name, 0)
         self._steps[name] = number + 1
-        done = (step for step in self._state.steps if step.name == name and step.number == number)
+        done = (step for step in self.state.steps if step.name == name and step.number == number)
         return number, next(done, None)
+
+    def marks(self) -> dict[str, Any]:
+        """Return the numbers of questions and steps so far, as JSON values; see `go_to`."""
+        return {"asks": self._asks, "steps": dict(self._steps)}
+
+    def go_to(self, marks: dict[str, Any]) -> None:
+        """Count on from these marks: code around the body has the recorded outcome of a body that came this far."""
+        self._asks, self._steps, self.tried = marks["asks"], marks["steps"], True
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """Return the step's recorded value; if there is none, run the step and record its value."""
@@ -229,8 +238,8 @@ class Body:
                 if inspect.isawaitable(value):
                     value = await value
                 done = self.record(name, number, value)  # still legal: a body that asks is left after its steps
-                if self._journal.writer is not None:
-                    await self._journal.writer.flush()
+                if self.journal.writer is not None:
+                    await self.journal.writer.flush()
             finally:
                 self._begun.remove(ended)
                 ended.set_result(None)
@@ -252,24 +261,24 @@ class Body:
         if done is None:
             made = done = self._stepped(name, number, fn())
             self._home.do(lambda: self._add_late(made))
-            if self._journal.writer is not None:
-                self._home.wait_for(self._journal.writer.flush)
+            if self.journal.writer is not None:
+                self._home.wait_for(self.journal.writer.flush)
         return decode(done.value)
 
     def _add_late(self, step: f.Stepped) -> None:
         """Record a thread's step; raise `Conflict` if the run has stopped waiting for the thread meanwhile."""
         self._see_that_it_is_entered()
-        self._journal.add(step)
+        self.journal.add(step)
 
     def record(self, name: str, number: int, value: Any) -> f.Stepped:
         """Record a step."""
         step = self._stepped(name, number, value)
-        self._journal.add(step)
+        self.journal.add(step)
         return step
 
     def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
-        now, output = self._journal.now(), output_json(value)[0]
-        return f.Stepped(self._state.call.id, name, output, number, at=now, path=self.path)
+        now, output = self.journal.now(), output_json(value)[0]
+        return f.Stepped(self.state.call.id, name, output, number, at=now, path=self.path)
 
 
 def _own(name: str) -> str:

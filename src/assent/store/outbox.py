@@ -15,8 +15,8 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..approval.question import new_id
 from ..errors import NotFound
+from ..ids import new_id
 from .record import Change, Settlement
 
 Event = Literal["question.asked", "question.settled"]

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from ..approval.question import new_id
 from ..core.digest import canonical, described, digest, holds
 from ..core.facts import AnyFact, Began, Said
+from ..core.opening import first_facts
 from ..errors import AgentNotFound, InvalidInput, UnreadableState, UsageError
+from ..ids import new_id
 from .projection import anew
 from .record import AgentRecord, Change
 
@@ -48,19 +49,8 @@ def first_change(
     template = _template(known[agent])
     if template is None:
         raise UnreadableState(f"The announcement of agent {agent!r} is damaged; a worker makes it anew.")
-    began = Began(
-        agent,
-        template.max_turns,
-        run_id or new_id("run"),
-        template.version,
-        template.release,
-        template.guards,
-        stored=True,
-        by=by,
-        max_argument_bytes=template.max_argument_bytes,
-        at=now,
-    )
-    return anew(began.run, [began, Said(Raw(canonical(input)), by)], now)
+    run, said = run_id or new_id("run"), Said(Raw(canonical(input)), by)
+    return anew(run, [*first_facts(template, run, now, [said], by=by, stored=True)], now)
 
 
 def is_readable(agent: AgentRecord) -> bool:

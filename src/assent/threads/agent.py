@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import described
 from ..core.run import CallState, Run, owed
@@ -25,17 +24,17 @@ from ..definitions.output import TRY_AGAIN
 from ..errors import (
     DefinitionChanged,
     InvalidOutput,
-    MaxTurnsExceeded,
     Overtaken,
     RunBusy,
     UnansweredRequest,
     UsageError,
 )
+from ..ids import new_id
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
+from ..runtime.drive import drive_run
 from ..runtime.driver import Driver
 from ..runtime.lease import REFUSED
-from ..runtime.runner import drive
 from ..runtime.sync import block, iterate
 from ..runtime.view import View
 from ..store.memory import MemoryStore
@@ -49,6 +48,12 @@ from .schema import ContextSchema
 from .stream import GATE, Mode, ThreadStream, modes_of
 
 MAX_TURNS = 25
+GO_ON = (
+    'To go on, call invoke(None, config) with a higher "recursion_limit" in the config; or say something new, which '
+    "begins another run."
+)
+MORE = "To give every run more, use create_agent(max_turns=...)."
+"""How to go on with a thread that has used up its turns."""
 
 
 class StateSnapshot(Struct, frozen=True):
@@ -84,7 +89,7 @@ class ThreadAgent:
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
         serializer = schema.saved if schema is not None else None
         config = RunConfig(release="batch", context_serializer=serializer)
-        self._setup = Setup(agent, config, schema, max_turns)
+        self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
 
     def __repr__(self) -> str:
         return f"<ThreadAgent {self.agent.name!r}>"
@@ -145,7 +150,7 @@ class ThreadAgent:
         assert writer is not None
         with self._reworded(), told_of_others(driver), _invoked_with(config):
             try:
-                await drive(driver, None)
+                await drive_run(driver)
             except (Overtaken, RunBusy):
                 if writer.lease.state is not REFUSED or not writer.seq:
                     raise
@@ -200,7 +205,7 @@ class ThreadAgent:
             stream = ThreadStream(opened.driver, modes, self._gated)
             before = WRITER.set(stream.write)
             with _invoked_with(config):
-                stream._start(drive(opened.driver, None))
+                stream._start(drive_run(opened.driver))
             WRITER.reset(before)
             with self._reworded():
                 try:
@@ -290,19 +295,11 @@ class ThreadAgent:
 
     @contextmanager
     def _reworded(self) -> Iterator[None]:
-        """Reword errors about used-up turns and invalid output with what to do on a thread."""
+        """Reword errors about invalid output with what to do on a thread."""
         try:
             yield
         except (InvalidOutput, UnansweredRequest) as error:
             error.args = (str(error).replace(TRY_AGAIN, "say something on the thread to let the model try again"),)
-            raise
-        except MaxTurnsExceeded as error:
-            more = "To give every run more, use create_agent(max_turns=...)."
-            again = (
-                'To go on, call invoke(None, config) with a higher "recursion_limit" in the config; or say something '
-                f"new, which begins another run. {more}"
-            )
-            error.args = (f"The run used up its turns. {again if self.store is not None else more}",)
             raise
 
 

@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from ..approval.question import new_id
 from ..core import facts as f
 from ..core.digest import BadJSON, described, holds, parse_object, plain
 from ..core.facts import decode
@@ -31,6 +30,7 @@ from ..core.transcript import (
     without_notes,
 )
 from ..errors import InvalidInput
+from ..ids import new_id
 from ..runtime.session_sync import accepted
 from ..runtime.tool_pause import asked_at
 

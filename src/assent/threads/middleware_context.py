@@ -99,8 +99,8 @@ def state_in(ctx: RunContextWrapper[Any], body: Body | None = None) -> State:
     scope = scope_of(ctx)
     path, here = body.path if body is not None else (), body or HERE.get()
     run, last = scope.run_at(path), None
-    if isinstance(here, Body) and here._journal is scope.journal:
-        last = run.calls[(*here.path, here._state.call.id)[len(path)]].turn
+    if isinstance(here, Body) and here.journal is scope.journal:
+        last = run.calls[(*here.path, here.state.call.id)[len(path)]].turn
     return {"messages": [*messages_of(() if path else scope.journal.before), *run_messages(run, last=last)]}
 
 

@@ -18,8 +18,9 @@ from ..definitions.tool import Tool
 from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import RunConfig
+from ..runtime.drive import RunPlace, begin_run, open_run, resume_run
 from ..runtime.driver import Driver
-from ..runtime.runner import Order, prepare
+from ..runtime.state import state_of
 from ..runtime.store_writer import past
 from ..runtime.value import input_json
 from ..store.record import Stored
@@ -54,6 +55,8 @@ class Setup(NamedTuple):
     config: RunConfig
     schema: ContextSchema | None
     max_turns: int
+    advice: str
+    """How to go on with a thread that has used up its turns."""
 
 
 class Opening:
@@ -65,6 +68,7 @@ class Opening:
 
     def __init__(self, setup: Setup, store: Store, thread: str, context: Any, limit: int | None, *, now: bool) -> None:
         self.setup, self.store, self.thread = setup, store, thread
+        self.place = RunPlace(store=store, advice=setup.advice)
         self.context, self.limit, self.now = context, limit, now
 
     async def say(self, input: Any, on_pending: OnPending) -> Opened:
@@ -138,21 +142,23 @@ class Opening:
 
     async def _begin(self, follows: str | None, items: Any) -> Opened:
         number = _number(self.thread, follows) + 1 if follows is not None else 1
-        order = Order(store=self.store, run=f"{self.thread}:{number}", thread=self.thread, follows=follows)
+        place = self.place._replace(run=f"{self.thread}:{number}", thread=self.thread, follows=follows)
         turns = self.setup.max_turns if self.limit is None else self.limit
         await self.store.open()
-        driver, _ = prepare(self.setup.agent, items, self.context, turns, self.setup.config, None, order)
+        input = input_json(items)
+        driver = begin_run(self.setup.agent, input, self.context, turns, self.setup.config, None, place, Driver)
         with told_of_others(driver):
-            await self._take(driver)
+            await open_run(driver, now=self.now)
         return Opened(driver)
 
     async def _take_up(self, stored: Stored) -> Opened:
         """Prepare a drive of a run that is not over."""
-        config, order = self.setup.config, Order(store=self.store)
+        agent, config, context = self.setup.agent, self.setup.config, self.context
         for _ in range(TRIES):
-            driver, _ = prepare(self.setup.agent, stored, self.context, self.limit, config, None, order)
+            state = state_of(agent, stored, context, config)
+            driver = resume_run(agent, state, context, self.limit, config, None, self.place, Driver)
             try:
-                await self._take(driver)
+                await open_run(driver, now=self.now)
                 return Opened(driver)
             except Overtaken:
                 stored = await self.store.read(stored.record.id)
@@ -164,17 +170,6 @@ class Opening:
                     "recorded; or by a stream that was left and is not closed yet."
                 ) from None
         raise Overtaken(f"Thread {self.thread!r} changes faster than it can be taken up; try again.")
-
-    async def _take(self, driver: Driver) -> None:
-        writer = driver.writer
-        assert writer is not None
-        try:
-            await writer.begin(now=self.now)
-        except GeneratorExit:  # the coroutine is garbage-collected with its event loop: awaiting is impossible
-            raise
-        except BaseException:
-            await writer.close()
-            raise
 
 
 async def look(store: Store, stored: Stored) -> Opened:

@@ -153,11 +153,11 @@ class MiddlewareEntry:
     def _keep(self, step: str, number: int, gave: dict[str, Any]) -> None:
         """Keep the result of a body, and the numbers of questions and steps up to that point."""
         if self.body.pending is None:  # otherwise the body itself has asked, and is entered again
-            self.kept.append((step, number, {**gave, "asks": self.body._asks, "steps": dict(self.body._steps)}))
+            self.kept.append((step, number, {**gave, **self.body.marks()}))
 
     def _again(self, name: str, kept: dict[str, Any]) -> ToolMessage:
         """Return the recorded result of a body, or raise its recorded failure, without entering the body again."""
-        self.body._asks, self.body._steps, self.body.tried = kept["asks"], kept["steps"], True
+        self.body.go_to(kept)
         if "failed" in kept:
             raise Failed(kept["failed"])
         if "unknown" in kept:
@@ -173,7 +173,7 @@ class MiddlewareEntry:
         if name == self.tool.name:
             return self.tool.inner
         scope = scope_of(self.ctx)
-        seat = scope.graph.of(self.body._state)
+        seat = scope.graph.of(self.body.state)
         tool = seat.tools.get(name)
         if tool is not None and not await enabled(scope, tool, seat.agent):
             return None
@@ -189,7 +189,7 @@ class MiddlewareEntry:
 
     def _check_not_recorded(self, tool: Tool) -> None:
         """Stop the call if a tool that is not idempotent ran before its middleware asked, with other arguments."""
-        steps = [step.value for step in self.body._state.steps if step.name.startswith(RAN)]
+        steps = [step.value for step in self.body.state.steps if step.name.startswith(RAN)]
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
             self.body.mismatch = ReplayMismatch(
                 f"Code around {tool.name!r} ran it before it asked, and would run it again with other arguments. "

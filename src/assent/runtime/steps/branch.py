@@ -14,10 +14,9 @@ from msgspec import Raw
 from ...approval.question import effective
 from ...core import facts as f
 from ...core.digest import canonical, worded
-from ...core.number import counted
-from ...core.run import CallState, Run
+from ...core.run import CallState, Run, turns_used_up
 from ...definitions.delegation import AgentTool, Extractor, InputBuilder
-from ...errors import AgentFailed, DefinitionChanged, InvalidInput, MaxTurnsExceeded
+from ...errors import AgentFailed, DefinitionChanged, InvalidInput
 from ..config import DEFAULT_MAX_TURNS
 from ..guardrail_results import input_guardrails
 from ..result import RunResult
@@ -132,4 +131,4 @@ def why_failed(tool: AgentTool, child: Run) -> Exception:
     """Return the reason why a branch ended without an output, as an exception."""
     if child.closed is not None:
         return AgentFailed(f"The agent {tool.agent.name!r} stopped: {child.closed.why}")
-    return MaxTurnsExceeded(f"The agent {tool.agent.name!r} used up its {counted(child.max_turns, 'turn')}.")
+    return turns_used_up(child, who=f"The agent {tool.agent.name!r}")

@@ -260,7 +260,7 @@ async def _or_ask_again(scope: Scope, body: Body, work: Awaitable[Any]) -> Any:
         return await work
     except NotAsShown as error:
         if body.pending is None:
-            path, state = body.path, body._state
+            path, state = body.path, body.state
             what = f"What was shown has changed since it was approved, and it did not run. {error}"
             again = await look_last(scope, path, state) or await question_anew(scope, path, state, what)
             _leave(body, again, "tool")
@@ -269,7 +269,7 @@ async def _or_ask_again(scope: Scope, body: Body, work: Awaitable[Any]) -> Any:
 
 def _leave(body: Body, again: Again, by: str) -> None:
     """Have the attempt left without a result once its body is left, and the person asked again."""
-    state, now = body._state, body._journal.now()
+    state, now = body.state, body.journal.now()
     left = f.Left(state.call.id, state.attempt, by, state.fence, at=now, path=body.path)
     body.pending = (left, *again)
 
@@ -355,10 +355,10 @@ async def run_inside(ctx: ToolContext[Any], tool: Tool, bound: Any) -> Any:
     Raise `DefinitionChanged` if the tool is not the one that the door has checked.
     """
     scope, body = _under_way(ctx)
-    layer = scope.tool_for(body._state)
+    layer = scope.tool_for(body.state)
     if not isinstance(layer, ToolLayer) or layer.inner is not tool:
         raise DefinitionChanged(f"Tool {tool.name!r} is not the one whose call was let in; it did not run.")
-    again = await look_last(scope, body.path, body._state)  # the code around the body may have waited
+    again = await look_last(scope, body.path, body.state)  # the code around the body may have waited
     if again and body.pending is None:
         _leave(body, again, "tool" if body.tried else "runtime")
     if body.pending is not None:  # set here, or by another handler of the same call
@@ -403,7 +403,7 @@ async def run_instead(
     before it is entered. Raise `NotRun` if it is not entered; a person's answer in its place is returned.
     """
     scope, body = _under_way(ctx)
-    path, state = body.path, body._state
+    path, state = body.path, body.state
     if tool.kind != "tool":
         raise NotRun(f"{tool.name!r} cannot run in the place of another call.")
     try:
@@ -453,7 +453,7 @@ async def _judged(
     limit = limit_of(scope.journal.run)
     read = read_arguments(tool, canonical(plain(given)).decode(), limit)
     now = scope.journal.now()
-    run, state = scope.journal.run, body._state
+    run, state = scope.journal.run, body.state
     verdict = await judge(Case(run, body.path, state, tool, read, ctx.agent, scope.ctx, now, replaces=True))
     if type(verdict) is f.Refused:
         raise NotRun(verdict.message or f"The call did not run: {verdict.why}.")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...approval.question import asked_of, effective, new_id
+from ...approval.question import asked_of, effective
 from ...core import facts as f
 from ...core.digest import canonical, described, digest, shortened, text, worded
 from ...core.facts import decode
@@ -22,6 +22,7 @@ from ...definitions.calling import called
 from ...definitions.probe import CannotTell, Found, Happened, NotHappened
 from ...definitions.tool import Tool, qualified
 from ...errors import DefinitionChanged
+from ...ids import new_id
 from ..scope import Scope
 from ..tool_context import Looking, context_of
 from ..value import output_json
@@ -152,7 +153,7 @@ class Probing(Looking):
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """Do the same as `step`, in a probe that is not async."""
         number = self._steps[name] = self._steps.get(name, -1) + 1
-        found = (each for each in self._state.steps if each.name == name and each.number == number)
+        found = (each for each in self.state.steps if each.name == name and each.number == number)
         step = next(found, None)
         return decode(step.value) if step is not None else self.ask_sync(name, None)
 

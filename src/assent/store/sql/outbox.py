@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
-from ...approval.question import new_id
+from ...ids import new_id
 from ..outbox import Event, Message, Outbox, Subject, Webhook, missing, told_by
 from ..record import Change
 from .schema import outbox, webhooks

@@ -1,4 +1,4 @@
-"""One drive of one run by a worker: from its lease to the run's next pause, its end, or a failure.
+"""One drive of a run that a worker has claimed: from its lease to the run's next pause, its end, or a failure.
 
 Claiming runs, and deciding when a failed run is retried, belong in `worker`.
 """
@@ -11,17 +11,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..core.facts import AnyFact, Began
-from ..core.number import counted
-from ..core.run import UNDER_WAY, status
+from ..core.run import UNDER_WAY
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
-from ..errors import MaxTurnsExceeded, RunFinished
+from ..errors import RunFinished
 from ..runtime.config import RunConfig
+from ..runtime.drive import RunPlace, drive_run, resume_run
 from ..runtime.driver import Driver
 from ..runtime.registry import AgentRegistry
-from ..runtime.runner import Order, drive_through, resume
 from ..runtime.saved_context import LEFT_OUT
-from ..runtime.state import state_of
+from ..runtime.state import resumption, state_of
 from ..runtime.store_writer import StoreWriter
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord, SavedContext, Stored
@@ -30,6 +29,7 @@ from ..store.store import Store
 log = logging.getLogger("assent")
 
 NOT_SAVED = SavedContext(kind=LEFT_OUT)
+ADVICE = "Go on in the store with Runner.run(max_turns=...)."
 
 
 class Halted(Exception):
@@ -61,8 +61,9 @@ class DriveSettings:
         own = stored.context.json is None  # no context was saved with the run: use the worker's, and do not save it
         context = await _given(self.context, stored.record) if own else None
         state = state_of(agent, stored, context, self.config)
-        order = Order(await self._session(state._journal.run.began), None, self.store)
-        driver = resume(agent, state, context, None, self.config, self.hooks, order, lease)
+        session = await self._session(resumption(state).journal.run.began)
+        place = RunPlace(session, store=self.store, advice=ADVICE)
+        driver = resume_run(agent, state, context, None, self.config, self.hooks, place, Driver, lease)
         writer_of(driver).saved = NOT_SAVED if context is not None else stored.context
         driver.gentle = True
         return driver
@@ -77,7 +78,7 @@ class DriveSettings:
 
     async def _session(self, began: Began | None) -> Session | None:
         if began is None or began.session is None or self.sessions is None:
-            return None  # `resume` raises `SessionMissing` if the run needs a session
+            return None  # `resume_run` raises `SessionMissing` if the run needs a session
         session = self.sessions(began.session)
         return await session if inspect.isawaitable(session) else session
 
@@ -88,7 +89,7 @@ async def _given(context: Any, record: RunRecord) -> Any:
     return await made if inspect.isawaitable(made) else made
 
 
-class Drive:
+class ClaimedRun:
     """One drive of one run. When it ends, the lease is released or belongs to another worker."""
 
     def __init__(self, plan: DriveSettings, lease: Lease) -> None:
@@ -115,31 +116,16 @@ class Drive:
         driver = self._driver = await self.plan.driver(stored, self.lease)
         if self.halted:
             raise Halted
-        work = self._through(driver)
-        observer = driver.scope.hooks.observer
-        await (work if observer is None else observer.drive(work))
-
-    async def _through(self, driver: Driver) -> None:
         writer = writer_of(driver)
 
-        def heard(fact: AnyFact) -> None:
+        def note_merge(fact: AnyFact) -> None:
             self.joined = self.joined or writer.merging
 
-        driver.journal.listen(heard)
+        driver.journal.listen(note_merge)
         try:
-            await writer.begin()
-            await drive_through(driver)
-        except GeneratorExit:  # the coroutine is garbage-collected with its event loop: nothing can be awaited
-            raise
-        except BaseException:
-            await writer.close(release=False)  # the worker releases the lease, and sets the time of the retry
-            raise
+            await drive_run(driver, release=False)  # the worker releases the lease, and sets the time of the retry
         finally:
             self.known = writer.seq
-        run = driver.journal.run
-        if status(run) == "exhausted":
-            used = counted(run.max_turns, "turn")
-            raise MaxTurnsExceeded(f"The run used up its {used}; go on in the store with Runner.run(max_turns=...).")
 
     def halt(self) -> None:
         """Begin nothing more: running tool bodies may end, and a pending model call is not waited for."""
