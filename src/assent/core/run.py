@@ -152,7 +152,10 @@ class Turn(Struct, eq=False):
     @property
     def pending(self) -> bool:
         """True if a call of the turn is not done."""
-        return any(state.phase is not DONE for state in self.calls)
+        for state in self.calls:
+            if state.phase is not DONE:
+                return True
+        return False
 
     @property
     def items(self) -> list[Raw]:

@@ -93,7 +93,10 @@ def open_requests(run: Run) -> list[Item]:
     """Return the unanswered requests of the last reply that are not calls; none if there is newer input."""
     for turn in reversed(run.entries if not run.unheard else ()):
         if type(turn) is Turn and type(turn.reply) is f.Replied:
-            items, calls = items_in(turn.reply.items), {state.call.item for state in turn.calls}
+            calls = {state.call.item for state in turn.calls}
+            if calls.issuperset(range(len(turn.items))):
+                return []  # every item is a call
+            items = items_in(turn.reply.items)
             return [items[number] for number in sorted(unanswered(items) - calls)]
     return []
 
@@ -152,9 +155,10 @@ def items_in(json: Raw) -> list[Item]:
 
 def _items(items: Any) -> list[Item]:
     """Return the items, or raise `UnreadableState` unless they are objects whose types are text."""
-    if type(items) is not list or not all(type(each) is dict and type(each.get("type", "")) is str for each in items):
-        raise UnreadableState("This run is damaged: what was said in it is not a list of items.")
-    return items
+    for each in items if type(items) is list else (None,):
+        if type(each) is not dict or type(each.get("type", "")) is not str:
+            raise UnreadableState("This run is damaged: what was said in it is not a list of items.")
+    return items  # type: ignore[no-any-return]
 
 
 def without_notes(items: list[Item]) -> list[Item]:

@@ -39,7 +39,8 @@ def unlike(one: Struct, other: Struct | Mapping[str, Any], names: Iterable[str] 
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is int and type(other) is int and one == other) or _text(one) == _text(other)
+    plain = type(one) is type(other) and type(one) in (str, int)
+    return one is other or (plain and one == other) or _text(one) == _text(other)
 
 
 def _text(value: Any) -> bytes | None:

@@ -18,6 +18,7 @@ from ...core.run import CallState
 from ...core.transcript import provider_id
 from ...definitions.tool import Tool
 from ...errors import ToolNotFound
+from ..agent_graph import Seat
 from ..config import RunConfig, ToolErrorFormatterArgs
 from ..definition import resolve
 from ..scope import Scope
@@ -82,15 +83,14 @@ def _case(scope: Scope, effect: f.Judge) -> Case:
     root = scope.journal.run
     state = scope.state_of(effect)
     seat = scope.graph.of(state)
-    tool = _offered(scope, effect.path, state)
+    tool = _offered(scope, effect.path, state, seat)
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = scope.journal.now(), scope.config.question_deadline
     return Case(root, effect.path, state, tool, args, seat.agent, scope.ctx, now, limit)
 
 
-def _offered(scope: Scope, path: tuple[str, ...], state: CallState) -> Tool | None:
+def _offered(scope: Scope, path: tuple[str, ...], state: CallState, seat: Seat) -> Tool | None:
     """Return the tool that a call was offered; if a server has changed it since, as it is now."""
-    seat = scope.graph.of(state)
     tool, accepted = seat.tool_of(state), state.fingerprint or state.call.definition
     if accepted is None or not seat.is_served(state, tool):
         return resolve(state, tool)

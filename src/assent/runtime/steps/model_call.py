@@ -6,7 +6,7 @@ Deltas are passed on as they arrive and are never facts. A stream that breaks of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ...core import facts as f
 from ...core.digest import described, holds
 from ...core.digest import text as clean_text
-from ...core.number import is_count
+from ...core.number import LARGEST
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, news, open_requests, transcript
 from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
@@ -35,6 +35,16 @@ Path = tuple[str, ...]
 OUTPUTS = ("function_call_output", *(f"{kind}_output" for kind in NATIVE))
 CALLS = ("function_call", "mcp_approval_request")
 """The types of items that are calls."""
+UNREADABLE = (
+    msgspec.MsgspecError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
+"""The exceptions of reading a damaged item."""
 
 
 async def ask_model(scope: Scope, effect: f.AskModel) -> None:
@@ -89,7 +99,10 @@ async def prepared(scope: Scope, run: Run, agent: Agent[Any], path: Path) -> tup
 
 def see_that_nothing_is_asked(run: Run) -> None:
     """Raise `UnansweredRequest` if the last reply has a request that no tool answers: neither a call nor an end."""
-    asked = _read(lambda: open_requests(run))
+    try:
+        asked = open_requests(run)
+    except UNREADABLE as error:
+        raise _damaged(error) from None
     if not asked:
         return
     what = ", ".join(sorted({described(item["type"]) for item in asked}))
@@ -129,7 +142,7 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
             settings = replace(settings, tool_choice=None)
     kept = run.began.conversation if run.began is not None else None
     if not kept:
-        heard = _heard(run, transcript, saw)
+        heard = _heard(run, saw)
         if scope.journal.past and run is scope.journal.run and not any(_filtered(entry) for entry in run.entries):
             heard = [*scope.journal.past, *heard]
         return ModelRequest(told, heard, offer.specs, _output(agent), settings, hosted=offer.hosted)
@@ -139,7 +152,7 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
     known = conversation is not None or chain is not None
     if not known:  # the provider has nothing of this run, and at most an earlier response
         chain = kept.get("previous")
-    heard = _heard(run, news if known else transcript, saw)
+    heard = _heard(run, saw, only_new=known)
     return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation, offer.hosted)
 
 
@@ -148,15 +161,16 @@ def _filtered(entry: TranscriptEntry) -> bool:
     return type(entry) is f.HandedOff and bool(entry.history)
 
 
-def _heard(run: Run, hear: Callable[[Run, int], list[Item]], saw: int) -> list[Item]:
-    return _read(lambda: hear(run, saw))
-
-
-def _read(read: Callable[[], list[Item]]) -> list[Item]:
+def _heard(run: Run, saw: int, *, only_new: bool = False) -> list[Item]:
+    """Return the items that the model gets: the whole conversation, or what came since its last reply."""
     try:
-        return read()
-    except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
+        return news(run, saw) if only_new else transcript(run, saw)
+    except UNREADABLE as error:
+        raise _damaged(error) from None
+
+
+def _damaged(error: Exception) -> UnreadableState:
+    return UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).")
 
 
 def _model(scope: Scope, agent: Agent[Any]) -> Model:
@@ -224,28 +238,31 @@ async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path) 
     return reply
 
 
-def _check(reply: Any) -> None:
-    """Raise `ModelFailed` unless the reply can be recorded and read again."""
+def _check(reply: Any) -> tuple[int, ...]:
+    """Return the numbers of the reply's usage; raise `ModelFailed` unless the reply can be recorded and read again."""
     if not isinstance(reply.output, list):
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(reply.output)}.")
-    if not isinstance(reply.usage, f.Usage) or not all(is_count(number, 0) for number in reply.usage.numbers()):
-        raise ModelFailed(f"The model's usage is a Usage of whole numbers, got {described(reply.usage)}.")
+    usage: tuple[Any, ...] = reply.usage.numbers() if isinstance(reply.usage, f.Usage) else (None,)
+    for number in usage:
+        if type(number) is not int or not 0 <= number <= LARGEST:
+            raise ModelFailed(f"The model's usage is a Usage of whole numbers, got {described(reply.usage)}.")
     if reply.response_id is not None and type(reply.response_id) is not str:
         raise ModelFailed(f"The id of the model's response is text, got {described(reply.response_id)}.")
+    return usage
 
 
 def replied(
     scope: Scope, run: Run, reply: ModelResponse, saw: int | None, offer: Toolbox, path: Path = ()
 ) -> f.Replied:
     """Return the fact of a reply, with the calls that the gate judges; `ModelFailed` if it cannot be recorded."""
-    _check(reply)
+    usage = _check(reply)
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
         items,
         saw,
         calls,
-        reply.usage.numbers(),
+        usage,
         clean_text(reply.response_id)[0] if reply.response_id else None,
         note,
         at=scope.journal.now(),
@@ -317,10 +334,13 @@ def _native_called(item: Item, kind: str, offer: Toolbox) -> str | None:
 
 def _can_be_read(item: Item) -> bool:
     """Return True if the fields of a call that are texts are texts, so that a saved run can be read."""
-    optional = (item.get(field) for field in ("call_id", "id", "server_label"))
-    return all(type(item.get(field, "")) is str for field in ("name", "arguments")) and all(
-        value is None or type(value) is str for value in optional
-    )
+    if type(item.get("name", "")) is not str or type(item.get("arguments", "")) is not str:
+        return False
+    for field in ("call_id", "id", "server_label"):
+        value = item.get(field)
+        if value is not None and type(value) is not str:
+            return False
+    return True
 
 
 def _is_text(value: Any) -> bool:
