@@ -152,10 +152,7 @@ class Turn(Struct, eq=False):
     @property
     def pending(self) -> bool:
         """True if a call of the turn is not done."""
-        for state in self.calls:
-            if state.phase is not DONE:
-                return True
-        return False
+        return any(state.phase is not DONE for state in self.calls)
 
     @property
     def items(self) -> list[Raw]:

@@ -256,8 +256,10 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """Return the agent's toolbox. It is rebuilt when the lists of tools or handoffs have changed."""
     box = agent._tools
     served = _served(agent) if agent.mcp_servers else ()
-    if box is not None and box.parts == (agent.tools, agent.handoffs) and (
-        box.served is served or _is_same(box.served, served)
+    if (
+        box is not None
+        and box.parts == (agent.tools, agent.handoffs)
+        and (box.served is served or _is_same(box.served, served))
     ):
         return box
     out: dict[str, Tool] = {}
