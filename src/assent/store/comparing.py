@@ -33,7 +33,7 @@ _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 def unlike(one: Struct, other: Struct | Mapping[str, Any], names: Iterable[str] | None = None) -> list[str]:
     """Return the names of the fields in which a record differs from another record or from a mapping."""
-    values = other if isinstance(other, Mapping) else {name: getattr(other, name) for name in other.__struct_fields__}
+    values = other if isinstance(other, Mapping) else msgspec.structs.asdict(other)
     chosen = values if names is None else names
     return [name for name in chosen if not _same(getattr(one, name), values[name])]
 
