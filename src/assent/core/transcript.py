@@ -35,8 +35,8 @@ GIVEN = frozenset(("function_call_output", "mcp_approval_response", "shell_call_
 """The types of items that answer the model's own."""
 
 
-class Talk(Struct, eq=False):
-    """The items of the first `upto` entries."""
+class TranscriptCache(Struct, eq=False):
+    """The items that were made of the first `upto` entries."""
 
     items: list[Item]
     upto: int = 0
@@ -46,23 +46,23 @@ class Talk(Struct, eq=False):
 
 def transcript(run: Run, saw: int | None = None) -> list[Item]:
     """Return all items for the model, with inputs up to number `saw`. The run owns the list: copy it to keep it."""
-    talk: Talk = run.talk or Talk([])
-    run.talk = talk
-    for entry in run.entries[talk.upto :]:
+    cache: TranscriptCache = run.transcript_cache or TranscriptCache([])
+    run.transcript_cache = cache
+    for entry in run.entries[cache.upto :]:
         if type(entry) is Turn and entry.pending:
             break
         if type(entry) is f.HandedOff and entry.history:
-            talk.items = []
+            cache.items = []
         made = entry_items(entry)
-        talk.items += made
-        talk.asks = talk.asks or any(map(asks, made))
-        talk.upto += 1
-    if not run.unheard and not talk.asks:
-        return talk.items
-    heard = talk.items.copy()
+        cache.items += made
+        cache.asks = cache.asks or any(map(asks, made))
+        cache.upto += 1
+    if not run.unheard and not cache.asks:
+        return cache.items
+    heard = cache.items.copy()
     for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
-    return drop_unanswered(heard) if talk.asks else heard
+    return drop_unanswered(heard) if cache.asks else heard
 
 
 def asks(item: Item) -> bool:
@@ -103,13 +103,13 @@ def open_requests(run: Run) -> list[Item]:
 
 def forget(run: Run) -> None:
     """Drop the cached items of a run and its open branches, before a long wait. The items can be made again."""
-    run.talk = None
+    run.transcript_cache = None
     for state in run.open.values():
         if state.child is not None:
             forget(state.child)
 
 
-def news(run: Run, saw: int | None = None) -> list[Item]:
+def items_since_reply(run: Run, saw: int | None = None) -> list[Item]:
     """Return the items since the model's last reply: outputs of its calls, and inputs up to number `saw`."""
     out: list[Item] = []
     for entry in reversed(run.entries):
