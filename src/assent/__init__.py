@@ -131,34 +131,14 @@ from .runtime.event import (
     StreamEvent,
     ToolProgressEvent,
 )
-from .runtime.registry import AgentRegistry
 from .runtime.result import RunResult, RunResultBase
 from .runtime.runner import Runner
 from .runtime.signature import SigningKey
 from .runtime.state import Peek, RunState
 from .runtime.streaming import RunResultStreaming
 from .schema.secret import Secret
-from .sessions.openai_conversations import OpenAIConversationsSession
-from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
-from .sessions.sqlite import SQLiteSession
-from .tools.apply_patch import ApplyPatchTool
 from .tools.function import FunctionTool, function_tool, tool
-from .tools.local_shell import LocalShellExecutor
-from .tools.patch_editor import ApplyPatchEditor, ApplyPatchResult
-from .tools.patch_format import ApplyPatchOperation, apply_diff
-from .tools.shell import (
-    ShellActionRequest,
-    ShellCallData,
-    ShellCallOutcome,
-    ShellCommandOutput,
-    ShellCommandRequest,
-    ShellResult,
-    ShellTool,
-)
-from .tools.shell_command import Redirect, SimpleCommand, parse_command
-from .tools.shell_rule import allow_commands
-from .tools.workspace import WorkspaceEditor
 from .tracing.settings import Tracing
 from .version import __version__
 
@@ -168,21 +148,68 @@ if typing.TYPE_CHECKING:
     from .models.litellm import LitellmModel
     from .models.openai_chat import OpenAIChatCompletionsModel
     from .models.openai_responses import OpenAIResponsesModel
+    from .runtime.registry import AgentRegistry
+    from .sessions.openai_conversations import OpenAIConversationsSession
+    from .sessions.postgres import PostgresSession
+    from .sessions.sqlite import SQLiteSession
+    from .tools.apply_patch import ApplyPatchTool
+    from .tools.local_shell import LocalShellExecutor
+    from .tools.patch_editor import ApplyPatchEditor, ApplyPatchResult
+    from .tools.patch_format import ApplyPatchOperation, apply_diff
+    from .tools.shell import (
+        ShellActionRequest,
+        ShellCallData,
+        ShellCallOutcome,
+        ShellCommandOutput,
+        ShellCommandRequest,
+        ShellResult,
+        ShellTool,
+    )
+    from .tools.shell_command import Redirect, SimpleCommand, parse_command
+    from .tools.shell_rule import allow_commands
+    from .tools.workspace import WorkspaceEditor
 
 _LATER = {
-    "AnthropicModel": "anthropic",
-    "EmbeddedModel": "embedded",
-    "LitellmModel": "litellm",
-    "OpenAIChatCompletionsModel": "openai_chat",
-    "OpenAIResponsesModel": "openai_responses",
+    "models.anthropic": ("AnthropicModel",),
+    "models.embedded": ("EmbeddedModel",),
+    "models.litellm": ("LitellmModel",),
+    "models.openai_chat": ("OpenAIChatCompletionsModel",),
+    "models.openai_responses": ("OpenAIResponsesModel",),
+    "runtime.registry": ("AgentRegistry",),
+    "sessions.openai_conversations": ("OpenAIConversationsSession",),
+    "sessions.postgres": ("PostgresSession",),
+    "sessions.sqlite": ("SQLiteSession",),
+    "tools.apply_patch": ("ApplyPatchTool",),
+    "tools.local_shell": ("LocalShellExecutor",),
+    "tools.patch_editor": ("ApplyPatchEditor", "ApplyPatchResult"),
+    "tools.patch_format": ("ApplyPatchOperation", "apply_diff"),
+    "tools.shell": (
+        "ShellActionRequest",
+        "ShellCallData",
+        "ShellCallOutcome",
+        "ShellCommandOutput",
+        "ShellCommandRequest",
+        "ShellResult",
+        "ShellTool",
+    ),
+    "tools.shell_command": ("Redirect", "SimpleCommand", "parse_command"),
+    "tools.shell_rule": ("allow_commands",),
+    "tools.workspace": ("WorkspaceEditor",),
 }
+"""The names that are imported on first use, by module: few programs need them, and `import assent` stays light."""
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Import a model's class on first use, to keep `import assent` light."""
-    if name in _LATER:
-        return getattr(importlib.import_module(f".models.{_LATER[name]}", __name__), name)
+    """Import a name of `_LATER` on first use, and keep it."""
+    for module, names in _LATER.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

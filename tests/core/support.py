@@ -119,7 +119,7 @@ def legal(run: Run, fact: Any) -> bool:
     return verdict
 
 
-CACHES = {"talk", "read", "parts", "counted", "used"}
+CACHES = {"transcript_cache", "read", "parts", "counted", "used"}
 
 
 def snapshot(run: Run) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from assent.core import facts as f
 from assent.core.fold import check, fold
 from assent.core.run import Run, deadline, exhausted, overdue, owed, questions, status
-from assent.core.transcript import news, transcript
+from assent.core.transcript import items_since_reply, transcript
 from assent.errors import IllegalFact
 from tests.core.support import (
     Path,
@@ -1092,7 +1092,7 @@ def test_a_hook_says_what_it_had_heard_and_the_reply_may_have_heard_no_more() ->
     more(run, proposed("h1", "hook", saw=2), asked("h1", "q1"), finished("h1", asked="q1"), said("four"))
     assert [bytes(each.items) for each in run.news(2)] == [b'"two"'] and run.news(1) == []
     assert [item["content"] for item in transcript(run, 2) if item["role"] == "user"] == ["one", "two"]
-    assert [item["content"] for item in news(run, 2)] == ["two"]
+    assert [item["content"] for item in items_since_reply(run, 2)] == ["two"]
     more(run, replied(2, text="to two"))
     assert talk(run)[-4:] == ["user: two", "assistant: to two", "user: three", "user: four"]
     assert duties(run) == ["AskModel"] and not legal(run, f.Concluded())

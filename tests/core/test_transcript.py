@@ -15,7 +15,7 @@ from assent.core.transcript import (
     content_text,
     entry_items,
     handed_text,
-    news,
+    items_since_reply,
     reply_refusal,
     reply_text,
     transcript,
@@ -204,44 +204,44 @@ def short(items: list[Any]) -> list[Any]:
     return [item.get("output", item.get("content")) for item in items]
 
 
-def test_before_any_reply_everything_is_news() -> None:
+def test_before_any_reply_everything_is_items_since_reply() -> None:
     run = play(began(), said("a"), said("b"))
-    assert news(run) == transcript(run)
-    assert news(play(began())) == []
+    assert items_since_reply(run) == transcript(run)
+    assert items_since_reply(play(began())) == []
 
 
 def test_news_are_the_outputs_of_the_last_replys_calls_and_what_was_said_since() -> None:
     run = play(began(), said("a"), replied(1, "c1", "c2", text="so"))
-    assert news(run) == []
+    assert items_since_reply(run) == []
     play_on(run, refused("c2"), f.Told("c2", "no"), said("b"))
-    assert short(news(run)) == ["no", "b"], "a call without its output is left out"
+    assert short(items_since_reply(run)) == ["no", "b"], "a call without its output is left out"
     play_on(run, approved("c1"), f.Started("c1"), finished("c1", "one"))
-    assert short(news(run)) == ["one", "no", "b"], "in the order of the calls"
-    assert transcript(run)[-3:] == news(run)
+    assert short(items_since_reply(run)) == ["one", "no", "b"], "in the order of the calls"
+    assert transcript(run)[-3:] == items_since_reply(run)
     play_on(run, replied(2, text="ok"))
-    assert news(run) == []
+    assert items_since_reply(run) == []
     play_on(run, f.Concluded(), said("c"))
-    assert short(news(run)) == ["c"]
+    assert short(items_since_reply(run)) == ["c"]
 
 
 def test_what_a_reply_did_not_hear_is_news_after_it() -> None:
     run = play(began(), said("a"), said("b"), replied(1, "c1"), refused("c1"), f.Told("c1", "no"))
-    assert short(news(run)) == ["no", "b"]
+    assert short(items_since_reply(run)) == ["no", "b"]
 
 
 def test_an_output_that_was_refused_is_news_and_a_handoff_has_its_output() -> None:
     run = play(began(), said("a"), replied(1, text="42"), proposed("o1", "output", "42"))
     play_on(run, refused("o1"), f.Told("o1", "wrong"), said("b"))
-    assert short(news(run)) == ["wrong", "b"] and news(run) == transcript(run)[-2:]
+    assert short(items_since_reply(run)) == ["wrong", "b"] and items_since_reply(run) == transcript(run)[-2:]
     play_on(run, replied(2, "h1:handoff"), approved("h1"), f.Started("h1"), f.HandedOff("h1", "x", name="X"))
-    assert short(news(run)) == ['{"assistant": "X"}']
+    assert short(items_since_reply(run)) == ['{"assistant": "X"}']
 
 
 def test_news_keep_nothing_and_change_nothing() -> None:
     run = play(began(), said("a"), replied(1, "c1"), refused("c1"), f.Told("c1", "no"), said("b"))
     talk = list(transcript(run))
-    news(run).clear()
-    assert len(news(run)) == 2 and transcript(run) == talk
+    items_since_reply(run).clear()
+    assert len(items_since_reply(run)) == 2 and transcript(run) == talk
 
 
 RAN = {"tool": "send", "arguments": {"to": "eve", "copies": 2}}

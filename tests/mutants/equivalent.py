@@ -75,14 +75,13 @@ EQUIVALENT: dict[str, str] = {
     "door._arguments: 'read is not None and read.value is not None' without 'read.value is not None'": (
         "what cannot be read is not approved as it is, and what was edited was not read by the gate"
     ),
-    "door._entered: 'tool.tool_output_guardrails' always": SHORT_CUT,
+    "door._run_body: 'tool.tool_output_guardrails' always": SHORT_CUT,
     "door.run_instead: 'tool.tool_input_guardrails' always": SHORT_CUT,
     "door.run_instead: 'tool.tool_output_guardrails' always": SHORT_CUT,
-    "door._judged: 'read.value or {}' without '{}'": NARROWING,
-    "door._judged: 'read.value or {}' without '{}' (2)": NARROWING,
-    "door._judged: 'read.value or {}' without '{}' (3)": NARROWING,
-    "door._judged: 'type(decision) is not Approve or read.problem is not None' without 'read.problem is not None'": (
-        UNOFFERED
-    ),
-    "door._judged: 'type(decision) is Reject' always": UNOFFERED,
+    "door._judge_instead: 'read.value or {}' without '{}'": NARROWING,
+    "door._judge_instead: 'read.value or {}' without '{}' (2)": NARROWING,
+    "door._judge_instead: 'read.value or {}' without '{}' (3)": NARROWING,
+    "door._judge_instead: 'type(decision) is not Approve or read.problem is not None' without "
+    "'read.problem is not None'": (UNOFFERED),
+    "door._judge_instead: 'type(decision) is Reject' always": UNOFFERED,
 }

@@ -16,7 +16,7 @@ from assent.core import facts as f
 from assent.core.fold import check, fold
 from assent.core.rules import NEXT
 from assent.core.run import CallState, Run, Status, Turn, deadline, overdue, owed, questions, status
-from assent.core.transcript import news, output_text, transcript
+from assent.core.transcript import items_since_reply, output_text, transcript
 from assent.errors import IllegalFact
 from tests.core.support import Path, asked, finished, js, snapshot
 from tests.property.law import due, fits, may_follow, standing
@@ -276,7 +276,7 @@ class Journalled(RuleBasedStateMachine):
             last = run.entries.index(replies[-1]) if replies else 0
             if run.open or any(type(entry) is f.HandedOff and entry.history for entry in run.entries[last:]):
                 continue  # what waits is in neither; and a provider that keeps the talk has it as it was
-            new = news(run)
+            new = items_since_reply(run)
             old = heard[: len(heard) - len(new)]
             assert old + new == heard
             said_last = decode(replies[-1].reply.items) if replies else []

@@ -6,6 +6,7 @@ the user's own validators, so the door checks the arguments again before the too
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ class ToolSnapshot(Struct, frozen=True):
     def read(cls, text: bytes) -> ToolSnapshot:
         """Return the tool from the JSON that `Tool.frozen` made, or raise `UnreadableState`."""
         try:
-            return _decode(text)
+            return _decoder().decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UnreadableState(f"The definition of a tool is damaged: {error}.") from None
 
@@ -92,4 +93,6 @@ class ToolSnapshot(Struct, frozen=True):
         return takes(self.schema, name)
 
 
-_decode = msgspec.json.Decoder(ToolSnapshot).decode
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[ToolSnapshot]:
+    return msgspec.json.Decoder(ToolSnapshot)

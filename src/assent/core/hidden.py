@@ -5,6 +5,7 @@ The lists are of Unicode 18.0. A character that Python's own tables do not know 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from unicodedata import category, name, normalize
@@ -18,30 +19,33 @@ HIDDEN = (
 """The characters that show nothing or reorder others, as ranges of a regular expression; a test derives them again."""
 _ACCENT = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
 _PILED = f"(?<={_ACCENT}{{3}}){_ACCENT}"  # no language needs more upon one letter
-_CHAR = re.compile(f"[{HIDDEN}]")
 _KEPT = "\U0001f000-\U0001faff"  # for emoji: one that is newer than the tables can be seen
-_UNKNOWN = re.compile(f"[^\x00-\x7f{HIDDEN}{_KEPT}]")
-
-
-def _runs(more: str) -> re.Pattern[str]:
-    """Return the pattern of a run of one hidden character; `more` are others that count as hidden."""
-    return re.compile(f"([{HIDDEN}{more}]|{_PILED})\\1*")
-
-
-_IN_LINES, _IN_LINE = _runs(""), _runs("\n\t")
 PIECE = 50_000
 """The characters of a text that are looked at at once: the interpreter's lock is held meanwhile."""
 MOST_UNKNOWN = 200
 """The most different characters of no known meaning in a text; with more, nothing but ASCII counts as seen."""
 
 
+@functools.cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return a compiled pattern. The patterns are long, so each is compiled when it is first needed."""
+    return re.compile(text)
+
+
+def _runs(more: str) -> str:
+    """Return the pattern of a run of one hidden character; `more` are others that count as hidden."""
+    return f"([{HIDDEN}{more}]|{_PILED})\\1*"
+
+
 def is_hidden(char: str) -> bool:
     """Return True if a character shows nothing by itself, or changes how others are shown."""
-    return bool(_CHAR.match(char)) or _is_unknown(char)
+    if " " <= char <= "~":
+        return False
+    return bool(_pattern(f"[{HIDDEN}]").match(char)) or _is_unknown(char)
 
 
 def _is_unknown(char: str) -> bool:
-    return category(char) == "Cn" and bool(_UNKNOWN.match(char))
+    return category(char) == "Cn" and bool(_pattern(f"[^\x00-\x7f{HIDDEN}{_KEPT}]").match(char))
 
 
 def hidden_parts(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
@@ -49,10 +53,11 @@ def hidden_parts(text: str, *, lines: bool) -> Iterator[tuple[str, str]]:
 
     With `lines`, line breaks and tabs are seen text.
     """
-    pattern, unknown = _IN_LINES if lines else _IN_LINE, [each for each in _characters(text) if _is_unknown(each)]
-    if unknown:
-        more = "".join(sorted(unknown)) if len(unknown) <= MOST_UNKNOWN else "\x80-\U0010ffff"
-        pattern = _runs(more if lines else f"{more}\n\t")
+    more, unknown = "" if lines else "\n\t", [each for each in _characters(text) if _is_unknown(each)]
+    pattern = _pattern(_runs(more))
+    if unknown:  # such a pattern is of this text alone, and is not kept
+        others = "".join(sorted(unknown)) if len(unknown) <= MOST_UNKNOWN else "\x80-\U0010ffff"
+        pattern = re.compile(_runs(f"{others}{more}"))
     at = begin = end = 0  # the end of what was yielded, and the run that was found last: it may go on in the next piece
     for start in range(0, len(text), PIECE):
         for found in pattern.finditer(text, start, start + PIECE):

@@ -213,7 +213,7 @@ class Run(Struct, eq=False):
     """The revocations, by the grant's id. Only set in the root run."""
     marks: dict[str, dict[str, str]] = {}
     """The starts of the tools' fingerprints, by the definition's digest. Only set in the root run."""
-    talk: Any = None
+    transcript_cache: Any = None
     """The cache of `transcript`."""
 
     @property
@@ -285,7 +285,7 @@ class Run(Struct, eq=False):
             revoked=self.revoked.copy(),
             marks=self.marks.copy(),
             used=replace(self.used),
-            talk=None,
+            transcript_cache=None,
         )
 
 

@@ -29,7 +29,7 @@ from .facts import AnyFact
 from .fold import fold
 from .past import PastDict, PastList
 from .run import Run
-from .transcript import Item, Talk, asks, entry_items
+from .transcript import Item, TranscriptCache, asks, entry_items
 
 FORMAT = f"{SCHEMA}.1"
 """The version of the facts' schema, and of a snapshot's own form. A snapshot with another one is not used."""
@@ -327,7 +327,7 @@ class Restored(Struct, frozen=True, eq=False):
         """Return the run after the facts of `tail`; with `talks`, its conversation is ready for the model."""
         run = restore(self)
         if talks:
-            run.talk = Talk(self.past.items(), self.snapshot.entries, self.snapshot.asks)
+            run.transcript_cache = TranscriptCache(self.past.items(), self.snapshot.entries, self.snapshot.asks)
         try:
             for fact in tail:
                 fold(run, fact)

@@ -35,8 +35,8 @@ GIVEN = frozenset(("function_call_output", "mcp_approval_response", "shell_call_
 """The types of items that answer the model's own."""
 
 
-class Talk(Struct, eq=False):
-    """The items of the first `upto` entries."""
+class TranscriptCache(Struct, eq=False):
+    """The items that were made of the first `upto` entries."""
 
     items: list[Item]
     upto: int = 0
@@ -46,23 +46,23 @@ class Talk(Struct, eq=False):
 
 def transcript(run: Run, saw: int | None = None) -> list[Item]:
     """Return all items for the model, with inputs up to number `saw`. The run owns the list: copy it to keep it."""
-    talk: Talk = run.talk or Talk([])
-    run.talk = talk
-    for entry in run.entries[talk.upto :]:
+    cache: TranscriptCache = run.transcript_cache or TranscriptCache([])
+    run.transcript_cache = cache
+    for entry in run.entries[cache.upto :]:
         if type(entry) is Turn and entry.pending:
             break
         if type(entry) is f.HandedOff and entry.history:
-            talk.items = []
+            cache.items = []
         made = entry_items(entry)
-        talk.items += made
-        talk.asks = talk.asks or any(map(asks, made))
-        talk.upto += 1
-    if not run.unheard and not talk.asks:
-        return talk.items
-    heard = talk.items.copy()
+        cache.items += made
+        cache.asks = cache.asks or any(map(asks, made))
+        cache.upto += 1
+    if not run.unheard and not cache.asks:
+        return cache.items
+    heard = cache.items.copy()
     for said in run.unheard if saw is None else run.news(saw):
         heard += said_items(said)
-    return drop_unanswered(heard) if talk.asks else heard
+    return drop_unanswered(heard) if cache.asks else heard
 
 
 def asks(item: Item) -> bool:
@@ -93,20 +93,23 @@ def open_requests(run: Run) -> list[Item]:
     """Return the unanswered requests of the last reply that are not calls; none if there is newer input."""
     for turn in reversed(run.entries if not run.unheard else ()):
         if type(turn) is Turn and type(turn.reply) is f.Replied:
-            items, calls = items_in(turn.reply.items), {state.call.item for state in turn.calls}
+            calls = {state.call.item for state in turn.calls}
+            if calls.issuperset(range(len(turn.items))):
+                return []  # every item is a call
+            items = items_in(turn.reply.items)
             return [items[number] for number in sorted(unanswered(items) - calls)]
     return []
 
 
 def forget(run: Run) -> None:
     """Drop the cached items of a run and its open branches, before a long wait. The items can be made again."""
-    run.talk = None
+    run.transcript_cache = None
     for state in run.open.values():
         if state.child is not None:
             forget(state.child)
 
 
-def news(run: Run, saw: int | None = None) -> list[Item]:
+def items_since_reply(run: Run, saw: int | None = None) -> list[Item]:
     """Return the items since the model's last reply: outputs of its calls, and inputs up to number `saw`."""
     out: list[Item] = []
     for entry in reversed(run.entries):
@@ -152,9 +155,10 @@ def items_in(json: Raw) -> list[Item]:
 
 def _items(items: Any) -> list[Item]:
     """Return the items, or raise `UnreadableState` unless they are objects whose types are text."""
-    if type(items) is not list or not all(type(each) is dict and type(each.get("type", "")) is str for each in items):
-        raise UnreadableState("This run is damaged: what was said in it is not a list of items.")
-    return items
+    for each in items if type(items) is list else (None,):
+        if type(each) is not dict or type(each.get("type", "")) is not str:
+            raise UnreadableState("This run is damaged: what was said in it is not a list of items.")
+    return items  # type: ignore[no-any-return]
 
 
 def without_notes(items: list[Item]) -> list[Item]:

@@ -105,6 +105,8 @@ class Agent(AgentBase, Generic[T]):
     reset_tool_choice: bool = True
     """True if `model_settings.tool_choice` is dropped after a turn with calls, so that the agent can finish."""
     hooks: AgentHooks[Any] | None = None
+    _model: Model | None = field(default=None, init=False)
+    """The last result of `model_of`: an object that was found to be a model."""
     _tools: Toolbox | None = field(default=None, init=False)
     """The cached result of `toolbox_of`."""
     _defined: tuple[tuple[Any, ...], Any] | None = field(default=None, init=False)
@@ -123,7 +125,7 @@ class Agent(AgentBase, Generic[T]):
                 f"Agent {self.name!r}: instructions must be text or a callable, got {described(self.instructions)}."
             )
         if self.model is not None:
-            self.model = model_from(f"Agent {self.name!r}", self.model)
+            self.model = self._model = model_from(f"Agent {self.name!r}", self.model)
         for option in ("tools", "handoffs", "mcp_servers"):
             if not isinstance(given := getattr(self, option), list | tuple):
                 raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {described(given)}.")
@@ -238,9 +240,11 @@ class Agent(AgentBase, Generic[T]):
 def model_of(agent: Agent[Any]) -> Model | None:
     """Return the agent's own model. A name or a chat model that was set after the agent was made is looked up now."""
     model = agent.model
-    if isinstance(model, str) or (model is not None and not is_model(model)):
-        model = agent.model = model_from(f"Agent {agent.name!r}", model)
-    return model
+    if model is not agent._model:
+        if isinstance(model, str) or (model is not None and not is_model(model)):
+            model = agent.model = model_from(f"Agent {agent.name!r}", model)
+        agent._model = model
+    return agent._model
 
 
 def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
@@ -252,7 +256,11 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """Return the agent's toolbox. It is rebuilt when the lists of tools or handoffs have changed."""
     box = agent._tools
     served = _served(agent) if agent.mcp_servers else ()
-    if box is not None and box.parts == (agent.tools, agent.handoffs) and _is_same(box.served, served):
+    if (
+        box is not None
+        and box.parts == (agent.tools, agent.handoffs)
+        and (box.served is served or _is_same(box.served, served))
+    ):
         return box
     out: dict[str, Tool] = {}
     own = [*agent.tools, *handoffs_of(agent)] if agent.handoffs else agent.tools

@@ -40,9 +40,12 @@ _KINDS: dict[type[Any], str] = {
 
 def content_parts(value: Any) -> list[dict[str, Any]] | None:
     """Return a tool's output as content parts; None if it is not made of them."""
-    values = value if isinstance(value, list | tuple) else [value]
-    if not values or not all(type(each) in _KINDS for each in values):
+    values = value if isinstance(value, list | tuple) else (value,)
+    if not values:
         return None
+    for each in values:
+        if type(each) not in _KINDS:
+            return None
     return [{"type": _KINDS[type(each)], **_fields(each)} for each in values]
 
 

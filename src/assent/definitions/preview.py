@@ -5,7 +5,7 @@ A preview is data, in blocks. Rendering belongs to whoever shows it: the command
 
 from __future__ import annotations
 
-import difflib
+import functools
 import re
 from collections.abc import Iterable
 from decimal import Decimal
@@ -70,6 +70,8 @@ class Diff(Block, frozen=True):
         """Return the difference between two texts; None is a file that is not there."""
         one, two = (re.findall(r"[^\n]*\n|[^\n]+", text or "") for text in (before, after))
         old, new = (name.replace("\n", "\\n") for name in (f"a/{path}", f"b/{to or path}"))
+        import difflib  # few programs show a difference
+
         lines = list(difflib.unified_diff(one, two, old, new))
         text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
         kind: Any = "create" if before is None else "delete" if after is None else "move" if to else "update"
@@ -212,8 +214,12 @@ def break_warning(texts: Iterable[str]) -> list[AnyBlock]:
     ]
 
 
-_decode = msgspec.json.Decoder(Preview).decode
 _encode = msgspec.json.encode
+
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[Preview]:
+    return msgspec.json.Decoder(Preview)
 
 
 def preview_json(given: Any) -> Raw:
@@ -224,7 +230,7 @@ def preview_json(given: Any) -> Raw:
     try:
         whole = plain(msgspec.to_builtins(made))
         json = canonical(whole)
-        checked = _decode(json)
+        checked = _decoder().decode(json)
     except (BadJSON, msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         raise InvalidDefinition(f"its preview cannot be recorded: {error}") from None
     if not checked.sentence.strip() or "\n" in checked.sentence:
@@ -246,7 +252,7 @@ def read_preview(json: Raw) -> Preview | None:
     if not json:
         return None
     try:
-        return _decode(json)
+        return _decoder().decode(json)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableState(f"This run is damaged: a preview in it cannot be read ({error}).") from None
 

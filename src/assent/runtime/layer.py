@@ -6,7 +6,6 @@ returns is judged by the gate, and the layer around a tool enters bodies through
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -20,16 +19,21 @@ from ..models.model import Model, ModelRequest, ModelResponse
 from .tool_pause import Hook
 
 
-class ModelLayer(Model):
+class ModelLayer:
     """A model with code around it that needs to know its run, and may ask a person.
 
     The model step calls `within` for each reply, and streams from the model that it returns. The output of that model
     is the reply. A question goes through the hook, which also keeps the model's replies while the question is open.
     """
 
-    @abstractmethod
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        raise NotImplementedError
+
     def within(self, ctx: RunContextWrapper[Any], hook: Hook) -> Model:
         """Return the model for one reply in the run of this context."""
+        raise NotImplementedError
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Raise `UsageError`: the layer needs a run."""

@@ -24,6 +24,8 @@ Look = Callable[[], Awaitable[None]]
 class LeaseState(Enum):
     """The state of a drive's lease; the value completes "the lease ..."."""
 
+    __hash__ = object.__hash__  # each state is one object; the hash of an Enum is that of its name, and costs more
+
     FREE = "was not acquired yet"
     HELD = "is held"
     RELEASING = "is being released"
@@ -179,13 +181,22 @@ class Heartbeat:
         """Renew the lease now, and then again and again."""
         self._beating = asyncio.create_task(self._beat())
 
+    @property
+    def renews(self) -> bool:
+        """True once the lease was renewed, or is being renewed."""
+        return self._beating is not None
+
     async def end(self) -> None:
         """Stop, and wait for a renewal that is under way."""
-        self._timer.cancel()
+        self.cancel()
         if self._beating is not None:
             self._beating.cancel()
             with suppress(asyncio.CancelledError):
                 await self._beating
+
+    def cancel(self) -> None:
+        """Begin no renewal, if none has begun."""
+        self._timer.cancel()
 
     async def _beat(self) -> None:
         while True:

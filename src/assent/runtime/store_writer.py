@@ -301,8 +301,25 @@ class StoreWriter:
         This runs to its end even if the caller is cancelled again; otherwise the lease would stay held by nobody.
         """
         if self.closing is None or self.closing.done():
+            if self._is_settled(release):
+                self._close_now()
+                return
             self.closing = asyncio.create_task(self._close(release))
         await asyncio.shield(self.closing)
+
+    def _is_settled(self, release: bool) -> bool:
+        """Return True if closing has nothing to write and nothing to wait for."""
+        renews = self.heartbeat is not None and self.heartbeat.renews
+        return not (renews or self._under_way() or self._has_more(release) or self.lease.state is LOST)
+
+    def _close_now(self) -> None:
+        """Stop the timers: there is nothing to write and nothing to wait for."""
+        self.phase = Phase.CLOSING
+        if self.soon is not None:
+            self.soon.cancel()
+        if self.heartbeat is not None:
+            self.heartbeat.cancel()
+            self.heartbeat = None
 
     async def _close(self, release: bool) -> None:
         self.phase = WriterPhase.CLOSING

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, get_type_hints
+
+from msgspec import Struct
 
 from ..errors import InvalidDefinition
 from .hint import bare, parts
@@ -40,8 +41,7 @@ def name_of(source: Callable[..., Any]) -> str:
     return str(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Hinted:
+class Hinted(Struct, frozen=True):
     """A parameter of the signature, with its annotation resolved."""
 
     name: str
@@ -50,8 +50,7 @@ class Hinted:
     default: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """The parameters that a model fills in, and those that are injected: the context and what other code expects."""
 
     injected: tuple[Injected, ...]

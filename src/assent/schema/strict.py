@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ..errors import InvalidDefinition
 from .signature import where
@@ -95,8 +96,7 @@ class Tightening:
         return {"$ref": schema["$ref"]}
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A place in a schema: the properties above it, and the definitions around it."""
 
     path: tuple[str, ...] = ()

@@ -33,13 +33,14 @@ _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
 def unlike(one: Struct, other: Struct | Mapping[str, Any], names: Iterable[str] | None = None) -> list[str]:
     """Return the names of the fields in which a record differs from another record or from a mapping."""
-    values = other if isinstance(other, Mapping) else {name: getattr(other, name) for name in other.__struct_fields__}
+    values = other if isinstance(other, Mapping) else msgspec.structs.asdict(other)
     chosen = values if names is None else names
     return [name for name in chosen if not _same(getattr(one, name), values[name])]
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is int and type(other) is int and one == other) or _text(one) == _text(other)
+    plain = type(one) is type(other) and type(one) in (str, int)
+    return one is other or (plain and one == other) or _text(one) == _text(other)
 
 
 def _text(value: Any) -> bytes | None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 from msgspec.json import decode, encode
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..core.facts import AnyFact, Began, Defined
 from ..core.run import ENDED, UNDER_WAY
@@ -47,6 +47,9 @@ from .store import Store
 from .wakeup import Wakeup
 
 T = TypeVar("T")
+R = TypeVar("R", Question, GrantRecord)
+PLAIN = (str, int, type(None))
+"""The types of values that nobody can change."""
 
 
 class _Kept(Struct, eq=False):
@@ -155,7 +158,7 @@ class MemoryStore(Store):
     async def append(self, change: Change) -> None:
         """Write all of a change, or nothing."""
         encode(change.facts)  # refuse what a database could not hold
-        asked, granted = deepcopy((change.asked, change.granted))
+        asked, granted = [_copy(each) for each in change.asked], [_copy(each) for each in change.granted]
         definitions = {name: bytes(text) for name, text in change.definitions.items()}
         with self._locked():
             now = self._now()
@@ -257,7 +260,7 @@ class MemoryStore(Store):
             question = self._questions.get(question_id) if type(question_id) is str else None
             if question is None:
                 raise QuestionNotFound(f"The store has no question {question_id!r:.80}.")
-            return deepcopy(question)
+            return _copy(question)
 
     async def definition(self, fingerprint: str) -> bytes | None:
         """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
@@ -446,6 +449,13 @@ def _own(new: RunRecord, old: RunRecord) -> RunRecord:
 
 def _due_at(kept: _Kept) -> tuple[int, str]:
     return kept.record.wake or 0, kept.record.id
+
+
+def _copy(record: R) -> R:
+    """Return a record that shares no mutable value with the given one. Most values are text and numbers."""
+    values = asdict(record)
+    changed = {name: deepcopy(value) for name, value in values.items() if type(value) not in PLAIN and value != ()}
+    return replace(record, **changed)
 
 
 def _fact(fact: AnyFact) -> AnyFact:

@@ -18,6 +18,7 @@ from ...core.run import CallState
 from ...core.transcript import provider_id
 from ...definitions.tool import Tool
 from ...errors import ToolNotFound
+from ..agent_graph import Seat
 from ..config import RunConfig, ToolErrorFormatterArgs
 from ..definition import resolve
 from ..scope import Scope
@@ -35,7 +36,7 @@ async def judge_one(scope: Scope, effect: f.Judge) -> None:
     fact = await _verdict(scope, case)
     if fact is not None:
         scope.journal.add(fact)
-        _recorded(scope, case, fact)
+        _follow_up(scope, case, fact)
 
 
 async def judge_all(scope: Scope, effects: list[f.Judge]) -> None:
@@ -53,17 +54,17 @@ async def judge_all(scope: Scope, effects: list[f.Judge]) -> None:
         judged = [(case, fact) for case, fact in zip(cases, verdicts, strict=True) if fact is not None]
         scope.journal.append([fact for _, fact in judged])
         for case, fact in judged:
-            _recorded(scope, case, fact)
+            _follow_up(scope, case, fact)
     except Exception as error:
         scope.tasks.fail(effects[0].path, error)
 
 
 def _verdict(scope: Scope, case: Case) -> Coroutine[Any, Any, Judgement | None]:
     """Return the verdict on a case; None if a guardrail that runs before the gate has failed."""
-    return _guarded(scope, case) if early(case, scope.config) else judge(case)
+    return _guard_and_judge(scope, case) if early(case, scope.config) else judge(case)
 
 
-async def _guarded(scope: Scope, case: Case) -> Judgement | None:
+async def _guard_and_judge(scope: Scope, case: Case) -> Judgement | None:
     """Run the tool's input guardrails, then return the verdict on the case; None if a guardrail failed."""
     tool, args = case.tool, case.args
     if tool is not None and args is not None and args.value is not None:
@@ -82,15 +83,14 @@ def _case(scope: Scope, effect: f.Judge) -> Case:
     root = scope.journal.run
     state = scope.state_of(effect)
     seat = scope.graph.of(state)
-    tool = _offered(scope, effect.path, state)
+    tool = _find_offered_tool(scope, effect.path, state, seat)
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = scope.journal.now(), scope.config.question_deadline
     return Case(root, effect.path, state, tool, args, seat.agent, scope.ctx, now, limit)
 
 
-def _offered(scope: Scope, path: tuple[str, ...], state: CallState) -> Tool | None:
+def _find_offered_tool(scope: Scope, path: tuple[str, ...], state: CallState, seat: Seat) -> Tool | None:
     """Return the tool that a call was offered; if a server has changed it since, as it is now."""
-    seat = scope.graph.of(state)
     tool, accepted = seat.tool_of(state), state.fingerprint or state.call.definition
     if accepted is None or not seat.is_served(state, tool):
         return resolve(state, tool)
@@ -100,7 +100,7 @@ def _offered(scope: Scope, path: tuple[str, ...], state: CallState) -> Tool | No
     return tool
 
 
-def _recorded(scope: Scope, case: Case, fact: Judgement) -> None:
+def _follow_up(scope: Scope, case: Case, fact: Judgement) -> None:
     """Keep the arguments of an approved call for the door, and raise `ToolNotFound` if the settings say so."""
     if type(fact) is f.Approved and fact.digest is None and case.args is not None:
         scope.arguments[fact.path, fact.call] = case.args
@@ -116,11 +116,11 @@ async def tell(scope: Scope, effect: f.Tell) -> None:
     text = None
     silent = state.words is None or (state.call.kind == "output" and not state.words)  # the model would hear nothing
     if silent and isinstance(refused, f.Refused):
-        text = await _wording(scope, state, refused)
+        text = await _refusal_words(scope, state, refused)
     scope.journal.add(f.Told(state.call.id, text, path=effect.path))
 
 
-async def _wording(scope: Scope, state: CallState, refused: f.Refused) -> str:
+async def _refusal_words(scope: Scope, state: CallState, refused: f.Refused) -> str:
     kind, default = refusal(state, refused)
     formatter = scope.config.tool_error_formatter
     if formatter is None:

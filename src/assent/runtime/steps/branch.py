@@ -39,12 +39,16 @@ async def open_branch(scope: Scope, path: Path, state: CallState, tool: AgentToo
     try:
         if turns < 1:
             raise AgentFailed(f"The agent {tool.agent.name!r} has asked itself until no turn was left.")
-        built = await _built(tool.input_builder, args) if tool.input_builder is not None else _input(tool, args)
+        built = (
+            await _build_input(tool.input_builder, args)
+            if tool.input_builder is not None
+            else _default_input(tool, args)
+        )
     except Exception as error:
         scope.tasks.errors[inside] = error
         first = f.Closed(worded(error), type(error).__name__, path=inside)
     else:
-        first = f.Said(_said(tool, built), path=inside)
+        first = f.Said(_input_json(tool, built), path=inside)
     root, guarded = journal.run.began, tool.agent.input_guardrails
     began = f.Began(
         place,
@@ -71,17 +75,17 @@ def _turns(scope: Scope, path: Path, tool: AgentTool, place: str) -> int:
     return turns
 
 
-def _input(tool: AgentTool, args: dict[str, Any]) -> str:
+def _default_input(tool: AgentTool, args: dict[str, Any]) -> str:
     said: str = args["input"] if tool.parameters is None else canonical(args).decode()
     return said
 
 
-async def _built(build: InputBuilder, args: dict[str, Any]) -> Any:
+async def _build_input(build: InputBuilder, args: dict[str, Any]) -> Any:
     said: Any = build(args)
     return await said if inspect.isawaitable(said) else said
 
 
-def _said(tool: AgentTool, said: Any) -> Raw:
+def _input_json(tool: AgentTool, said: Any) -> Raw:
     try:
         if said == []:
             raise InvalidInput("There is nothing in it.")
@@ -104,7 +108,7 @@ async def close_branch(scope: Scope, effect: f.Return) -> None:
     else:
         try:
             extract = tool.custom_output_extractor
-            value = scope.view(inside).output() if extract is None else await _extracted(scope, inside, extract)
+            value = scope.view(inside).output() if extract is None else await _extract_output(scope, inside, extract)
         except Exception as failure:
             error = failure
     if scope.hooks.streams:
@@ -122,7 +126,7 @@ async def close_branch(scope: Scope, effect: f.Return) -> None:
         await scope.hooks.tell(ctx, "tool_end", agent, tool, value)
 
 
-async def _extracted(scope: Scope, inside: Path, extract: Extractor) -> Any:
+async def _extract_output(scope: Scope, inside: Path, extract: Extractor) -> Any:
     value = extract(RunResult(scope, inside))
     return await value if inspect.isawaitable(value) else value
 

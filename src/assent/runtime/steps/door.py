@@ -50,7 +50,7 @@ from ..tool_pause import HERE, Body, Paused
 from ..value import output_json
 from .branch import open_branch
 from .guardrail import guard_call, guard_result, tripwire
-from .handoff import check_filter, filtered, hand_over
+from .handoff import check_filter, filter_history, hand_over
 from .model_call import enabled
 from .recheck import NOTHING_NEW, Again, is_stale, look_at_tool, look_at_world, look_last, question_anew
 from .recovery import settle_now
@@ -86,7 +86,7 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         )
         return
     check_digest(scope, path, state, tool, shown, args)
-    if await _kept_out(scope, path, state, tool, args):
+    if await _keeps_out(scope, path, state, tool, args):
         return
     hooked: RunContextWrapper[Any] | None = None
     if isinstance(tool, Handoff):
@@ -104,9 +104,9 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
             await open_branch(scope, path, state, tool, args)
             return
         _ask_again(scope, path, again)
-    elif await _started(scope, path, state, tool, waited=hooked is not None):
+    elif await _start(scope, path, state, tool, waited=hooked is not None):
         body, ctx = context_of(scope, path, state, tool, args)
-        work = _entered(scope, path, state, tool, body, ctx, bound)
+        work = _run_body(scope, path, state, tool, body, ctx, bound)
         observer = scope.hooks.observer
         given = await (work if observer is None else observer.enter(path, state, tool, args, work))
         _raise_tripwire(scope, path)
@@ -114,7 +114,7 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
         await _tell_end(scope, hooked, state, tool, agent, given)
 
 
-async def _kept_out(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
+async def _keeps_out(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> bool:
     """Return True if a guardrail refuses the call, or the person is asked again because the world has moved.
 
     The world is looked at last: a guardrail may take its time.
@@ -169,7 +169,7 @@ async def _tell_end(
         await scope.hooks.tell(ctx, "tool_end", agent, tool, state.question.why)
 
 
-async def _started(scope: Scope, path: Path, state: CallState, tool: Tool, *, waited: bool) -> bool:
+async def _start(scope: Scope, path: Path, state: CallState, tool: Tool, *, waited: bool) -> bool:
     """Store `Started`, look a last time at what was shown, and return True if the body may be entered.
 
     The caller enters it with nothing awaited in between. If it may not be entered, record that the attempt came to
@@ -211,7 +211,7 @@ def _arguments(scope: Scope, path: Path, state: CallState, tool: Tool) -> tuple[
     return shown, args, tool.bind(args)
 
 
-async def _entered(
+async def _run_body(
     scope: Scope, path: Path, state: CallState, tool: Tool, body: Body, ctx: ToolContext[Any], bound: Any
 ) -> tuple[Any] | None:
     """Enter the body, record its outcome, and return its value in a tuple; None if the body asks."""
@@ -221,13 +221,13 @@ async def _entered(
     try:
         value = await _or_ask_again(scope, body, tool.invoke(ctx, bound))
         if isinstance(tool, Handoff) and body.pending is None and body.mismatch is None:
-            return (hand_over(scope, path, state, tool, await filtered(scope, path, state, tool)),)
+            return (hand_over(scope, path, state, tool, await filter_history(scope, path, state, tool)),)
     except BaseException as error:
         if body.mismatch is None and body.pending is None:
             if isinstance(error, OutcomeUnknown) or (body.unknown and isinstance(error, Exception)):
                 await _in_doubt(scope, path, state, tool, body, error)
                 return None
-            return (await _failed(scope, path, state, tool, ctx, error),)
+            return (await _record_failed_body(scope, path, state, tool, ctx, error),)
         value = None  # the body was left by `Paused`, or by an exception that it made of `Paused`
     finally:
         body.entered = False
@@ -245,7 +245,7 @@ async def _entered(
     if type(value) is Failure:
         value, failed = value.text, "Failure"
     if tool.tool_output_guardrails:
-        value, by = await _guarded(scope, path, state, tool, body.args, value)
+        value, by = await _guard_output(scope, path, state, tool, body.args, value)
     parts = content_parts(value)
     output, note = output_json(value if parts is None else parts)
     scope.outputs[path, call] = value
@@ -287,7 +287,7 @@ async def _in_doubt(
         raise error
 
 
-async def _guarded(
+async def _guard_output(
     scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any], value: Any
 ) -> tuple[Any, str]:
     """Return the value that the output guardrails let through, and its author.
@@ -325,7 +325,7 @@ def check_digest(
         raise DigestMismatch(f"The call of {tool.name!r} is not the one that was approved; it did not run.")
 
 
-async def _failed(
+async def _record_failed_body(
     scope: Scope, path: Path, state: CallState, tool: Tool, ctx: ToolContext[Any], error: BaseException
 ) -> str:
     """Record a body's exception as the call's outcome and return the text for the model; see `record_failure`."""
@@ -407,7 +407,7 @@ async def run_instead(
     if tool.kind != "tool":
         raise NotRun(f"{tool.name!r} cannot run in the place of another call.")
     try:
-        args, by_person = await _judged(scope, ctx, body, tool, given, decide)
+        args, by_person = await _judge_instead(scope, ctx, body, tool, given, decide)
         bound = tool.bind(args)
     except (InvalidArguments, BadJSON) as error:
         raise NotRun(str(error)) from None
@@ -438,7 +438,7 @@ async def run_instead(
     return value
 
 
-async def _judged(
+async def _judge_instead(
     scope: Scope,
     ctx: ToolContext[Any],
     body: Body,

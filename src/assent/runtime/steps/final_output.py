@@ -26,10 +26,10 @@ from ..value import output_json
 from ..view import FINAL
 from .door import check_digest
 from .guardrail import guard_output
-from .model_call import see_that_nothing_is_asked
+from .model_call import check_nothing_is_asked
 
 Path = tuple[str, ...]
-ENDS = ("finished", "edited", "responded")
+ENDING_OUTCOMES = ("finished", "edited", "responded")
 """The outcomes of a call that can end a run: the call ran, or a person answered in its place."""
 
 
@@ -39,32 +39,32 @@ async def conclude(scope: Scope, effect: f.Conclude) -> None:
     run = scope.run_at(path)
     seat = scope.graph.seat(run.agent)
     if effect.call is not None:
-        await _approved(scope, path, run, seat, effect.call)
+        await _conclude_approved(scope, path, run, seat, effect.call)
         return
-    see_that_nothing_is_asked(run)
+    check_nothing_is_asked(run)
     turn = run.entries[-1]
-    if type(turn) is Turn and not turn.calls and not _looked_at(scope, path, seat):
+    if type(turn) is Turn and not turn.calls and not _must_be_looked_at(scope, path, seat):
         scope.journal.add(f.Concluded(at=scope.journal.now(), path=path))
         return
     end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
-        output = _text(seat, turn)
+        output = _parse_reply(seat, turn)
     else:
         found = await _by_tools(scope, path, run, seat)
         if found is None:
             scope.journal.add(f.Continued(path=path))
             return
-        end, output = _fitted(seat, *found)
+        end, output = _fit_output(seat, *found)
     await guard_output(scope, path, seat, output)
     if seat.final is None:
         await _end(scope, path, seat, end, output)
         return
-    args = Raw(canonical({"output": _plain(seat, output)}))
+    args = Raw(canonical({"output": _output_to_show(seat, output)}))
     call = f.Call(f"c{len(run.calls) + 1}", seat.final.name, 0, "output", seat.final.fingerprint)
     scope.journal.add(f.Proposed(call, args, at=scope.journal.now(), path=path))
 
 
-def _looked_at(scope: Scope, path: Path, seat: Seat) -> bool:
+def _must_be_looked_at(scope: Scope, path: Path, seat: Seat) -> bool:
     """Return True if guardrails, hooks, an approval or an output type must see the output before the run ends."""
     agent, config = seat.agent, scope.config
     guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
@@ -73,7 +73,7 @@ def _looked_at(scope: Scope, path: Path, seat: Seat) -> bool:
     )
 
 
-async def _approved(scope: Scope, path: Path, run: Run, seat: Seat, call: str) -> None:
+async def _conclude_approved(scope: Scope, path: Path, run: Run, seat: Seat, call: str) -> None:
     """Conclude with an approved output; an edited output passes the output guardrails first."""
     state = run.calls[call]
     tool = scope.tool_for(state)
@@ -98,7 +98,7 @@ async def _end(scope: Scope, path: Path, seat: Seat, end: f.Concluded, output: A
     scope.journal.add(f.Concluded(end.output, end.source, end.call, at=scope.journal.now(), path=path))
 
 
-def _text(seat: Seat, turn: Turn) -> Any:
+def _parse_reply(seat: Seat, turn: Turn) -> Any:
     """Return the reply as the agent's output type; raise `InvalidOutput` if it does not fit."""
     reply, shape = turn.reply, schema_of(seat.agent)
     if type(reply) is not f.Replied:
@@ -114,7 +114,7 @@ def _text(seat: Seat, turn: Turn) -> Any:
     return shape.parse(reply_text(reply))
 
 
-def _fitted(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:
+def _fit_output(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:
     """Return the tools' output as the agent's output type, if it has one; raise `InvalidOutput` if it does not fit."""
     shape = schema_of(seat.agent)
     if shape is None:
@@ -129,7 +129,7 @@ def _fitted(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any
     return f.Concluded(data, path=end.path), shape.load(data)
 
 
-def _plain(seat: Seat, output: Any) -> Any:
+def _output_to_show(seat: Seat, output: Any) -> Any:
     """Return an output as a person is shown it; as text if the agent has no output type."""
     shape = schema_of(seat.agent)
     if shape is None:
@@ -139,7 +139,7 @@ def _plain(seat: Seat, output: Any) -> Any:
 
 def _ends(item: ToolCallOutputItem) -> bool:
     """Return True if a call's output can end a run; a guardrail's replacement text is for the model only."""
-    return item.outcome.status in ENDS and not item.outcome.by.startswith("guardrail:")
+    return item.outcome.status in ENDING_OUTCOMES and not item.outcome.by.startswith("guardrail:")
 
 
 async def _by_tools(scope: Scope, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:

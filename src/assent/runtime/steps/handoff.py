@@ -41,13 +41,13 @@ def check_filter(scope: Scope, path: Path, tool: Handoff) -> None:
         raise UsageError("An input_filter cannot change a talk that the provider keeps; leave one of them out.")
 
 
-async def filtered(scope: Scope, path: Path, state: CallState, tool: Handoff) -> Raw:
+async def filter_history(scope: Scope, path: Path, state: CallState, tool: Handoff) -> Raw:
     """Return the conversation that the input filter chose for the next agent; empty without a filter."""
     choose = _filter(scope, tool)
     if choose is None:
         return f.NOTHING
     run = scope.run_at(path)
-    chosen = choose(HandoffInputData(*_heard(scope.view(path), run, state, tool.agent), scope.ctx))
+    chosen = choose(HandoffInputData(*_handoff_data(scope.view(path), run, state, tool.agent), scope.ctx))
     items = accepted(_items(await chosen if inspect.isawaitable(chosen) else chosen))
     if not items and not run.unheard:
         raise UsageError("The input_filter left nothing that the next agent could hear.")
@@ -61,14 +61,14 @@ def _filter(scope: Scope, tool: Handoff) -> InputFilter | None:
     return tool.input_filter or scope.config.handoff_input_filter
 
 
-def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
+def _handoff_data(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
     """Return the conversation of the agent that hands over: the input, the items since, and the items of this turn.
 
     Items that an earlier filter took out are not included.
     """
     entries = run.entries
     first = max((n for n, entry in enumerate(entries) if type(entry) is f.HandedOff and entry.history), default=0)
-    since = max((n for n, entry in enumerate(entries) if n >= first and _given(entry)), default=first - 1) + 1
+    since = max((n for n, entry in enumerate(entries) if n >= first and _is_input(entry)), default=first - 1) + 1
     given = [item for entry in entries[first:since] for item in entry_items(entry)]
     turns = [entry for entry in entries[since:] if type(entry) is Turn and entry is not state.turn]
     agent = view.agent(state.turn)
@@ -80,7 +80,7 @@ def _heard(view: View, run: Run, state: CallState, target: Agent[Any]) -> Heard:
     return tuple(given), before, tuple(here)
 
 
-def _given(entry: TranscriptEntry) -> bool:
+def _is_input(entry: TranscriptEntry) -> bool:
     """Return True if an entry is not from the model: input, a filtered history, or a proposal of the runtime."""
     if type(entry) is f.HandedOff:
         return bool(entry.history)

@@ -6,7 +6,7 @@ Deltas are passed on as they arrive and are never facts. A stream that breaks of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from ...core import facts as f
 from ...core.digest import described, holds
 from ...core.digest import text as clean_text
-from ...core.number import is_count
+from ...core.number import LARGEST
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
-from ...core.transcript import Item, news, open_requests, transcript
+from ...core.transcript import Item, items_since_reply, open_requests, transcript
 from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
 from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
 from ...definitions.output import TRY_AGAIN
@@ -35,6 +35,16 @@ Path = tuple[str, ...]
 OUTPUTS = ("function_call_output", *(f"{kind}_output" for kind in NATIVE))
 CALLS = ("function_call", "mcp_approval_request")
 """The types of items that are calls."""
+UNREADABLE = (
+    msgspec.MsgspecError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    RecursionError,
+)
+"""The exceptions of reading a damaged item."""
 
 
 async def ask_model(scope: Scope, effect: f.AskModel) -> None:
@@ -42,7 +52,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     path = effect.path
     run = scope.run_at(path)
     agent = scope.graph.seat(run.agent).agent
-    see_that_nothing_is_asked(run)
+    check_nothing_is_asked(run)
     await scope.journal.own()
     if scope.session is not None and not path:
         await scope.session.save()
@@ -79,7 +89,7 @@ async def prepared(scope: Scope, run: Run, agent: Agent[Any], path: Path) -> tup
         await scope.servers.list_tools(agent)
     box = toolbox_of(agent)
     _define(scope, run, agent, box.tools, path)
-    offer = await _enabled(scope, box, agent) if box.choosy else box
+    offer = await _offer_enabled(scope, box, agent) if box.choosy else box
     told = agent.instructions
     if callable(told):
         made = told(scope.ctx, agent)
@@ -87,9 +97,12 @@ async def prepared(scope: Scope, run: Run, agent: Agent[Any], path: Path) -> tup
     return told, offer
 
 
-def see_that_nothing_is_asked(run: Run) -> None:
+def check_nothing_is_asked(run: Run) -> None:
     """Raise `UnansweredRequest` if the last reply has a request that no tool answers: neither a call nor an end."""
-    asked = _read(lambda: open_requests(run))
+    try:
+        asked = open_requests(run)
+    except UNREADABLE as error:
+        raise _damage_error(error) from None
     if not asked:
         return
     what = ", ".join(sorted({described(item["type"]) for item in asked}))
@@ -129,8 +142,8 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
             settings = replace(settings, tool_choice=None)
     kept = run.began.conversation if run.began is not None else None
     if not kept:
-        heard = _heard(run, transcript, saw)
-        if scope.journal.past and run is scope.journal.run and not any(_filtered(entry) for entry in run.entries):
+        heard = _input_items(run, saw)
+        if scope.journal.past and run is scope.journal.run and not any(_is_filtered(entry) for entry in run.entries):
             heard = [*scope.journal.past, *heard]
         return ModelRequest(told, heard, offer.specs, _output(agent), settings, hosted=offer.hosted)
     replies = (e.reply for e in reversed(run.entries) if type(e) is Turn and type(e.reply) is f.Replied)
@@ -139,24 +152,25 @@ def _request(scope: Scope, run: Run, agent: Agent[Any], told: str | None, offer:
     known = conversation is not None or chain is not None
     if not known:  # the provider has nothing of this run, and at most an earlier response
         chain = kept.get("previous")
-    heard = _heard(run, news if known else transcript, saw)
+    heard = _input_items(run, saw, only_new=known)
     return ModelRequest(told, heard, offer.specs, _output(agent), settings, chain, conversation, offer.hosted)
 
 
-def _filtered(entry: TranscriptEntry) -> bool:
+def _is_filtered(entry: TranscriptEntry) -> bool:
     """Return True if the history before this entry was chosen for the agent that took over."""
     return type(entry) is f.HandedOff and bool(entry.history)
 
 
-def _heard(run: Run, hear: Callable[[Run, int], list[Item]], saw: int) -> list[Item]:
-    return _read(lambda: hear(run, saw))
-
-
-def _read(read: Callable[[], list[Item]]) -> list[Item]:
+def _input_items(run: Run, saw: int, *, only_new: bool = False) -> list[Item]:
+    """Return the items that the model gets: the whole conversation, or what came since its last reply."""
     try:
-        return read()
-    except (msgspec.MsgspecError, AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).") from None
+        return items_since_reply(run, saw) if only_new else transcript(run, saw)
+    except UNREADABLE as error:
+        raise _damage_error(error) from None
+
+
+def _damage_error(error: Exception) -> UnreadableState:
+    return UnreadableState(f"This run is damaged: an item of its transcript cannot be read ({error}).")
 
 
 def _model(scope: Scope, agent: Agent[Any]) -> Model:
@@ -179,7 +193,7 @@ def _hides_more(last: f.Defined, fact: f.Defined) -> bool:
     return (last.redact or {}) != (fact.redact or {})
 
 
-async def _enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
+async def _offer_enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(scope, tool, agent)}
     specs, hosted = offered(tools)
@@ -224,28 +238,31 @@ async def _reply(scope: Scope, model: Model, request: ModelRequest, path: Path) 
     return reply
 
 
-def _check(reply: Any) -> None:
-    """Raise `ModelFailed` unless the reply can be recorded and read again."""
+def _check(reply: Any) -> tuple[int, ...]:
+    """Return the numbers of the reply's usage; raise `ModelFailed` unless the reply can be recorded and read again."""
     if not isinstance(reply.output, list):
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(reply.output)}.")
-    if not isinstance(reply.usage, f.Usage) or not all(is_count(number, 0) for number in reply.usage.numbers()):
-        raise ModelFailed(f"The model's usage is a Usage of whole numbers, got {described(reply.usage)}.")
+    usage: tuple[Any, ...] = reply.usage.numbers() if isinstance(reply.usage, f.Usage) else (None,)
+    for number in usage:
+        if type(number) is not int or not 0 <= number <= LARGEST:
+            raise ModelFailed(f"The model's usage is a Usage of whole numbers, got {described(reply.usage)}.")
     if reply.response_id is not None and type(reply.response_id) is not str:
         raise ModelFailed(f"The id of the model's response is text, got {described(reply.response_id)}.")
+    return usage
 
 
 def replied(
     scope: Scope, run: Run, reply: ModelResponse, saw: int | None, offer: Toolbox, path: Path = ()
 ) -> f.Replied:
     """Return the fact of a reply, with the calls that the gate judges; `ModelFailed` if it cannot be recorded."""
-    _check(reply)
+    usage = _check(reply)
     calls = _calls(run, reply.output, offer)
     items, note = output_json(reply.output)
     return f.Replied(
         items,
         saw,
         calls,
-        reply.usage.numbers(),
+        usage,
         clean_text(reply.response_id)[0] if reply.response_id else None,
         note,
         at=scope.journal.now(),
@@ -256,18 +273,18 @@ def replied(
 def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
     """Return the calls of a reply that are to be judged, each with the tool that was offered under its name."""
     calls: list[f.Call] = []
-    number, answered = len(run.calls), _answered(items) if len(items) > 1 else ()
+    number, answered = len(run.calls), _answered_ids(items) if len(items) > 1 else ()
     asked: set[str | None] = set()
     """The ids of the requests for approval in this run."""
     for index, item in enumerate(items):
-        name = called(item, offer)
+        name = called_tool(item, offer)
         if name is None or item.get("call_id") in answered:
             continue
         tool = offer.tools.get(name)
         if is_request(item):
             server = offer.tools.get(f"mcp:{item.get('server_label')}")
             if not isinstance(server, HostedMCPTool):
-                continue  # nobody here can answer for this server: see `see_that_nothing_is_asked`
+                continue  # nobody here can answer for this server: see `check_nothing_is_asked`
             asked = asked or {state.proposal.id for state in run.calls.values() if state.call.kind == "hosted"}
             if item["id"] in asked:
                 raise ModelFailed("The provider asks for two approvals with one id; an answer would count for both.")
@@ -283,19 +300,19 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
     return tuple(calls)
 
 
-def _answered(items: list[Item]) -> set[str]:
+def _answered_ids(items: list[Item]) -> set[str]:
     """Return the ids of calls whose outputs are in the same reply: a hook has given the outputs, so nothing runs."""
     given = (each["call_id"] for each in items if type(each) is dict and each.get("type") in OUTPUTS)
     return {call for call in given if call}
 
 
-def called(item: Any, offer: Toolbox) -> str | None:
+def called_tool(item: Any, offer: Toolbox) -> str | None:
     """Return the name of the tool that an item calls; None if the item is no call, `ModelFailed` if it is malformed."""
     kind = item.get("type", "") if isinstance(item, dict) else None
     if type(kind) is not str:
         raise ModelFailed(f"The model's output is a list of items (dicts), got {described(item)}.")
     if kind in NATIVE:
-        return _native_called(item, kind, offer)
+        return _native_tool(item, kind, offer)
     if kind not in CALLS:
         return None
     name: str | None = item.get("name")
@@ -306,7 +323,7 @@ def called(item: Any, offer: Toolbox) -> str | None:
     return name
 
 
-def _native_called(item: Item, kind: str, offer: Toolbox) -> str | None:
+def _native_tool(item: Item, kind: str, offer: Toolbox) -> str | None:
     """Return the name of the offered tool that a provider's own kind of call is for; None if none was offered."""
     if not _is_text(item.get("call_id")):
         raise ModelFailed(f"The model sent a {kind} without a call_id: {described(item)}")
@@ -317,10 +334,13 @@ def _native_called(item: Item, kind: str, offer: Toolbox) -> str | None:
 
 def _can_be_read(item: Item) -> bool:
     """Return True if the fields of a call that are texts are texts, so that a saved run can be read."""
-    optional = (item.get(field) for field in ("call_id", "id", "server_label"))
-    return all(type(item.get(field, "")) is str for field in ("name", "arguments")) and all(
-        value is None or type(value) is str for value in optional
-    )
+    if type(item.get("name", "")) is not str or type(item.get("arguments", "")) is not str:
+        return False
+    for field in ("call_id", "id", "server_label"):
+        value = item.get(field)
+        if value is not None and type(value) is not str:
+            return False
+    return True
 
 
 def _is_text(value: Any) -> bool:

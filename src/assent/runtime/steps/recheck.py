@@ -38,7 +38,7 @@ async def look_at_tool(scope: Scope, path: Path, state: CallState) -> Again:
         await scope.servers.find_tools(seat.agent)
     if seat.is_served(state, seat.tool_of(state)) and (again := await _look_at_server(scope, path, state)):
         return again
-    return await _look_at_reviewers(scope, path, state)
+    return await _look_at_reviewers(scope, path, state) if state.chosen is not None else NOTHING_NEW
 
 
 async def look_last(scope: Scope, path: Path, state: CallState) -> Again:
@@ -54,7 +54,7 @@ async def _look_at_reviewers(scope: Scope, path: Path, state: CallState) -> Agai
     """Ask the reviewers of the tool that an edit chose, unless one of them made the edit."""
     seat, approval, asked = scope.graph.of(state), state.approval, state.question
     tool = seat.tool_of(state)
-    if state.chosen is None or state.begun or tool is None or approval is None or asked is None:
+    if state.begun or tool is None or approval is None or asked is None:
         return NOTHING_NEW
     reviewers = asked_of(tool, seat.agent)["reviewers"]
     was_for_them = bool(asked.reviewers) and set(asked.reviewers) <= set(reviewers)
@@ -72,16 +72,16 @@ async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
     A person who approved without a preview, because it failed, is asked again if there is one now with preconditions.
     After an attempt that may have moved the world itself, a body that knows its attempts looks in the door's place.
     """
-    tool = scope.graph.of(state).tool_of(state)
-    if tool is not None and tool.knows_its_attempts and state.attempt - (state.phase is RUNNING) > state.void:
-        return NOTHING_NEW
     shown, asked = approved_preview(state)
     before = read_preview(shown)
     was_blind = before is not None and before.failed is not None and asked is not None and not state.edited
     if before is None or not (before.preconditions or was_blind):
         return NOTHING_NEW
-    await scope.journal.own()
     seat = scope.graph.of(state)
+    tool = seat.tool_of(state)
+    if tool is not None and tool.knows_its_attempts and state.attempt - (state.phase is RUNNING) > state.void:
+        return NOTHING_NEW
+    await scope.journal.own()
     proposed = seat.tool_of(state, state.call.tool)
     made = await preview_of(proposed, scope.ctx, effective(state, asked)) if proposed is not None else f.NOTHING
     differs = moved(before, read_preview(made))

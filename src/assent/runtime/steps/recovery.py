@@ -44,7 +44,7 @@ async def settle(scope: Scope, effect: f.Settle) -> None:
     found: Found = None
     if tool is not None and tool.probe is not None:
         attempt = state.attempt
-        found, note = await _probed(scope, effect.path, state, tool)
+        found, note = await _ask_probe(scope, effect.path, state, tool)
         state = scope.state_of(effect)
         if state.phase is not RUNNING or state.attempt != attempt or scope.tasks.stopped(effect.path):
             return  # during the probe the call was settled, or the run was stopped
@@ -56,7 +56,7 @@ async def settle_now(scope: Scope, path: tuple[str, ...], state: CallState, tool
     attempt, found = state.attempt, None
     ran, note = _that_ran(state, tool, note)
     if ran is not None and ran.probe is not None:
-        found, said = await _probed(scope, path, state, ran)
+        found, said = await _ask_probe(scope, path, state, ran)
         note = f"{note} {said}".strip()
     if state.phase is RUNNING and state.attempt == attempt and not scope.tasks.stopping():
         scope.journal.add(_outcome(scope, path, state, ran, found, note))
@@ -112,7 +112,7 @@ def _why(state: CallState, note: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-async def _probed(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
+async def _ask_probe(scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool) -> tuple[Found, str]:
     """Return the probe's finding, and a note on it for a person.
 
     A probe that fails or times out has found nothing.

@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 
 def asked_seal(columns: Mapping[str, Any]) -> str:
     """Return the seal of a question's content, from its columns; `run` is the run's id, not its number."""
-    return _seal([*(columns[name] for name in ASKED), *_set(columns, LATER)])
+    return _seal([*[columns[name] for name in ASKED], *_set(columns, LATER)])
 
 
 def _set(columns: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:

@@ -1,0 +1,62 @@
+"""One name, one meaning: a public function or class has one home in the package."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import assent
+
+SOURCE = Path(assent.__file__).parent
+SKINS = ("agents", "threads")
+"""The packages that repeat the names of another library by their nature."""
+MOST = 20
+"""The most names that may have two homes."""
+
+ALLOWED: dict[str, str] = {
+    "Unusable": "a connection that cannot be used again, of SQLite and of Postgres",
+    "explain": "the error of a database in our words, of SQLite and of Postgres",
+}
+"""The names that have two homes on purpose, each with the reason why both are the same thing."""
+
+LEFT = """
+Call Change Conversation Draft Ear Edit Failure File Filter Form Gone Guard Journal Kept Limited Line Lines
+Link Number Phase Refused Reply Row Sending Talk Tally Text add answer asked begun called change changed
+check_store checked checked_name content_parts context_of damaged decide decode definition difference enable
+ended erase events head_of hidden hidden_in iso joined key kind_of listed load missing name_of parameters
+plain purge questions_of rebuild refusal refused revoke same save settle shortened show takes tell text
+too_large upgrade usage_of verify visible
+"""
+"""The names that still wait for another name. Nothing may be added."""
+
+
+def homes(source: Path = SOURCE) -> dict[str, set[str]]:
+    """Return the modules of each public function and class that stands in two or more."""
+    found = defaultdict(set)
+    for path in source.rglob("*.py"):
+        parts = path.relative_to(source).parts
+        if parts[0] in SKINS or "versions" in parts:
+            continue
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+                found[node.name].add("/".join(parts))
+    return {name: where for name, where in found.items() if len(where) > 1}
+
+
+def test_a_public_name_has_one_home() -> None:
+    known = {*ALLOWED, *LEFT.split()}
+    doubles = {name: sorted(where) for name, where in homes().items() if name not in known}
+    assert doubles == {}, "give one of them a name that says what it is, or say in ALLOWED why they are the same thing"
+
+
+def test_every_allowed_double_is_one_and_has_its_reason() -> None:
+    doubles = homes()
+    assert [name for name in ALLOWED if name not in doubles] == []
+    assert all(reason.strip() for reason in ALLOWED.values())
+    assert len(ALLOWED) <= MOST
+
+
+def test_a_new_double_is_found(tmp_path: Path) -> None:
+    for name in ("one.py", "store/two.py", "threads/skin.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"class Thing: ...\ndef _private(): ...\nclass Own_{name[0]}: ...\n")
+    assert homes(tmp_path) == {"Thing": {"one.py", "store/two.py"}}
