@@ -279,18 +279,13 @@ def telling(store: Any, effects: Effects) -> Store:
         now("after a write")
         return lease
 
-    def telling_write(work: Any, at_once: Any = None, **options: Any) -> Any:
+    def telling_write(work: Any, **options: Any) -> Any:
         def told(transaction: Any) -> Any:
             done = work(transaction)
             now("inside a write")
             return done
 
-        def told_at_once() -> Any:
-            done = yield from at_once()
-            now("inside a write")
-            return done
-
-        return write(told, **options) if at_once is None else write(told, told_at_once, **options)
+        return write(told, **options)
 
     store.append, store.take = telling_append, telling_take
     setattr(writer, name, telling_write)

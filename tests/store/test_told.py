@@ -19,7 +19,6 @@ from assent.sql import sqlite_connection as file
 from assent.store import Lease, MemoryStore, SQLiteStore
 from assent.store.outbox import Webhook
 from assent.store.sql import retention as keeping
-from assent.store.sql.prepared import Prepared
 from assent.testing import FakeClock
 from assent.testing.store_checks.draft import SEND, Draft, written
 from tests.store.place import Place
@@ -76,6 +75,22 @@ class Line(sqlite3.Connection):
         return done
 
 
+def _faulty(kind: type, name: str) -> Callable[..., Any]:
+    execute = getattr(kind, name)
+
+    def faulty(self: Any, *given: Any, **more: Any) -> Any:
+        connection = self if isinstance(self, psycopg.Connection) else self.connection
+        if FAULTS.due(after=False):
+            connection.close()
+        done = execute(self, *given, **more)
+        if FAULTS.due(after=True):
+            connection.close()
+            raise psycopg.OperationalError("the connection is lost")
+        return done
+
+    return faulty
+
+
 @pytest.fixture
 def faults(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     """Faults in the database of the place."""
@@ -85,24 +100,8 @@ def faults(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
         connect = sqlite3.connect
         monkeypatch.setattr(file.sqlite3, "connect", lambda *given, **more: connect(*given, **more, factory=Line))
     else:
-        execute, send = psycopg.Connection.execute, Prepared.send
-
-        def faulty(self: Any, *given: Any, **more: Any) -> Any:
-            if FAULTS.due(after=False):
-                self.close()
-            done = execute(self, *given, **more)
-            if FAULTS.due(after=True):
-                self.close()
-                raise psycopg.OperationalError("the connection is lost")
-            return done
-
-        def sent(self: Any, line: Any, given: Any) -> None:
-            if FAULTS.due(after=False):
-                line.finish()
-            send(self, line, given)
-
-        monkeypatch.setattr(psycopg.Connection, "execute", faulty)
-        monkeypatch.setattr(Prepared, "send", sent)
+        for kind, name in ((psycopg.Connection, "execute"), (psycopg.Cursor, "executemany")):
+            monkeypatch.setattr(kind, name, _faulty(kind, name))
     yield FAULTS
     FAULTS.disarm()
 

@@ -1,49 +1,31 @@
 """Connections to Postgres that are kept between uses, for the threads of a store or of sessions.
 
 psycopg_pool opens connections in the background and checks them with threads of its own. Here a connection is opened by
-whoever needs it, so that an error reaches the caller with its own words, and is checked only after a rest.
+whoever needs it, so that an error reaches the caller with its own words.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import psycopg
 
-REST = 10.0
-"""The seconds after its last check from which a connection is tested with a query before a write."""
-
 
 class Link:
-    """A connection, with its prepared statements and the time of its last check."""
+    """A connection, and whether a commit was sent on it."""
 
-    __slots__ = ("connection", "made_in", "prepared", "sent", "used")
+    __slots__ = ("connection", "made_in", "pipeline", "sent")
 
     def __init__(self, connection: psycopg.Connection[Any], made_in: object) -> None:
         self.connection = connection
         self.made_in = made_in
-        self.prepared: set[bytes] = set()
-        """The names of the statements prepared on the connection."""
+        self.pipeline: psycopg.Pipeline | None = None
+        """The pipeline in which the statements of a write are sent, while there is one."""
         self.sent = False
-        """True once a change was sent for good; until its answer arrives, the outcome is unknown."""
-        self.used = time.monotonic()
-        """The time of the last check, on the monotonic clock."""
-
-    @property
-    def has_rested(self) -> bool:
-        """True if the last check is so long ago that the connection may be lost."""
-        return time.monotonic() - self.used > REST
-
-    def see_that_it_lives(self) -> None:
-        """Raise if the connection was lost while unused. Nothing was sent yet, so another one can be used."""
-        line = self.connection.pgconn
-        line.consume_input()  # reads the server's last message, if there is one
-        line.consume_input()  # raises if the server has closed the connection
-        self.used = time.monotonic()
+        """True once a commit was sent; until its answer arrives, the outcome is unknown."""
 
 
 class Pool:
@@ -64,7 +46,7 @@ class Pool:
         with self._lock:
             if self._idle:
                 link = self._idle.pop()
-                link.sent = False
+                link.sent, link.pipeline = False, None
                 return link
             now = self._now
         try:

@@ -30,6 +30,8 @@ LOST_NETWORK = {
 """The default connection settings that detect a lost network; in seconds, and `tcp_user_timeout` in milliseconds."""
 AGAIN = frozenset({"40001", "40P01"})
 """The SQLSTATEs of conflicts between transactions, after which nothing was written: serialization failure, deadlock."""
+UNPREPARED = frozenset({"26000", "42P05"})
+"""The SQLSTATEs of a prepared statement that is missing, or is there already: a pooler has switched the connection."""
 OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 WHY = {
     "08": "it cannot be reached. See that it runs and that the address is right, and try again",
@@ -87,9 +89,13 @@ class Server(ABC):
     def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
         """Return the error for the user; `unknown` if the change may have been written."""
 
-    def begin(self, connection: psycopg.Connection[Any], text: str) -> None:
-        """Begin a transaction with this text."""
-        connection.execute(text.encode())
+    def transact(self, link: Link, begin: str, work: Callable[[Link], R], *, writes: bool) -> R:
+        """Run `work` in a transaction that `begin` starts."""
+        link.connection.execute(begin.encode())
+        done = work(link)
+        link.sent = writes
+        link.connection.execute("COMMIT")
+        return done
 
     def connect(self) -> psycopg.Connection[Any]:
         """Open a connection in autocommit mode."""
@@ -153,8 +159,7 @@ class Server(ABC):
     def _see_whether_again(self, error: psycopg.Error, *, last: bool) -> None:
         """Raise the failure, unless nothing was written and a retry may help."""
         unknown = getattr(error, "committing", False)
-        again = isinstance(error, psycopg.OperationalError) and getattr(error, "begun", False)
-        if last or unknown or not again:
+        if last or unknown or not getattr(error, "again", False):
             raise self.failure(error, unknown=unknown) from error
 
     def _try(self, work: Callable[[Link], R], begin: str | None, writes: bool) -> R:
@@ -162,13 +167,7 @@ class Server(ABC):
         pool = self._pool
         link = pool.take()
         try:
-            if begin is None:
-                return work(link)
-            self.begin(link.connection, begin)
-            done = work(link)
-            link.sent = writes
-            link.connection.execute("COMMIT")
-            return done
+            return work(link) if begin is None else self.transact(link, begin, work, writes=writes)
         except BaseException as error:
             self._failed(error, link)
             raise
@@ -179,7 +178,10 @@ class Server(ABC):
         """Roll back an open transaction, and note on the error if a retry is safe."""
         lost = self._clear(link.connection)
         if isinstance(error, psycopg.Error):
-            error.begun = lost or error.sqlstate in AGAIN  # type: ignore[attr-defined]
+            if error.sqlstate in UNPREPARED:
+                link.connection.prepare_threshold = None
+            again = error.sqlstate in AGAIN | UNPREPARED or (lost and isinstance(error, psycopg.OperationalError))
+            error.again = again  # type: ignore[attr-defined]
             error.committing = lost and link.sent  # type: ignore[attr-defined]
 
     def _clear(self, connection: psycopg.Connection[Any]) -> bool:

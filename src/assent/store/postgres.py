@@ -13,10 +13,8 @@ from sqlalchemy import func, select
 from ..core.digest import described
 from ..errors import StoreFailed, UsageError
 from ..sql.thread_queue import ThreadQueue
-from .record import Change, check_seconds
-from .sql.postgres_append import append_at_once, is_ordinary
-from .sql.postgres_server import AtOnce, StoreServer
-from .sql.prepared import Steps
+from .record import check_seconds
+from .sql.postgres_server import StoreServer
 from .sql.schema import NEWS, READY
 from .sql.statement import Statement, Transaction
 from .sql.store import SQLStore, Work
@@ -29,7 +27,13 @@ RETRY = 1.0
 GLANCE = 0.5
 """The seconds between two checks of the listening thread whether the store was closed."""
 
-TELL = {channel: Statement(select(func.pg_notify(channel, ""))) for channel in (READY, NEWS)}
+_ready, _news = func.pg_notify(READY, ""), func.pg_notify(NEWS, "")
+NOTIFY = {
+    (True, False): Statement(select(_ready)),
+    (False, True): Statement(select(_news)),
+    (True, True): Statement(select(_ready, _news)),
+}
+"""The statements that notify other processes: that a run may be claimed, that there is news, or both."""
 
 
 class PostgresStore(SQLStore):
@@ -116,27 +120,13 @@ class PostgresStore(SQLStore):
         await self._queue.do(self._server.close)
         self._let_go()
 
-    async def append(self, change: Change) -> None:
-        """Write a change in one transaction; the change is durable on return."""
+    def _notify(self, transaction: Transaction, *, ready: bool = False, news: bool = False) -> None:
+        if ready or news:
+            transaction.execute(NOTIFY[ready, news])
 
-        def at_once() -> Steps[bool]:
-            return append_at_once(change, self._now())
-
-        ready = await self._write(
-            lambda transaction: self._append(transaction, change),
-            at_once if is_ordinary(change, self._known) else None,
-        )
-        self._appended(change, ready)
-
-    def _tell(self, transaction: Transaction) -> None:
-        transaction.rows(TELL[READY])
-
-    def _tell_news(self, transaction: Transaction) -> None:
-        transaction.rows(TELL[NEWS])
-
-    async def _write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
+    async def _write(self, work: Work[R]) -> R:
         self._check()
-        return await self._queue.do(lambda: self._server.write(work, at_once))
+        return await self._queue.do(lambda: self._server.write(work))
 
     async def _read(self, work: Work[R], *, snapshot: bool = False) -> R:
         self._check()

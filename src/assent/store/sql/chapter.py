@@ -75,8 +75,8 @@ def add_chapter(transaction: Transaction, number: int, change: Change, texts: li
         hash = as_bytes(found[0]) if found is not None else b""
     else:
         hash = hashes[place] if place < len(hashes) else link(hashes[-1], run, seq, texts[-1])
-    transaction.do(REPLACE, run=number, before=before)
-    transaction.do(
+    transaction.execute(REPLACE, run=number, before=before)
+    transaction.execute(
         ADD_CHAPTER,
         run=number,
         seq=seq,

@@ -84,7 +84,7 @@ def take(transaction: Transaction, run_id: str, worker: str, seq: int, now: int,
         raise missing(run_id)
     run = locked(transaction, run_id)
     check_take(run.row, run_id, worker, seq, now)
-    transaction.do(TAKE, number=run.id, worker=worker, until=until, fence=run.fence + 1)
+    transaction.execute(TAKE, number=run.id, worker=worker, until=until, fence=run.fence + 1)
     return Lease(run_id, worker, run.fence + 1)
 
 
@@ -110,7 +110,7 @@ def release(
     if wake is None and seq not in (None, facts):
         wake = now
     wake = wake if status in UNDER_WAY else None
-    transaction.do(WAKE, number=number, wake=wake)
+    transaction.execute(WAKE, number=number, wake=wake)
     return wake is not None
 
 

@@ -1,55 +1,40 @@
-"""The store's database on a Postgres server: its tables, its clock, and statements outside of a transaction.
+"""The store's database on a Postgres server: its tables, its clock, and its transactions. All of it blocks.
 
-All of it blocks.
+A transaction that writes is sent in psycopg's pipeline mode: nobody waits for a statement whose result is not needed.
+An ordinary change takes two roundtrips to the server, and one more if it asks a question. The first one has read the
+run and the schema's version before anything is committed.
 """
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq.abc import PGresult
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed
 from ...sql.pool import Link
-from ...sql.postgres_connection import AGAIN, Server, Unusable, conninfo, explain
-from .prepared import Prepared, Steps, answer
+from ...sql.postgres_connection import Server, Unusable, conninfo, explain
 from .schema import VERSION, VERSION_TABLE, metadata, too_new
-from .statement import POSTGRES, Transaction
+from .statement import POSTGRES, Statement, Transaction
 
 R = TypeVar("R")
 
 Work = Callable[["PostgresTransaction"], R]
-AtOnce = Callable[[], Steps[R]]
-"""A function that begins work by statements outside of a transaction."""
 
 FRESH = 60.0
 """The seconds after which the server's clock is read again; until then the local clock measures the time."""
 LOCK = 0x417353746F7265
 """The advisory lock held during an upgrade of the tables."""
-UNPREPARED = "26000"
-"""The SQLSTATE of a missing prepared statement: a connection pooler has switched the server connection."""
-ELSEWISE = AGAIN | {UNPREPARED, "22021", "22P05", "23505", "25006", "42703", "42P01"}
-"""The SQLSTATEs of one statement after which a transaction is tried, which succeeds or finds the error.
-
-Besides conflicts and missing prepared statements: the character 0 in a text or in JSON, a row that exists already, a
-session that is read-only by default, and a column or a table that a newer Assent has renamed.
-"""
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # A write reads the schema's version first, on the same way to the server. The lock on the version's table lasts until
 # the transaction ends, and an upgrade waits for it, so the version cannot change in between.
-BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version_num FROM {VERSION_TABLE}"
-SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-
-class NotAtOnce(Exception):
-    """One statement is not enough. Nothing was written; the caller must use a transaction."""
+READ_VERSION = f"SELECT version_num FROM {VERSION_TABLE}"
 
 
 class PostgresTransaction(Transaction):
@@ -61,31 +46,13 @@ class PostgresTransaction(Transaction):
         super().__init__(link.connection, POSTGRES)
         self.link = link
 
-    def at_once(self, steps: Steps[R]) -> R:
-        """Run the steps outside of a transaction, or raise `NotAtOnce` if that is not possible."""
-        try:
-            ask = next(steps)
-            while True:
-                ask = steps.send(self._answer(*ask))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-
-    def _answer(self, statement: Prepared, values: Mapping[str, Any]) -> PGresult:
-        line, link = self.connection.pgconn, self.link
-        given = given_for(statement, values)
-        try:
-            if statement.writes:
-                if link.has_rested:
-                    self.connection.execute("SELECT 1")
-                link.see_that_it_lives()
-            statement.prepare(line, link.prepared)
-            link.sent = statement.writes
-            statement.send(line, given)
-            return answer(line)
-        except psycopg.Error as error:
-            if is_elsewise(error, statement, link):
-                raise NotAtOnce from error
-            raise
+    def do(self, statement: Statement, **values: Any) -> int:
+        """Execute a statement and return the number of changed rows."""
+        cursor = self._execute(statement, values)
+        if self.link.pipeline is not None:
+            self.link.pipeline.sync()  # or the number is not known yet
+        count: int = cursor.rowcount
+        return count
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replace the character 0, which Postgres cannot hold. Facts are not affected, since JSON escapes it."""
@@ -94,22 +61,6 @@ class PostgresTransaction(Transaction):
                 name: value.replace("\0", "\ufffd") if type(value) is str else value for name, value in values.items()
             }
         return values
-
-
-def given_for(statement: Prepared, values: Mapping[str, Any]) -> list[Any]:
-    """Return the encoded values; raise `NotAtOnce` if a number is too large."""
-    try:
-        return statement.given(values)
-    except struct.error:
-        raise NotAtOnce from None
-
-
-def is_elsewise(error: BaseException, statement: Prepared, link: Link) -> bool:
-    """Return True if a transaction should be tried after this error."""
-    state = error.sqlstate if isinstance(error, psycopg.Error) else None
-    if state == UNPREPARED:
-        statement.forget(link.prepared)
-    return state in ELSEWISE
 
 
 class Clock:
@@ -154,17 +105,17 @@ class StoreServer(Server):
         self.clock = Clock()
         self.upgrades = upgrades
 
-    def write(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        """Run `at_once` if it is given and succeeds, else `work` in a transaction."""
-        return self._do_at_once(at_once, work, BEGIN)
+    def write(self, work: Work[R]) -> R:
+        """Run `work` in a transaction."""
+        return self._do(work, BEGIN)
 
-    def read(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        """Run `at_once` if it is given and succeeds, else `work`, which only reads, without a transaction."""
-        return self._do_at_once(at_once, work, None)
+    def read(self, work: Work[R]) -> R:
+        """Run `work`, which only reads, without a transaction."""
+        return self._do(work, None)
 
-    def snapshot(self, work: Work[R], at_once: AtOnce[R] | None = None) -> R:
-        """Run `at_once` if it is given and succeeds, else `work`, which only reads, in one snapshot."""
-        return self._do_at_once(at_once, work, SNAPSHOT)
+    def snapshot(self, work: Work[R]) -> R:
+        """Run `work`, which only reads, in one snapshot."""
+        return self._do(work, SNAPSHOT)
 
     def now(self) -> float:
         """Return the server's time; read its clock first if it was never read."""
@@ -191,13 +142,23 @@ class StoreServer(Server):
         else:
             _check(version)
 
-    def begin(self, connection: psycopg.Connection[Any], text: str) -> None:
-        """Begin a transaction. One that writes is refused unless the tables are those that this Assent knows."""
-        cursor = connection.execute(text.encode(), prepare=False)  # there may be two statements
-        if text == BEGIN:
-            cursor.nextset()
-            row = cursor.fetchone()
-            _check(None if row is None else int(row[0]))
+    def transact(self, link: Link, begin: str, work: Callable[[Link], R], *, writes: bool) -> R:
+        """Run `work` in a transaction. A write is refused unless the tables are those that this Assent knows."""
+        if not writes:
+            return super().transact(link, begin, work, writes=False)
+        with link.connection.pipeline() as link.pipeline:
+            link.connection.execute(begin.encode())
+            found = link.connection.execute(READ_VERSION.encode())
+            try:
+                done = work(link)
+            except Exception:
+                if found.pgresult is not None:
+                    _check_found(found)
+                raise
+            _check_found(found)
+            link.sent = True
+            link.connection.execute("COMMIT")
+        return done
 
     def upgrade(self) -> None:
         """Create or migrate the tables. An advisory lock makes concurrent upgrades safe."""
@@ -233,12 +194,6 @@ class StoreServer(Server):
         except (psycopg.Error, Unusable) as error:
             raise self.failure(error) from error
 
-    def _do_at_once(self, at_once: AtOnce[R] | None, work: Work[R], begin: str | None) -> R:
-        if at_once is not None:
-            with suppress(NotAtOnce):
-                return self._do(lambda transaction: transaction.at_once(at_once()), None)
-        return self._do(work, begin)
-
     def _do(self, work: Work[R], begin: str | None) -> R:
         def timed(link: Link) -> R:
             if self.clock.stale:
@@ -259,6 +214,11 @@ def _version(connection: Any) -> int | None:
     [found] = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (VERSION_TABLE,)).fetchone()
     row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if found else None
     return None if row is None else int(row[0])
+
+
+def _check_found(found: psycopg.Cursor[Any]) -> None:
+    row = found.fetchone()
+    _check(None if row is None else int(row[0]))
 
 
 def _check(version: int | None) -> None:

@@ -72,6 +72,10 @@ class Transaction:
         cursor.close()  # an open cursor would keep the transaction open
         return found
 
+    def execute(self, statement: Statement, **values: Any) -> None:
+        """Execute a statement whose result is not needed; its error may come with a later statement."""
+        self._execute(statement, values)
+
     def do(self, statement: Statement, **values: Any) -> int:
         """Execute a statement and return the number of changed rows."""
         count: int = self._execute(statement, values).rowcount

@@ -61,11 +61,8 @@ class SQLStore(Store):
     async def vacuum(self) -> None:
         """Rewrite the database without erased, changed and deleted rows."""
 
-    def _tell(self, transaction: Transaction) -> None:
-        """Notify other processes, at the transaction's commit, that a run may be claimed."""
-
-    def _tell_news(self, transaction: Transaction) -> None:
-        """Notify other processes, at the transaction's commit, that there is news."""
+    def _notify(self, transaction: Transaction, *, ready: bool = False, news: bool = False) -> None:
+        """Notify other processes, at the transaction's commit, that a run may be claimed or that there is news."""
 
     # Read the time only inside of a transaction. By then the server's clock has been read, and the time does not
     # include the wait for a connection or a lock.
@@ -91,10 +88,7 @@ class SQLStore(Store):
 
     def _append(self, transaction: Transaction, change: Change) -> bool:
         ready = append(transaction, change, self._now(), self._known)
-        if ready:
-            self._tell(transaction)
-        if is_news(change):
-            self._tell_news(transaction)
+        self._notify(transaction, ready=ready, news=is_news(change))
         return ready
 
     def _appended(self, change: Change, ready: bool) -> None:
@@ -221,8 +215,7 @@ class SQLStore(Store):
         def work(transaction: Transaction) -> bool:
             wake = None if again_in is None else self._until(again_in)
             ready = release(transaction, lease, wake, error, seq, self._now())
-            if ready:
-                self._tell(transaction)
+            self._notify(transaction, ready=ready)
             return ready
 
         if await self._write(work):

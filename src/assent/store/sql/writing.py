@@ -124,7 +124,7 @@ def _go_on(transaction: Transaction, change: Change, now: int) -> bool:
     before = run._asdict()  # a column that stays as it was is left out, since SQLite would write its indexes again
     same = {name for name in before if name not in ALWAYS and row.get(name) == before[name]}
     changed = {name: value for name, value in row.items() if name not in same}
-    transaction.do(advance(tuple(changed)), number=run.id, **changed)
+    transaction.execute(advance(tuple(changed)), number=run.id, **changed)
     _write(transaction, run.id, change, texts, hashes, kept)
     return is_ready(row, now)
 
@@ -204,9 +204,9 @@ def _write(
     if change.chapter is not None:
         add_chapter(transaction, number, change, texts, hashes)
     if change.context is not None:
-        transaction.do(FORGET[contexts], run=number)
+        transaction.execute(FORGET[contexts], run=number)
         if change.context != SavedContext():
-            transaction.do(KEEP_CONTEXT, run=number, body=change.context.json, kind=change.context.kind)
+            transaction.execute(KEEP_CONTEXT, run=number, body=change.context.json, kind=change.context.kind)
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
     if change.asked or change.settled:
@@ -219,18 +219,18 @@ def project(transaction: Transaction, number: int, change: Change) -> None:
         if not transaction.do(ASK, **columns_of(number, question)):
             raise StoreFailed(f"There is a question {question.id!r} already; nothing was written.")
     for settled in change.settled:
-        transaction.do(SETTLE, of_id=settled.id, of_run=number, **end_of(settled))
+        transaction.execute(SETTLE, of_id=settled.id, of_run=number, **end_of(settled))
     if change.evidence:
         sound = sealed_questions(transaction, number, change.record.id)
         for id, evidence in change.evidence.items():
-            transaction.do(WITNESS, of_id=id, of_run=number, evidence=text_of(evidence))
+            transaction.execute(WITNESS, of_id=id, of_run=number, evidence=text_of(evidence))
         seal_again(transaction, number, change.record.id, sound)
     if change.granted:
         transaction.many(GRANT, [columns_of(number, grant) for grant in change.granted])
     for id, used in change.used.items():
-        transaction.do(USE, of_id=id, of_run=number, used=used)
+        transaction.execute(USE, of_id=id, of_run=number, used=used)
     for taken in change.revoked:
-        transaction.do(REVOKE, of_id=taken.id, of_run=number, revoked=taken.at, revoked_by=taken.by)
+        transaction.execute(REVOKE, of_id=taken.id, of_run=number, revoked=taken.at, revoked_by=taken.by)
 
 
 def sealed_questions(transaction: Transaction, number: int, run: str) -> set[str]:
@@ -242,7 +242,7 @@ def seal_again(transaction: Transaction, number: int, run: str, ids: set[str]) -
     """Recompute the seals of these questions. The caller leaves damaged questions out, so that they stay marked."""
     for row in _questions_of(transaction, number, run):
         if row["id"] in ids:
-            transaction.do(RESEAL, of_id=row["id"], of_run=number, asked_seal=asked_seal(row))
+            transaction.execute(RESEAL, of_id=row["id"], of_run=number, asked_seal=asked_seal(row))
 
 
 def _questions_of(transaction: Transaction, number: int, run: str) -> list[dict[str, Any]]:
