@@ -314,7 +314,7 @@ class StoreWriter:
 
     def _close_now(self) -> None:
         """Stop the timers: there is nothing to write and nothing to wait for."""
-        self.phase = Phase.CLOSING
+        self.phase = WriterPhase.CLOSING
         if self.soon is not None:
             self.soon.cancel()
         if self.heartbeat is not None:
