@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-ALL = bool(os.environ.get("CI")) or os.environ.get("HYPOTHESIS_PROFILE") == "ci"
+DRAW_ALL = bool(os.environ.get("CI")) or os.environ.get("HYPOTHESIS_PROFILE") == "ci"
 
 
 def examples(most: int) -> int:
     """Return how many of so many examples are drawn here."""
-    return most if ALL else max(most // 5, min(most, 5))
+    return most if DRAW_ALL else max(most // 5, min(most, 5))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assent.core import facts as f
 from tests.core.support import FACTS
-from tests.draws import ALL, examples
+from tests.draws import DRAW_ALL, examples
 from tests.property.play import COUNTS, Ending, Play, same, told
 from tests.property.world import FEATURES, World
 
@@ -42,7 +42,7 @@ async def test_a_run_that_breaks_off_after_any_fact_goes_on_and_nothing_is_lost_
 ) -> None:
     first = await told(world)
     chance = Random(seed)
-    for mark in sorted(chance.sample(first.marks, min(len(first.marks), 10 if ALL else 6))):
+    for mark in sorted(chance.sample(first.marks, min(len(first.marks), 10 if DRAW_ALL else 6))):
         await broken_off(world, first, mark, late=chance.random() < 0.5)
 
 
