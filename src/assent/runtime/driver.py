@@ -107,7 +107,7 @@ class Driver:
                 hooks.follow(path, tool, state)
         if hooks.streams:
             for fact in hooks.unseen:
-                hooks.heard(fact)
+                hooks.keep_events(fact)
 
     def _is_hooked(self, run: Run) -> bool:
         """Return True if the active agent of the run or of an open branch has hooks of its own."""

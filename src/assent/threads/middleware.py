@@ -86,7 +86,7 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
     return listed
 
 
-async def called(hook: Callable[..., Any], *args: Any) -> Any:
+async def call_hook(hook: Callable[..., Any], *args: Any) -> Any:
     """Call a hook and return its result; a hook that is not async runs in a thread."""
     if is_async(hook):
         return await hook(*args)
@@ -94,7 +94,7 @@ async def called(hook: Callable[..., Any], *args: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
 
 
-def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
+def nest_hooks(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
     """Wrap hooks around a handler; the first hook is outermost."""
     for hook in reversed(hooks):
         inner = functools.partial(_around, hook, inner)
@@ -107,12 +107,12 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
     tasks: set[asyncio.Task[Any]] = set()
     over = False
 
-    def see_that_it_is_good() -> None:
+    def check_handler() -> None:
         if over:
             raise Conflict("This handler is over, since the hook that it was given to has returned; nothing ran.")
 
-    async def handled(request: Any) -> Any:
-        see_that_it_is_good()
+    async def handle(request: Any) -> Any:
+        check_handler()
         if asyncio.get_running_loop() is not home.loop:
             raise UsageError("A handler is awaited on the event loop that its hook is called on; nothing ran.")
         task = asyncio.current_task()
@@ -124,13 +124,13 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
             tasks.discard(task)
 
     def blocking(request: Any) -> Any:
-        see_that_it_is_good()
+        check_handler()
         if home.here:  # blocking the event loop would be a deadlock
             raise UsageError("The handler of a hook that is not async blocks; call it in the hook's thread.")
-        return home.wait_for(lambda: handled(request))
+        return home.wait_for(lambda: handle(request))
 
     try:
-        return await called(hook, request, handled if is_async(hook) else blocking)
+        return await call_hook(hook, request, handle if is_async(hook) else blocking)
     finally:  # a thread cannot be stopped, but its handler call can be cancelled; so can tasks that a hook left
         over = True
         left = list(tasks)
