@@ -419,7 +419,7 @@ async def test_what_was_said_cannot_be_replaced() -> None:
         return {"messages": [HumanMessage("other", id=state["messages"][0].id)]}
 
     agent, _ = office("ok", middleware=[replace])
-    with pytest.raises(UsageError, match="What was said is said"):
+    with pytest.raises(UsageError, match="Recorded messages cannot be replaced"):
         await agent.ainvoke(say("a"), thread())
 
 

@@ -112,7 +112,9 @@ def decider_from(by: str | Decider) -> Decider:
     checked_name(who.name)
     check_size("The name of whoever decides", who.name)
     if who.name.partition(":")[0] in OURS:
-        raise InvalidDecision(f"Nobody is called {described(who.name)}: the journal has that name for its own authors.")
+        raise InvalidDecision(
+            f"The name {described(who.name)} is reserved for Assent itself; give the name of the person."
+        )
     return who
 
 

@@ -291,7 +291,7 @@ class Worker:
         names = self.agents.names()
         for record in await self.store.lost():
             if record.agent in names and record.failures < self._max_failures:
-                log.warning("Run %s was left alone, and nothing would wake it; it is due now", record.id)
+                log.warning("Run %s has something to do, and nothing would wake it; it is due now", record.id)
                 with suppress(Conflict, NotFound, UnreadableState):  # another worker was quicker, or it is damaged
                     lease = await self.store.take(record.id, self.name, seq=record.seq, hold=self._plan.config.lease)
                     await self.store.release(lease, again_in=0.0)
@@ -337,7 +337,7 @@ class Worker:
         try:
             await drive.run()
         except (Halted, *NO_FAILURE) as error:
-            log.info("Run %s is left for now: %s", drive.lease.run, str(error) or "the worker stops")
+            log.info("Run %s is released for now: %s", drive.lease.run, str(error) or "the worker stops")
             await self._give_back(drive.lease)
         except Exception as error:
             await self._handle_failure(drive, error)
@@ -355,7 +355,7 @@ class Worker:
         try:
             await self.store.release(lease, again_in=again_in, error=error, seq=seq)
         except StoreFailed as away:
-            log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
+            log.warning("The lease of run %s could not be released; it expires by itself: %s", lease.run, away)
 
     async def _handle_failure(self, drive: ClaimedRun, error: Exception) -> None:
         """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`.

@@ -301,7 +301,7 @@ class Driver:
             if isinstance(error, TripwireTriggered):
                 self.tasks.fail(path, error)
             elif error is not None and not isinstance(error, IllegalFact):
-                log.warning("While a run was stopped, this failed", exc_info=error)
+                log.warning("This failed while a run was being stopped", exc_info=error)
         self.tasks.busy.clear()
         if self.tasks.broken:
             self._give_up()

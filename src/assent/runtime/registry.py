@@ -43,7 +43,9 @@ class AgentRegistry:
             raise UsageError(f"A version of agent {agent.name!r} is named with text, got {described(version)}.")
         versions = self._agents.setdefault(agent.name, {})
         if version in versions:
-            raise InvalidDefinition(f"Agent {agent.name!r} has a version {version!r} already; name this one otherwise.")
+            raise InvalidDefinition(
+                f"Agent {agent.name!r} has a version {version!r} already; give this one another name."
+            )
         versions[version] = agent
 
     def get(self, name: str, version: str | None = None) -> Agent[Any]:

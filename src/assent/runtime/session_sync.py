@@ -223,7 +223,7 @@ class SessionSync:
                 await self.save()
         except TimeoutError:
             raise SessionFailed(
-                f"Session {self.session.session_id!r} did not take what was done before the run was stopped. Resume "
+                f"Session {self.session.session_id!r} did not accept the last items before the run was stopped. Resume "
                 "the state to write it."
             ) from None
 

@@ -271,7 +271,7 @@ class ThreadAgent:
 
     def _check_store(self) -> Store:
         if self._inner:
-            raise UsageError("This agent is made to be a tool of another: checkpointer=True. Run that one.")
+            raise UsageError("This agent was made with checkpointer=True, as a tool of another agent. Run that agent.")
         if self.store is None:
             raise UsageError("There are no threads without a checkpointer; give create_agent one.")
         return self.store
@@ -285,7 +285,7 @@ class ThreadAgent:
             context = schema.validate(context)
         alone = self.store is None and not self._inner
         if alone and (input is None or isinstance(input, Command)):
-            raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
+            raise UsageError("Without a checkpointer there is no run to go on with; give create_agent one.")
         store, thread = (MemoryStore(), new_id("thread")) if alone else (self._check_store(), thread_of(config))
         opening = Opening(self._setup, store, thread, context, limit, now=now)
         with self._reword_errors():

@@ -346,7 +346,7 @@ def _stale(run: Run, thread: str, key: str) -> Exception:
 
 def _nothing(run: Run, thread: str) -> Exception:
     if run.concluded is not None or run.closed is not None:
-        return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Say something new.")
+        return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Send a new message.")
     last = next((fact for fact in reversed(run.decided.values()) if verdict_of(fact) is not None), None)
     nobody, more = f"Thread {thread!r} waits for nobody", " invoke(None) goes on with it."
     return NotPending(f"{nobody}.{more}") if last is None else _already(f"{nobody}: its question", last, more)

@@ -355,8 +355,8 @@ def unknown_messages(given: Sequence[Message], known: Sequence[Message], thread:
             out.append(each)
         elif not alike(heard[id], each):
             raise InvalidInput(
-                f"The message {described(id)} is in the thread with another content, and what was said is said. Give "
-                "the new one another id, or none."
+                f"The message {described(id)} is in the thread with other content, and recorded messages cannot "
+                "be replaced. Give the new one another id, or none."
             )
     if not out:
         raise InvalidInput(

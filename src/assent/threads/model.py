@@ -161,7 +161,7 @@ class Asking:
             if jump != "model":
                 return Response(self._items(), self.usage, self.response_id)
             self._drop_calls()
-        raise UsageError(f"Middleware had the model asked {REPEATS} times without an end; see its jump_to.")
+        raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
 
     # -- hooks -------------------------------------------------------------------------------------
 
@@ -208,9 +208,7 @@ class Asking:
             if same and alike(same[0], new):
                 continue  # the thread has this message already
             if same:
-                raise UsageError(
-                    "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
-                )
+                raise UsageError("Recorded messages cannot be replaced; change what the model gets in wrap_model_call.")
             free = (numbered_id(self.id, number) for number in count(len(self.made)))
             new.id = new.id or next(id for id in free if id not in taken)
             taken.add(new.id)

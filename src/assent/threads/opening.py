@@ -118,7 +118,7 @@ class Opening:
         """Record messages on a run that is not over, and settle open questions as `on_pending` says."""
         record, thread = stored.record, self.thread
         if record.worker is not None and (record.until is None or record.until > self.store.clock() * 1000):
-            raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and say it again.")
+            raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and send the message again.")
 
         def choose(run: Run) -> list[Chosen]:
             waiting = pending(run)
@@ -169,7 +169,7 @@ class Opening:
                     f"Thread {self.thread!r} is driven by somebody else at the moment, who goes on with what is "
                     "recorded; or by a stream that was left and is not closed yet."
                 ) from None
-        raise Overtaken(f"Thread {self.thread!r} changes faster than it can be taken up; try again.")
+        raise Overtaken(f"Thread {self.thread!r} changes faster than this call can acquire it; try again.")
 
 
 async def look(store: Store, stored: Stored) -> Opened:
@@ -189,8 +189,8 @@ def explain_race(driver: Driver) -> Iterator[None]:
         if driver.writer is None or driver.writer.seq or began is None:
             raise
         raise Overtaken(
-            f"Something else was said on thread {began.thread!r} at the same moment, and this was not recorded. Look "
-            "at the thread, and say it again."
+            f"Another message was recorded on thread {began.thread!r} at the same moment, and this one was not. Look "
+            "at the thread, and send it again."
         ) from None
 
 

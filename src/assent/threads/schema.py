@@ -59,7 +59,7 @@ def restore_context(saved: SavedContext, schema: ContextSchema | None) -> Any:
         return schema.load(decode(saved.json))
     if saved.kind != "mapping":
         raise ContextMissing(
-            "The context of this run was no mapping, and nobody has said what it was: give create_agent a "
+            "The context of this run was not a mapping, and its type is not known: give create_agent a "
             f"context_schema, or {AGAIN}"
         )
     return decode(saved.json)

@@ -193,7 +193,7 @@ class MiddlewareEntry:
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
             self.body.mismatch = ReplayMismatch(
                 f"Code around {tool.name!r} ran it before it asked, and would run it again with other arguments. "
-                "It must make the same of a call each time it is entered."
+                "It must treat a call in the same way each time it is entered."
             )
             raise Paused
 
