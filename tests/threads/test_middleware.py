@@ -443,7 +443,7 @@ async def test_what_was_said_is_not_changed_in_silence(hook: Any, change: Any) -
         change(state)
 
     agent, _ = office("Two.", middleware=[edit])
-    with pytest.raises(UsageError, match="changed in place what was said"):
+    with pytest.raises(UsageError, match="changed recorded messages in place"):
         await agent.ainvoke(say("My number is 7."), thread())
     assert [text for _, text in texts(agent.get_state(thread()).values)] == ["My number is 7."]
 

@@ -154,7 +154,9 @@ class Driver:
                 work = PERFORM[kind](scope, effect)
                 try:
                     # A body gets its own task, so that it cannot cancel or change the task of the drive.
-                    await (scope.home.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
+                    await (
+                        scope.run_loop.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work
+                    )
                 except Exception as error:
                     self.tasks.fail(effect.path, error)
             else:
@@ -280,7 +282,7 @@ class Driver:
     def limit_loading(self) -> None:
         """Set a timeout for reading the session, if it is being read when the run is stopped at once."""
         if self.loading is not None and self.stop == "immediate":
-            self.loading.reschedule(self.scope.home.loop.time() + patience(self.scope.config))
+            self.loading.reschedule(self.scope.run_loop.loop.time() + patience(self.scope.config))
 
     async def _wind_down(self) -> None:
         run = self.journal.run

@@ -201,7 +201,7 @@ def _thread_runner() -> asyncio.Runner:
     return kept.runner
 
 
-class Home:
+class RunLoop:
     """The event loop, and its thread, that a run's journal belongs to."""
 
     __slots__ = ("_thread", "loop")

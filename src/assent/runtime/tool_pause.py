@@ -30,7 +30,7 @@ from ..definitions.preview import read_preview
 from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
 from ..ids import new_id
 from .journal import Journal
-from .sync import Home
+from .sync import RunLoop
 from .value import output_json, question_json
 
 log = logging.getLogger("assent")
@@ -65,7 +65,7 @@ class Body:
     __slots__ = (
         "_asks",
         "_begun",
-        "_home",
+        "_run_loop",
         "_steps",
         "args",
         "asked",
@@ -84,13 +84,13 @@ class Body:
     )
 
     def __init__(
-        self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any], home: Home
+        self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any], run_loop: RunLoop
     ) -> None:
         self.journal = journal
         self.args = args
         self.path = path
         self.state = state
-        self._home = home
+        self._run_loop = run_loop
         self.asked: dict[str, Any] = {}
         """The fields of the body's questions that say who may decide; see `asked_of`."""
         self.deadline: Deadline | None = None
@@ -207,7 +207,7 @@ class Body:
 
     def holds_lease_sync(self) -> bool:
         """Do the same as `holds_lease`, for a body that runs in a thread."""
-        return self.entered and self._home.wait_for(self.holds_lease)
+        return self.entered and self._run_loop.wait_for(self.holds_lease)
 
     def recorded_step(self, name: str) -> tuple[int, f.Stepped | None]:
         """Return the number of the next step of this name, and the recorded step if there is one."""
@@ -231,7 +231,7 @@ class Body:
         """Return the step's recorded value; if there is none, run the step and record its value."""
         number, done = self.recorded_step(_own(name))
         if done is None:
-            ended: asyncio.Future[None] = self._home.loop.create_future()
+            ended: asyncio.Future[None] = self._run_loop.loop.create_future()
             self._begun.add(ended)
             try:
                 value = (await fn()) if is_async(fn) else await in_thread(fn)
@@ -248,7 +248,7 @@ class Body:
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress to whoever follows the stream; once the body is over, nobody does."""
         if self.entered and self.report is not None:
-            self._home.do(lambda: self.report(progress, total, message) if self.report is not None else None)
+            self._run_loop.do(lambda: self.report(progress, total, message) if self.report is not None else None)
 
     async def await_steps(self) -> None:
         """Wait for the steps that are under way; a step that is not recorded would run again."""
@@ -260,9 +260,9 @@ class Body:
         number, done = self.recorded_step(_own(name))
         if done is None:
             made = done = self._make_step(name, number, fn())
-            self._home.do(lambda: self._add_late(made))
+            self._run_loop.do(lambda: self._add_late(made))
             if self.journal.writer is not None:
-                self._home.wait_for(self.journal.writer.flush)
+                self._run_loop.wait_for(self.journal.writer.flush)
         return decode(done.value)
 
     def _add_late(self, step: f.Stepped) -> None:

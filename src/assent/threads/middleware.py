@@ -15,7 +15,7 @@ from typing import Any, Generic
 from ..core.digest import described
 from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
-from ..runtime.sync import Home
+from ..runtime.sync import RunLoop
 from .middleware_context import C, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
@@ -103,7 +103,7 @@ def nest_hooks(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
 
 async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
     """Call a hook with its handler. The handler is valid until the hook returns."""
-    home = Home()
+    run_loop = RunLoop()
     tasks: set[asyncio.Task[Any]] = set()
     over = False
 
@@ -113,7 +113,7 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
 
     async def handle(request: Any) -> Any:
         check_handler()
-        if asyncio.get_running_loop() is not home.loop:
+        if asyncio.get_running_loop() is not run_loop.loop:
             raise UsageError("A handler is awaited on the event loop that its hook is called on; nothing ran.")
         task = asyncio.current_task()
         assert task is not None
@@ -125,9 +125,9 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
 
     def blocking(request: Any) -> Any:
         check_handler()
-        if home.here:  # blocking the event loop would be a deadlock
+        if run_loop.here:  # blocking the event loop would be a deadlock
             raise UsageError("The handler of a hook that is not async blocks; call it in the hook's thread.")
-        return home.wait_for(lambda: handle(request))
+        return run_loop.wait_for(lambda: handle(request))
 
     try:
         return await call_hook(hook, request, handle if is_async(hook) else blocking)

@@ -176,8 +176,8 @@ class Asking:
             self.hook.still_goes()
             if _ids(state.get("messages")) != _ids(self._state()["messages"]) or _snapshot(self.heard) != before:
                 raise UsageError(
-                    f"{name} changed in place what was said, and what was said is said. Give new messages as an "
-                    "update; change what the model hears in wrap_model_call."
+                    f"{name} changed recorded messages in place, and those cannot be replaced. Give new messages as an "
+                    "update; change what the model gets in wrap_model_call."
                 )
             if update is None:
                 continue
