@@ -451,7 +451,7 @@ async def test_a_rule_tells_its_versions_apart() -> None:
     for version in (None, "1", "2"):
         large.version = version  # type: ignore[attr-defined]
         agent: Agent[Any] = Agent("A", output_needs_approval=large)
-        finals.append(Seat(agent, "A").defined().output)
+        finals.append(Seat(agent, "A").definition_fact().output)
     assert len(set(finals)) == 3
     for wrong in (2, "", True):
         large.version = wrong  # type: ignore[attr-defined]

@@ -353,7 +353,7 @@ async def test_a_body_that_fails_in_its_grace_has_failed_and_never_runs_again(
     assert [outcome.status for outcome in outcomes(result)] == ["failed"]
     assert await ended(agent, result.to_state()) == "done"
     assert gate.times == 1
-    assert ("this failed" in caplog.text) is raised, "what would have been raised is not lost"
+    assert ("This failed" in caplog.text) is raised, "what would have been raised is not lost"
 
 
 async def test_a_body_that_asks_in_its_grace_has_asked() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assent.runtime.session_sync import accepted
+from assent.runtime.session_sync import accepted_items
 
 USER = {"role": "user", "content": "go"}
 THOUGHT = {"type": "reasoning", "id": "r1", "summary": []}
@@ -32,4 +32,4 @@ def gave(text: str, id: str = "p1") -> dict[str, Any]:
     ],
 )
 def test_each_call_keeps_its_own_output_though_ids_are_repeated(items: list[Any], kept: list[int]) -> None:
-    assert accepted(items) == [items[n] for n in kept]
+    assert accepted_items(items) == [items[n] for n in kept]

@@ -246,7 +246,7 @@ async def test_a_body_can_ask_whether_the_run_is_still_its_own(sync: bool) -> No
     @function_tool(name_override="pay")
     def pay_in_a_thread(ctx: ToolContext[Any]) -> str:
         answers.append(ctx.holds_lease_sync())
-        ctx._asking._home.wait_for(take_over)  # type: ignore[attr-defined]
+        ctx._asking._run_loop.wait_for(take_over)  # type: ignore[attr-defined]
         answers.append(ctx.holds_lease_sync())
         return "paid"
 

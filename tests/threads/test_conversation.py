@@ -128,7 +128,7 @@ async def test_two_messages_at_once_are_not_both_begun() -> None:
         agent.ainvoke(say("one"), thread()), agent.ainvoke(say("two"), thread()), return_exceptions=True
     )
     [lost] = [each for each in results if isinstance(each, BaseException)]
-    assert isinstance(lost, Overtaken) and "say it again" in str(lost)
+    assert isinstance(lost, Overtaken) and "send it again" in str(lost)
     [won] = [each for each in results if isinstance(each, dict)]
     assert len(won["messages"]) == 2
 

@@ -75,7 +75,7 @@ async def test_a_message_that_was_said_is_not_rewritten() -> None:
     agent, _ = office("one", "two")
     await agent.ainvoke({"messages": [HumanMessage("x", id="m1")]}, thread())
     for other in (HumanMessage("y", id="m1"), AIMessage("x", id="m1"), AIMessage("uno", id="t:1.1")):
-        with pytest.raises(InvalidInput, match="what was said is said"):
+        with pytest.raises(InvalidInput, match="recorded messages cannot be replaced"):
             await agent.ainvoke({"messages": [other, HumanMessage("more")]}, thread())
     with pytest.raises(InvalidInput, match="has all messages"):
         await agent.ainvoke({"messages": [HumanMessage("x", id="m1")]}, thread())
@@ -148,7 +148,7 @@ async def test_a_hook_that_says_the_same_message_each_time_says_it_once() -> Non
     result = await agent.ainvoke(say("more"), thread())
     assert [each.id for each in result["messages"]].count("reminder") == 1
     words.append("Be long.")
-    with pytest.raises(UsageError, match="What was said is said"):
+    with pytest.raises(UsageError, match="Recorded messages cannot be replaced"):
         await agent.ainvoke(say("more"), thread())
 
 

@@ -419,7 +419,7 @@ async def test_what_was_said_cannot_be_replaced() -> None:
         return {"messages": [HumanMessage("other", id=state["messages"][0].id)]}
 
     agent, _ = office("ok", middleware=[replace])
-    with pytest.raises(UsageError, match="What was said is said"):
+    with pytest.raises(UsageError, match="Recorded messages cannot be replaced"):
         await agent.ainvoke(say("a"), thread())
 
 
@@ -443,7 +443,7 @@ async def test_what_was_said_is_not_changed_in_silence(hook: Any, change: Any) -
         change(state)
 
     agent, _ = office("Two.", middleware=[edit])
-    with pytest.raises(UsageError, match="changed in place what was said"):
+    with pytest.raises(UsageError, match="changed recorded messages in place"):
         await agent.ainvoke(say("My number is 7."), thread())
     assert [text for _, text in texts(agent.get_state(thread()).values)] == ["My number is 7."]
 

@@ -37,7 +37,7 @@ from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition,
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
 from assent.threads import Command, HumanInTheLoopMiddleware, InMemorySaver, ToolCallRequest, create_agent
-from assent.threads.tool_middleware import wrapped
+from assent.threads.tool_middleware import wrap_tool
 from tests.models.openai_server import Item, OpenAIServer, message, replying
 from tests.models.wire_types import misfit
 from tests.runtime.support import HANGS, facts, heard, outcomes, reloaded, scripted, told
@@ -347,7 +347,7 @@ async def test_what_a_look_of_your_own_returns_is_told_with_the_doubt() -> None:
 
 def test_with_middleware_around_it_an_approval_is_still_for_one_directory(tmp_path: Path) -> None:
     here, there = (ShellTool(LocalShellExecutor(cwd), description="A shell.") for cwd in (tmp_path, "/"))
-    assert wrapped(here, ()).fingerprint == here.fingerprint != wrapped(there, ()).fingerprint
+    assert wrap_tool(here, ()).fingerprint == here.fingerprint != wrap_tool(there, ()).fingerprint
 
 
 async def test_with_threads_a_person_sees_the_preview() -> None:

@@ -47,7 +47,7 @@ def earlier_answer_schema(schema: Any) -> Raw:
     return answer_schema(schema, GenerateJsonSchema)
 
 
-def typed(schema: Any, value: Any) -> Any:
+def typed_answer(schema: Any, value: Any) -> Any:
     """Return a recorded answer as the body asked for it: an instance if `schema` is a type, else the JSON value."""
     if schema is None or isinstance(schema, dict):
         return value

@@ -173,7 +173,7 @@ def _verdict(
         return f.Refused(call, by, asked.id, decision.message, at=at, path=path)
     if type(decision) is Edit:
         tool = _tool(tool_of, state, decision.tool or state.tool)
-        args = edited(tool, decision, limit_of(root))
+        args = edited_arguments(tool, decision, limit_of(root))
         bound = action_digest(root, path, state, tool.name, tool.fingerprint, args)
         other = tool.name if tool.name != state.tool else None
         raw = Raw(canonical(args))
@@ -197,7 +197,7 @@ def _tool(tool_of: ToolOf, state: CallState, name: str) -> Definition:
     return tool
 
 
-def edited(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) -> dict[str, Any]:
+def edited_arguments(tool: Definition, decision: Edit, limit: int = f.MAX_ARGUMENT_BYTES) -> dict[str, Any]:
     """Return the canonical arguments of an edit, or raise `InvalidArguments`."""
     try:
         args = tool.canonical(decision.arguments)
@@ -283,7 +283,7 @@ def _repeats(decision: Decision, earlier: f.CallFact, state: CallState, tool_of:
             return type(decision) is Approve
         if type(decision) is not Edit or (decision.tool or state.call.tool) != (earlier.tool or state.call.tool):
             return False
-        args = edited(_tool(tool_of, state, decision.tool or state.call.tool), decision, limit)
+        args = edited_arguments(_tool(tool_of, state, decision.tool or state.call.tool), decision, limit)
         return canonical(args) == bytes(earlier.args)
     recorded = earlier.output if type(earlier) is f.Finished else earlier.value if type(earlier) is f.Answered else None
     return type(decision) is Respond and recorded is not None and canonical(decision.output) == bytes(recorded)

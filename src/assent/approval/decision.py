@@ -52,9 +52,9 @@ MAX_TEXT_BYTES = 64 * 1024
 def decision_from(data: Any) -> Decision:
     """Return the checked decision from its JSON form (`{"type": "approve"}`) or from a decision object."""
     if isinstance(data, _Decision):
-        return _checked(data)  # type: ignore[arg-type]
+        return _copy_plain(data)  # type: ignore[arg-type]
     try:
-        return _checked(msgspec.convert(data, Decision))
+        return _copy_plain(msgspec.convert(data, Decision))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidDecision(
             f"This is not a decision: {worded(error)}. "
@@ -63,7 +63,7 @@ def decision_from(data: Any) -> Decision:
         ) from None
 
 
-def _checked(decision: Decision) -> Decision:
+def _copy_plain(decision: Decision) -> Decision:
     """Return the decision with its own copy of plain JSON, typed as strictly as one that came as JSON."""
     if type(decision) is Approve and decision.note is None:
         return decision  # it has no data to check
@@ -112,7 +112,9 @@ def decider_from(by: str | Decider) -> Decider:
     checked_name(who.name)
     check_size("The name of whoever decides", who.name)
     if who.name.partition(":")[0] in OURS:
-        raise InvalidDecision(f"Nobody is called {described(who.name)}: the journal has that name for its own authors.")
+        raise InvalidDecision(
+            f"The name {described(who.name)} is reserved for Assent itself; give the name of the person."
+        )
     return who
 
 

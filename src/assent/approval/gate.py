@@ -134,7 +134,7 @@ async def _ask(case: Case, tool: Tool, args: Arguments, ask: str) -> Judgement:
         prompt, ask = await _described(case, tool, args, ask)
     if tool.preview is not None and args.value is not None and args.problem is None and not case.replaces:
         preview = await preview_of(tool, case.ctx, args.value)
-    asked = _asked(case, tool, args, prompt, preview, ask)
+    asked = _make_question(case, tool, args, prompt, preview, ask)
     return asked if tool.on_approval is None else await _let_code_decide(case, tool, args, asked)
 
 
@@ -170,7 +170,7 @@ def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = N
     for grant in root.grants.values():
         if grant.tool != tool.name or grant.agent != agent or grant.server != tool.server:
             continue
-        if (grant.pins and not pinned(grant.pins, args)) or spent(root, grant, at) is not None:
+        if (grant.pins and not fits_pins(grant.pins, args)) or spent(root, grant, at) is not None:
             continue
         if grant.verdict == "reject":
             return grant
@@ -181,7 +181,7 @@ def grant_for(root: Run, agent: str, tool: Tool, args: dict[str, Any] | None = N
     return found
 
 
-def pinned(pins: Raw, args: dict[str, Any] | None) -> bool:
+def fits_pins(pins: Raw, args: dict[str, Any] | None) -> bool:
     """Return True if the arguments have all pinned values."""
     wanted = parse_object(bytes(pins).decode())
     return args is not None and all(name in args and _has_pin(args[name], pin) for name, pin in wanted.items())
@@ -229,17 +229,17 @@ def _copy(args: Any) -> dict[str, Any]:
     return parse_object(canonical(args).decode())
 
 
-def _shown(case: Case, args: Arguments) -> dict[str, Any]:
+def _shown_arguments(case: Case, args: Arguments) -> dict[str, Any]:
     """Return the arguments as a person sees them."""
     return {"raw": case.state.proposal.arguments} if args.value is None else args.value
 
 
 def _digest(case: Case, tool: Tool, args: Arguments, preview: Raw) -> str:
-    shown = _shown(case, args)
+    shown = _shown_arguments(case, args)
     return action_digest(case.root, case.path, case.state, tool.name, tool.fingerprint, shown, preview)
 
 
-def _asked(case: Case, tool: Tool, args: Arguments, prompt: Raw, preview: Raw, why: str) -> f.Asked:
+def _make_question(case: Case, tool: Tool, args: Arguments, prompt: Raw, preview: Raw, why: str) -> f.Asked:
     limit = deadline_of(tool, case.deadline)
     return f.Asked(
         case.state.call.id,

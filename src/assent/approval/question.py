@@ -79,7 +79,7 @@ def effective(state: CallState, asked: f.Asked | None = None) -> dict[str, Any]:
     if asked is not None and AS_IT_IS in asked.why and len(state.proposal.arguments) > LONG:
         raise BadJSON("it is too long to be shown")
     value = parse_object(state.proposal.arguments)
-    return _filled(value, parse_object(bytes(fills).decode())) if fills else value
+    return _fill_in(value, parse_object(bytes(fills).decode())) if fills else value
 
 
 def approved_preview(state: CallState) -> tuple[Raw, f.Asked | None]:
@@ -90,10 +90,10 @@ def approved_preview(state: CallState) -> tuple[Raw, f.Asked | None]:
     return (asked.preview, asked) if asked is not None else (f.NOTHING, None)
 
 
-def _filled(value: dict[str, Any], fills: dict[str, Any]) -> dict[str, Any]:
+def _fill_in(value: dict[str, Any], fills: dict[str, Any]) -> dict[str, Any]:
     for key, fill in fills.items():
         if type(fill) is dict and type(value.get(key)) is dict:
-            _filled(value[key], fill)
+            _fill_in(value[key], fill)
         else:
             value[key] = fill
     return value
@@ -127,7 +127,7 @@ def added_to(state: CallState, tool: Tool, shown: dict[str, Any]) -> list[str]:
     return [name for name, value in args.items() if name not in shown or not same(value, shown[name])]
 
 
-def deeds(state: CallState, asked: str | None) -> str:
+def possible_effects(state: CallState, asked: str | None) -> str:
     """Return a sentence on what a refused call may have done; empty if the call did nothing.
 
     `asked` is the id of the question that the refusal settles, if any.
@@ -171,7 +171,7 @@ def too_large(size: int, limit: int) -> str:
     return f"the arguments are {size} bytes long, and at most {limit} are read"
 
 
-def see_that_it_reads(state: CallState) -> None:
+def check_readable(state: CallState) -> None:
     """Raise `UnreadableState` unless the arguments and schemas that Assent recorded for a call are JSON objects."""
     question = state.question
     made = [state.turn.reply.args] if isinstance(state.turn.reply, f.Proposed) else []

@@ -45,7 +45,7 @@ def terms_from(grant: Any, decision: Decision) -> GrantTerms | None:
         return None
     if type(decision) not in (Approve, Edit, Reject):
         raise InvalidDecision(
-            f"A {type(decision).__name__} is for one call; only an approval or a rejection can hold on."
+            f"A {type(decision).__name__} is for one call; only an approval or a rejection can hold for later calls."
         )
     if grant is True:
         return GrantTerms()

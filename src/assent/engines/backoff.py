@@ -5,8 +5,8 @@ Pure: the random number is an argument.
 
 from __future__ import annotations
 
-FIRST = 1.0
-LONGEST = 300.0
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 300.0
 
 
 def delay(failures: int, chance: float) -> float:
@@ -15,4 +15,4 @@ def delay(failures: int, chance: float) -> float:
     The upper limit doubles with each failure, from one second to five minutes. `chance`, a random number from 0 to 1,
     picks the delay below the limit, so that runs that failed together do not retry together.
     """
-    return chance * min(LONGEST, FIRST * 2.0 ** min(failures, 30))
+    return chance * min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(failures, 30))

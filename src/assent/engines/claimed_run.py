@@ -59,7 +59,7 @@ class DriveSettings:
         """Return a driver for this run, with the version of its agent that the run was made with."""
         agent = self._agent(stored)
         own = stored.context.json is None  # no context was saved with the run: use the worker's, and do not save it
-        context = await _given(self.context, stored.record) if own else None
+        context = await _make_context(self.context, stored.record) if own else None
         state = state_of(agent, stored, context, self.config)
         session = await self._session(resumption(state).journal.run.began)
         place = RunPlace(session, store=self.store, advice=ADVICE)
@@ -83,7 +83,7 @@ class DriveSettings:
         return await session if inspect.isawaitable(session) else session
 
 
-async def _given(context: Any, record: RunRecord) -> Any:
+async def _make_context(context: Any, record: RunRecord) -> Any:
     """Return the worker's context for a run: the given object, or what the given function returns for the record."""
     made = context(record) if callable(context) else context
     return await made if inspect.isawaitable(made) else made

@@ -18,7 +18,7 @@ _before: dict[int, Any] = {}
 
 
 @contextmanager
-def handled(act: Callable[[], None]) -> Iterator[None]:
+def signal_handler(act: Callable[[], None]) -> Iterator[None]:
     """Call `act` on the event loop for each SIGTERM or SIGINT, and restore the earlier handlers at the end.
 
     Outside of the main thread, where Python allows no signal handlers, do nothing.
@@ -32,7 +32,7 @@ def handled(act: Callable[[], None]) -> Iterator[None]:
         loop.call_soon_threadsafe(act)
 
     if not _told:
-        _before.update({each: signal.signal(each, _heard) for each in SIGNALS})
+        _before.update({each: signal.signal(each, _on_signal) for each in SIGNALS})
     _told.append(tell)
     try:
         yield
@@ -43,6 +43,6 @@ def handled(act: Callable[[], None]) -> Iterator[None]:
                 signal.signal(each, handler if handler is not None else signal.SIG_DFL)
 
 
-def _heard(number: int, frame: Any) -> None:
+def _on_signal(number: int, frame: Any) -> None:
     for tell in _told:
         tell()

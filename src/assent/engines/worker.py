@@ -50,7 +50,7 @@ from ..store.record import Lease, RunRecord
 from ..store.store import Store
 from .backoff import delay
 from .claimed_run import ClaimedRun, DriveSettings, Halted
-from .signals import handled
+from .signals import signal_handler
 
 log = logging.getLogger("assent")
 
@@ -159,7 +159,7 @@ class Worker:
 
         With `signals=False`, and outside of the main thread, no signal handlers are set; a program may have its own.
         """
-        with self._begun(), handled(self._signalled) if signals else nullcontext():
+        with self._running(), signal_handler(self._on_signal) if signals else nullcontext():
             try:
                 await self._serve()
                 await self._drain()
@@ -169,7 +169,7 @@ class Worker:
     async def run_until_idle(self) -> int:
         """Drive runs until none has anything to do, and return the number of drives. For tests and cron jobs."""
         count = 0
-        with self._begun():
+        with self._running():
             try:
                 await self._announce()
                 await self._sweep()
@@ -198,7 +198,7 @@ class Worker:
     # -- starting and stopping ---------------------------------------------------------------------
 
     @contextmanager
-    def _begun(self) -> Iterator[None]:
+    def _running(self) -> Iterator[None]:
         if self._loop is not None:
             raise UsageError("This worker runs already; make another one to have two.")
         self._loop = asyncio.get_running_loop()
@@ -215,17 +215,17 @@ class Worker:
             if asked and not future.done():
                 future.set_result(None)
 
-    def _signalled(self) -> None:
+    def _on_signal(self) -> None:
         self.stop(at_once=self._stop_asked)
 
     async def _drain(self) -> None:
         """Wait for the drives to reach their next pause, and halt those that do not."""
-        await self._ended(self._drain_for)
+        await self._wait_for_drives(self._drain_for)
         for drive, _ in self._drives.values():
             drive.halt()
-        await self._ended(self._plan.config.cancel_grace)
+        await self._wait_for_drives(self._plan.config.cancel_grace)
 
-    async def _ended(self, seconds: float) -> None:
+    async def _wait_for_drives(self, seconds: float) -> None:
         """Wait for the drives, at most this many seconds; return at once if the worker must stop at once."""
         if self._drives and not self._at_once.done():
             ended: asyncio.Future[Any] = asyncio.gather(*self._tasks(), return_exceptions=True)
@@ -291,7 +291,7 @@ class Worker:
         names = self.agents.names()
         for record in await self.store.lost():
             if record.agent in names and record.failures < self._max_failures:
-                log.warning("Run %s was left alone, and nothing would wake it; it is due now", record.id)
+                log.warning("Run %s has something to do, and nothing would wake it; it is due now", record.id)
                 with suppress(Conflict, NotFound, UnreadableState):  # another worker was quicker, or it is damaged
                     lease = await self.store.take(record.id, self.name, seq=record.seq, hold=self._plan.config.lease)
                     await self.store.release(lease, again_in=0.0)
@@ -337,10 +337,10 @@ class Worker:
         try:
             await drive.run()
         except (Halted, *NO_FAILURE) as error:
-            log.info("Run %s is left for now: %s", drive.lease.run, str(error) or "the worker stops")
+            log.info("Run %s is released for now: %s", drive.lease.run, str(error) or "the worker stops")
             await self._give_back(drive.lease)
         except Exception as error:
-            await self._failed(drive, error)
+            await self._handle_failure(drive, error)
         except GeneratorExit:  # the coroutine is garbage-collected with its event loop: nothing can be awaited
             raise
         except BaseException:
@@ -355,9 +355,9 @@ class Worker:
         try:
             await self.store.release(lease, again_in=again_in, error=error, seq=seq)
         except StoreFailed as away:
-            log.warning("Run %s could not be given back; its lease runs out by itself: %s", lease.run, away)
+            log.warning("The lease of run %s could not be released; it expires by itself: %s", lease.run, away)
 
-    async def _failed(self, drive: ClaimedRun, error: Exception) -> None:
+    async def _handle_failure(self, drive: ClaimedRun, error: Exception) -> None:
         """Log the failure, release the lease with the time of the retry, if there is one, and call `on_error`.
 
         What is stored decides: the drive may know facts that could not be written.

@@ -138,7 +138,7 @@ class Feeds:
                         return
                     checked = time.monotonic()
                 newest = max(newest, news.at if news is not None else newest)
-                yield b": still here\n\n" if news is None else _sent(news, newest)
+                yield b": still here\n\n" if news is None else _news_event(news, newest)
         finally:
             feed.leave(viewer)
 
@@ -161,10 +161,10 @@ async def _next(viewer: Viewer) -> News | None:
 
 
 def _in_order(found: Iterable[News]) -> list[bytes]:
-    return [_sent(news, news.at) for news in found]
+    return [_news_event(news, news.at) for news in found]
 
 
-def _sent(news: News, id: int) -> bytes:
+def _news_event(news: News, id: int) -> bytes:
     return event(news.kind, id, msgspec.json.encode(news))
 
 

@@ -61,8 +61,8 @@ class RealtimeRunner:
             raise UsageError(f"model must be a RealtimeModel, got {described(model)}.")
         check_settings(run_config, hooks, store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
-        self._settings = _checked("config", config, RealtimeRunConfig)
-        self._model_settings = _checked(
+        self._settings = _check_keys("config", config, RealtimeRunConfig)
+        self._model_settings = _check_keys(
             "model_settings", self._settings.get("model_settings"), RealtimeSessionModelSettings
         )
         self._limits = _limits(self._settings)
@@ -82,10 +82,12 @@ class RealtimeRunner:
             model_config: The connection: key, address, settings of the model for this session.
             state: A run to continue, live or not: a state, or a run loaded from the store.
         """
-        options: Any = _checked("model_config", model_config, RealtimeModelConfig)
+        options: Any = _check_keys("model_config", model_config, RealtimeModelConfig)
         settings: Any = {
             **self._model_settings,
-            **_checked("initial_model_settings", options.get("initial_model_settings"), RealtimeSessionModelSettings),
+            **_check_keys(
+                "initial_model_settings", options.get("initial_model_settings"), RealtimeSessionModelSettings
+            ),
         }
         agent, config, hooks, place = self._agent, self._config, self._hooks, RunPlace(store=self._store)
         if state is None:
@@ -102,7 +104,7 @@ class RealtimeRunner:
         return RealtimeSession(driver, model, options, settings, **self._limits)
 
 
-def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:
+def _check_keys(name: str, given: Any, kind: Any) -> dict[str, Any]:
     """Return settings as a dict, or raise `UsageError` if one of them is not known."""
     if given is None:
         return {}
@@ -117,10 +119,10 @@ def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:
 
 def _limits(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers among the settings, or raise `UsageError`."""
-    again = _checked("reconnect", settings.get("reconnect"), RealtimeReconnect)
+    again = _check_keys("reconnect", settings.get("reconnect"), RealtimeReconnect)
     attempts, delay = again.get("attempts", ATTEMPTS), again.get("delay", DELAY)
     wait = settings.get("transcript_wait", WAIT)
-    guards = _checked("guardrails_settings", settings.get("guardrails_settings"), RealtimeGuardrailsSettings)
+    guards = _check_keys("guardrails_settings", settings.get("guardrails_settings"), RealtimeGuardrailsSettings)
     length = guards.get("debounce_text_length", LENGTH)
     for name, value, fits in (
         ("reconnect: attempts", attempts, is_count(attempts, 0)),
@@ -137,7 +139,7 @@ def _run_config(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """Return the settings of a run, with those of the live session in place."""
     names = ("output_guardrails", "tool_error_formatter", "started_by")
     given: dict[str, Any] = {name: settings[name] for name in names if name in settings}
-    execution = _checked("tool_execution", settings.get("tool_execution"), RealtimeToolExecutionConfig)
+    execution = _check_keys("tool_execution", settings.get("tool_execution"), RealtimeToolExecutionConfig)
     early = execution.get("pre_approval_tool_input_guardrails")
     if early is not None:
         given["pre_approval_tool_input_guardrails"] = early

@@ -77,7 +77,7 @@ class Seat:
         own = state.call.kind != "tool" or any(tool.name == state.tool for tool in self.agent.tools)
         return bool(self.agent.mcp_servers) and not own
 
-    def defined(self) -> f.Defined:
+    def definition_fact(self) -> f.Defined:
         """Return the fact that describes the agent's current definition."""
         return definition(self.agent, self.tools)
 

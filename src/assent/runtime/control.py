@@ -17,7 +17,7 @@ from ..definitions.item import ToolApprovalItem
 from ..errors import Conflict
 from .agent_graph import AgentGraph
 from .journal import Journal
-from .sync import Home
+from .sync import RunLoop
 
 Path = tuple[str, ...]
 
@@ -25,14 +25,14 @@ Path = tuple[str, ...]
 class RunControl:
     """A run, as its own tools, rules and hooks can use it."""
 
-    __slots__ = ("graph", "home", "journal", "scope", "state")
+    __slots__ = ("graph", "journal", "run_loop", "scope", "state")
 
-    def __init__(self, journal: Journal, graph: AgentGraph, home: Home) -> None:
+    def __init__(self, journal: Journal, graph: AgentGraph, run_loop: RunLoop) -> None:
         self.scope: Callable[[], object] = _gone
         """A weak reference to the drive's scope; see `scope_of`."""
         self.journal = journal
         self.graph = graph
-        self.home = home
+        self.run_loop = run_loop
         self.state: object = None
         """The run's state, once somebody has taken it; decisions are then made on the state."""
 
@@ -50,7 +50,7 @@ class RunControl:
                 raise Conflict("The run has stopped, and its state was taken; decide on the state.")
             self.journal.decide(item.id, decision, "code", item.digest, self.graph.tool_of, grant)
 
-        self.home.do(act)
+        self.run_loop.do(act)
 
     def verdict(self, tool_name: str, call_id: str, path: Path = ()) -> bool | None:
         """Return True if the call with this id of the provider may run, False if not, None while it is not decided.

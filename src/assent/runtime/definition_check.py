@@ -18,10 +18,10 @@ from ..approval.question import (
     allowed_of,
     arguments_text,
     asked_of,
+    check_readable,
     effective,
     fitting,
     limit_of,
-    see_that_it_reads,
 )
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest
@@ -45,7 +45,7 @@ NOT_PREVIEWED = "The tool has changed, and there is no preview of it as it is no
 
 def fit(journal: Journal, graph: AgentGraph, on_change: OnChange) -> list[str]:
     """Apply `on_change` to open calls whose tools have changed, and return all changes of the active agents."""
-    _see_that_grants_read(journal.run)
+    _check_grants(journal.run)
     _fit_calls(journal, graph, journal.run, (), on_change)
     return _changes(journal.run, graph, journal.run)
 
@@ -192,7 +192,7 @@ def _changes(root: Run, graph: AgentGraph, run: Run, whose: str = "") -> list[st
     was = run.definition
     if was is not None and run.concluded is None:
         seat = graph.seat(run.agent)
-        if not same_definition(was, seat.defined()):
+        if not same_definition(was, seat.definition_fact()):
             marks = was.tools or root.marks.get(was.digest, {})
             out += [f"{whose}{change}" for change in changes(was, marks, seat)]
     for state in run.open.values():
@@ -203,7 +203,7 @@ def _changes(root: Run, graph: AgentGraph, run: Run, whose: str = "") -> list[st
 
 def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
     """Return the changes of an agent's definition, and of its tools by their marks, since the run recorded them."""
-    now = seat.defined()
+    now = seat.definition_fact()
     out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
     out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
     out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]
@@ -228,12 +228,12 @@ def _read(state: CallState) -> None:
     """Raise `UnreadableState` if a call's item cannot be read."""
     try:
         _ = state.proposal
-        see_that_it_reads(state)
+        check_readable(state)
     except UNREADABLE as error:
         raise damaged_state(error) from None
 
 
-def _see_that_grants_read(run: Run) -> None:
+def _check_grants(run: Run) -> None:
     for grant in run.grants.values():
         if grant.pins and type(f.decode(grant.pins)) is not dict:
             raise UnreadableState(f"This run is damaged: the pins of grant {described(grant.id)} are no object.")

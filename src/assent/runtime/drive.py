@@ -42,7 +42,7 @@ from .hook_dispatch import Observer
 from .journal import NOT_STORED, Journal, StoredPart
 from .saved_context import MISSING
 from .scope import Scope, make_scope
-from .session_sync import heard, unsaved
+from .session_sync import first_inputs, unsaved
 from .state import Resumption, RunState, begun_by, left_by, resumption, state_of
 from .steps.guardrail import await_guardrails
 
@@ -162,7 +162,7 @@ async def _read_session(
     if isinstance(session, OpeningSession):
         await session.open()
         first = functools.partial(first, session=session.session_id)
-    journal.append(first(await heard(session, input, config)))
+    journal.append(first(await first_inputs(session, input, config)))
 
 
 # -- resuming --------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ class Driver:
                 hooks.follow(path, tool, state)
         if hooks.streams:
             for fact in hooks.unseen:
-                hooks.heard(fact)
+                hooks.keep_events(fact)
 
     def _is_hooked(self, run: Run) -> bool:
         """Return True if the active agent of the run or of an open branch has hooks of its own."""
@@ -154,7 +154,9 @@ class Driver:
                 work = PERFORM[kind](scope, effect)
                 try:
                     # A body gets its own task, so that it cannot cancel or change the task of the drive.
-                    await (scope.home.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work)
+                    await (
+                        scope.run_loop.loop.create_task(work) if kind is f.Execute and self._has_body(effect) else work
+                    )
                 except Exception as error:
                     self.tasks.fail(effect.path, error)
             else:
@@ -280,7 +282,7 @@ class Driver:
     def limit_loading(self) -> None:
         """Set a timeout for reading the session, if it is being read when the run is stopped at once."""
         if self.loading is not None and self.stop == "immediate":
-            self.loading.reschedule(self.scope.home.loop.time() + patience(self.scope.config))
+            self.loading.reschedule(self.scope.run_loop.loop.time() + patience(self.scope.config))
 
     async def _wind_down(self) -> None:
         run = self.journal.run
@@ -301,7 +303,7 @@ class Driver:
             if isinstance(error, TripwireTriggered):
                 self.tasks.fail(path, error)
             elif error is not None and not isinstance(error, IllegalFact):
-                log.warning("While a run was stopped, this failed", exc_info=error)
+                log.warning("This failed while a run was being stopped", exc_info=error)
         self.tasks.busy.clear()
         if self.tasks.broken:
             self._give_up()

@@ -118,7 +118,7 @@ _NAMES: dict[type[RunItem], ItemName] = {
 }
 
 
-def settled(fact: Any) -> tuple[str, f.Verdict, str] | None:
+def settlement_of(fact: Any) -> tuple[str, f.Verdict, str] | None:
     """Return the id of the question that a fact settles, the verdict and its author; None if it settles none."""
     verdict = verdict_of(fact)
     return None if verdict is None else (fact.asked, verdict, fact.by)
@@ -129,7 +129,7 @@ def events_of(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
 
     A run's stream has the questions and decisions of its branches, and no other events of them.
     """
-    decided = settled(fact)
+    decided = settlement_of(fact)
     if decided is not None:
         yield ApprovalDecidedEvent(*decided)
     if isinstance(fact, f.Asked):

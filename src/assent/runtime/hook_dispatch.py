@@ -24,7 +24,7 @@ from ..definitions.tool import Tool
 from ..models.delta import readable
 from ..models.model import Model, ModelRequest, ModelResponse
 from .agent_graph import AgentGraph
-from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, ToolProgressEvent, events_of, settled
+from .event import AgentUpdatedStreamEvent, RawResponsesStreamEvent, ToolProgressEvent, events_of, settlement_of
 from .journal import Journal
 from .view import Outputs, View
 
@@ -102,21 +102,21 @@ class HookDispatch:
         An exception of a hook stops the whole run, even if the hook was called in a branch.
         """
         try:
-            await self._told(ctx, what, agent, *args)
+            await self._call_hook(ctx, what, agent, *args)
         except Exception as error:
             self.faults.append(error)
             raise
 
-    async def _told(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
+    async def _call_hook(self, ctx: RunContextWrapper[Any], what: str, agent: Agent[Any], *args: Any) -> None:
         if self.hooks is not None:
-            await _called(getattr(self.hooks, f"on_{what}")(ctx, agent, *args))
+            await _await_result(getattr(self.hooks, f"on_{what}")(ctx, agent, *args))
         if what == "handoff":
             (target,) = args
             if target.hooks is not None:
-                await _called(target.hooks.on_handoff(ctx, target, agent))
+                await _await_result(target.hooks.on_handoff(ctx, target, agent))
         elif agent.hooks is not None:
             name = what.removeprefix("agent_")
-            await _called(getattr(agent.hooks, f"on_{name}")(ctx, agent, *args))
+            await _await_result(getattr(agent.hooks, f"on_{name}")(ctx, agent, *args))
 
     def hear(self) -> None:
         """Send approval events to hooks from now on, and those that came while nobody drove the run."""
@@ -145,7 +145,7 @@ class HookDispatch:
         agent = self._graph.of(state).agent
         if self.hooks is None and agent.hooks is None:
             return
-        view, decided = self._view(()), settled(fact)
+        view, decided = self._view(()), settlement_of(fact)
         if decided is None:
             await self.tell(self._ctx, "approval_requested", agent, view.question(fact.path, state, fact))
             return
@@ -159,11 +159,11 @@ class HookDispatch:
             return
         if self.flushing is None:
             self.flushing = asyncio.Lock()
-            self._journal.listen(self.heard)
+            self._journal.listen(self.keep_events)
         self.streams[path] = tool, provider_id(state)
         self._event(path, [AgentUpdatedStreamEvent(self._graph.seat(self._journal.run.at(path).agent).agent)])
 
-    def heard(self, fact: f.AnyFact) -> None:
+    def keep_events(self, fact: f.AnyFact) -> None:
         """Keep the events of a branch's fact for the branch's callback."""
         if fact.path in self.streams:
             self._event(fact.path, events_of(self._view(fact.path), fact))
@@ -204,11 +204,11 @@ class HookDispatch:
             while self.waiting:
                 tool, payload = self.waiting.pop(0)
                 try:
-                    await _called(tool.on_stream(payload))  # type: ignore[misc]
+                    await _await_result(tool.on_stream(payload))  # type: ignore[misc]
                 except Exception:
                     log.warning("on_stream of %r failed; the run goes on", tool.name, exc_info=True)
 
 
-async def _called(result: Any) -> None:
+async def _await_result(result: Any) -> None:
     if inspect.isawaitable(result):
         await result

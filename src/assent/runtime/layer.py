@@ -37,7 +37,7 @@ class ModelLayer:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Raise `UsageError`: the layer needs a run."""
-        raise UsageError("A model with code around it is asked by a run, and by nobody else.")
+        raise UsageError("A model with code around it can only be called in a run.")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

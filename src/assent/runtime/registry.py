@@ -43,7 +43,9 @@ class AgentRegistry:
             raise UsageError(f"A version of agent {agent.name!r} is named with text, got {described(version)}.")
         versions = self._agents.setdefault(agent.name, {})
         if version in versions:
-            raise InvalidDefinition(f"Agent {agent.name!r} has a version {version!r} already; name this one otherwise.")
+            raise InvalidDefinition(
+                f"Agent {agent.name!r} has a version {version!r} already; give this one another name."
+            )
         versions[version] = agent
 
     def get(self, name: str, version: str | None = None) -> Agent[Any]:
@@ -52,7 +54,7 @@ class AgentRegistry:
         if version is None:
             return versions[next(reversed(versions))]
         if type(version) is not str or version not in versions:
-            raise AgentNotFound(f"Agent {name!r} has no version {described(version)}; there are {_listed(versions)}.")
+            raise AgentNotFound(f"Agent {name!r} has no version {described(version)}; there are {_names_of(versions)}.")
         return versions[version]
 
     def names(self) -> list[str]:
@@ -114,7 +116,7 @@ class AgentRegistry:
     def _versions(self, name: str) -> dict[str, Agent[Any]]:
         versions = self._agents.get(name) if type(name) is str else None
         if versions is None:
-            there = f"there are {_listed(self._agents)}" if self._agents else "nothing was added yet"
+            there = f"there are {_names_of(self._agents)}" if self._agents else "nothing was added yet"
             raise AgentNotFound(f"The registry has no agent {described(name)}; {there}.")
         return versions
 
@@ -125,7 +127,7 @@ class AgentRegistry:
         versions = self._versions(name)
         newest = self.get(name)
         last = run.definition
-        was = last if last is not None and last.agent == name else _defined(journal, name)
+        was = last if last is not None and last.agent == name else _last_definition(journal, name)
         if was is None:
             return newest
         fitting: list[str] = []
@@ -136,7 +138,7 @@ class AgentRegistry:
             misfit = _misfit(run, graph)
             if misfit is not None:
                 misfits.append(misfit)
-            elif same_definition(was, graph.seat(name).defined()):
+            elif same_definition(was, graph.seat(name).definition_fact()):
                 return agent
             else:
                 fitting.append(version)
@@ -172,7 +174,7 @@ def _text(data: str | bytes | dict[str, Any]) -> str | bytes:
         raise UnreadableState(f"This is not a saved run as JSON: {error}.") from None
 
 
-def _defined(journal: list[f.AnyFact], name: str) -> f.Defined | None:
+def _last_definition(journal: list[f.AnyFact], name: str) -> f.Defined | None:
     """Return the last definition of the agent that began the run, whichever agent is active now."""
     for fact in reversed(journal):
         if type(fact) is f.Defined and not fact.path and fact.agent == name:
@@ -210,11 +212,11 @@ def _unfit(newest: Agent[Any], state: CallState, versions: Iterable[str]) -> Def
     gone = all(tool.name != state.tool for tool in newest.tools)
     return DefinitionChanged(
         f"Tool {state.tool!r} {'is gone' if gone else 'has changed'} since call {state.call.id} was made, and no "
-        f"version of agent {newest.name!r} fits this run; there are {_listed(versions)}. Add the version it was made "
+        f"version of agent {newest.name!r} fits this run; there are {_names_of(versions)}. Add the version it was made "
         'with; or load the run with on_change="ask" to put the call to a person again, or with "accept" to go on with '
         "what there is now, in the newest version."
     )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _names_of(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))

@@ -23,7 +23,7 @@ from .hook_dispatch import HookDispatch
 from .journal import Journal
 from .servers import Servers
 from .session_sync import SessionSync
-from .sync import Home
+from .sync import RunLoop
 from .tasks import Tasks
 from .view import Outputs, View
 
@@ -38,7 +38,7 @@ class Scope(Struct, frozen=True, weakref=True, eq=False):
     config: RunConfig
     outputs: Outputs
     """The values that bodies returned in this process, as Python objects."""
-    home: Home
+    run_loop: RunLoop
     control: RunControl
     ctx: RunContextWrapper[Any]
     hooks: HookDispatch
@@ -76,13 +76,13 @@ def make_scope(
     session: Session | None = None,
 ) -> Scope:
     """Return the scope of a new drive, on the running event loop."""
-    home = Home()
-    control = RunControl(journal, graph, home)
+    run_loop = RunLoop()
+    control = RunControl(journal, graph, run_loop)
     ctx: RunContextWrapper[Any] = RunContextWrapper(context, control)
     dispatch = HookDispatch(hooks, journal, graph, ctx, outputs)
     sync = SessionSync(session, journal) if session is not None else None
     tasks = Tasks(journal, dispatch, config.max_parallel_tools)
-    scope = Scope(journal, graph, config, outputs, home, control, ctx, dispatch, tasks, sync, Servers(), {})
+    scope = Scope(journal, graph, config, outputs, run_loop, control, ctx, dispatch, tasks, sync, Servers(), {})
     control.scope = ref(scope)
     return scope
 

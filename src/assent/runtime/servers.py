@@ -21,26 +21,26 @@ class Servers:
     async def list_tools(self, agent: Agent[Any]) -> None:
         """List the tools of an agent's servers, before its model is called."""
         for server in agent.mcp_servers:
-            await self._opened(server)
+            await self._connect(server)
             await server.refresh()
 
     async def find_tools(self, agent: Agent[Any]) -> None:
         """List the tools of those of an agent's servers that have not listed any yet."""
         for server in agent.mcp_servers:
-            await self._opened(server)
+            await self._connect(server)
             if not server.listed:
                 await server.refresh()
 
     async def open(self, server: ToolServer) -> None:
         """Open a server, if it is not open yet."""
-        await self._opened(server)
+        await self._connect(server)
 
     async def renew(self, server: ToolServer) -> None:
         """List a server's tools as they are at this moment."""
-        await self._opened(server)
+        await self._connect(server)
         await server.refresh(fresh=True)
 
-    async def _opened(self, server: ToolServer) -> None:
+    async def _connect(self, server: ToolServer) -> None:
         if id(server) in self._open:
             return
         async with self._lock:

@@ -30,21 +30,21 @@ def patience(config: RunConfig) -> float:
     return max(PATIENCE, config.cancel_grace)
 
 
-async def heard(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
+async def first_inputs(session: Session, input: str | list[Item], config: RunConfig) -> list[f.Said]:
     """Return the run's first inputs: the session's history and the new input, or the callback's merge of the two."""
-    history = accepted(_items_of(session, await session.get_items(config.session_limit)))
+    history = accepted_items(_items_of(session, await session.get_items(config.session_limit)))
     merge = config.session_input_callback
     if merge is None:
-        return [*_said([(item, True) for item in history]), f.Said(input_json(input))]
+        return [*_input_facts([(item, True) for item in history]), f.Said(input_json(input))]
     fresh: list[Item] = [{"role": "user", "content": input}] if isinstance(input, str) else input
     merged: Any = merge(list(history), list(fresh))
     merged = await merged if inspect.isawaitable(merged) else merged
     if not isinstance(merged, list) or not all(isinstance(item, dict) for item in merged):
         raise InvalidInput(f"session_input_callback must return a list of items (dicts), and gave {described(merged)}.")
     input_json(merged)  # refuse what cannot be recorded, before anything else is done with it
-    fit = {id(item) for item in accepted(merged)}  # a callback may separate a call from its output
+    fit = {id(item) for item in accepted_items(merged)}  # a callback may separate a call from its output
     known = zip(merged, _known(merged, history, fresh), strict=True)
-    said = _said([(item, old) for item, old in known if not old or id(item) in fit])
+    said = _input_facts([(item, old) for item, old in known if not old or id(item) in fit])
     if not said:
         raise InvalidInput("session_input_callback gave nothing for the run to hear.")
     return said
@@ -80,7 +80,7 @@ def _known(merged: list[Item], history: list[Item], fresh: list[Item]) -> list[b
     return [id(item) in old or (id(item) not in new and copies.pop()) for item in merged]
 
 
-def _said(items: list[tuple[Item, bool]]) -> list[f.Said]:
+def _input_facts(items: list[tuple[Item, bool]]) -> list[f.Said]:
     """Return items as inputs; items that are in the session already and new items are in separate inputs."""
     groups: list[tuple[bool, list[Item]]] = []
     for item, old in items:
@@ -90,7 +90,7 @@ def _said(items: list[tuple[Item, bool]]) -> list[f.Said]:
     return [f.Said(input_json(group), "session" if old else "user") for old, group in groups]
 
 
-def accepted(items: list[Item]) -> list[Item]:
+def accepted_items(items: list[Item]) -> list[Item]:
     """Return the items that a provider accepts as history: no call without its output, no output without its call.
 
     Reasoning that led to an item that is left out is left out too.
@@ -223,7 +223,7 @@ class SessionSync:
                 await self.save()
         except TimeoutError:
             raise SessionFailed(
-                f"Session {self.session.session_id!r} did not take what was done before the run was stopped. Resume "
+                f"Session {self.session.session_id!r} did not accept the last items before the run was stopped. Resume "
                 "the state to write it."
             ) from None
 

@@ -39,7 +39,7 @@ from ..tracing.provider import provider_of
 from ..tracing.settings import Tracing
 from ..tracing.veil import Veil
 from ..version import __version__
-from .event import settled
+from .event import settlement_of
 from .scope import Scope
 from .steps.approval import refusal
 
@@ -74,7 +74,7 @@ class SpanObserver:
         """The conversation's attributes, for workflow, agent and model spans."""
         self.stretches: dict[Path, Stretch] = {}
         self.over = False
-        self.veil = Veil(self._redacted)
+        self.veil = Veil(self._redactions)
         self.root = self._open(lambda: self._workflow(began, resumed))
 
     @property
@@ -149,7 +149,7 @@ class SpanObserver:
         span = self._open(lambda: self._chat(path, agent, model, request))
         try:
             response = await self._inside(span, work)
-            self._safely(lambda: self._replied(path, span, response))
+            self._safely(lambda: self._end_model_call(path, span, response))
             return response
         finally:
             self._safely(span.end)
@@ -161,7 +161,7 @@ class SpanObserver:
             attributes |= {name: self.veil.words(value) for name, value in said(shown).items()}
         return self._start(f"chat {model.name}", self._stretch(path).span, attributes, kind=SpanKind.CLIENT)
 
-    def _replied(self, path: Path, span: Span, response: ModelResponse) -> None:
+    def _end_model_call(self, path: Path, span: Span, response: ModelResponse) -> None:
         self._stretch(path).used.add(response.usage)
         span.set_attributes(usage(response.usage))
         if response.response_id:
@@ -178,7 +178,7 @@ class SpanObserver:
         try:
             return await self._inside(span, work)
         finally:
-            self._safely(lambda: self._ended(span, state))
+            self._safely(lambda: self._set_outcome(span, state))
             self._safely(span.end)
 
     def _body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> Span:
@@ -191,13 +191,13 @@ class SpanObserver:
             attributes["gen_ai.tool.call.arguments"] = self.veil.arguments(tool.redact, args)
         return self._start(f"execute_tool {state.tool}", self._stretch(path).span, attributes)
 
-    def _ended(self, span: Span, state: CallState) -> None:
+    def _set_outcome(self, span: Span, state: CallState) -> None:
         """Set the outcome on a body's span; it is left out if the outcome is not known."""
         outcome = state.outcome
         if isinstance(outcome, f.Finished):
             span.set_attribute("assent.call.outcome", "finished")
             if outcome.error is not None:
-                self._failed(span, outcome)
+                self._set_failure(span, outcome)
             elif self.tracing.include_sensitive_data:
                 span.set_attribute("gen_ai.tool.call.result", self.veil.words(bytes(outcome.output).decode()))
         elif isinstance(outcome, f.HandedOff):
@@ -212,7 +212,7 @@ class SpanObserver:
         if look is not None and not self.over:
             self._safely(lambda: look(self, fact))
 
-    def _asked(self, fact: f.Asked) -> None:
+    def _on_asked(self, fact: f.Asked) -> None:
         attributes: Attributes = {
             **called(self._state(fact)),
             "assent.question.id": fact.id,
@@ -220,7 +220,7 @@ class SpanObserver:
         }
         self._stretch(fact.path).span.add_event("assent.asked", attributes)
 
-    def _guarded(self, fact: f.Guarded) -> None:
+    def _on_guarded(self, fact: f.Guarded) -> None:
         attributes: Attributes = {
             "assent.guardrail.name": fact.name,
             "assent.guardrail.where": fact.where,
@@ -228,7 +228,7 @@ class SpanObserver:
         }
         self._stretch(fact.path).span.add_event("assent.guarded", attributes)
 
-    def _told(self, fact: f.Told) -> None:
+    def _on_told(self, fact: f.Told) -> None:
         """Make a span for a refused call, at the moment when the text for the model is recorded."""
         state = self._state(fact)
         refused = state.outcome
@@ -246,17 +246,17 @@ class SpanObserver:
         now = time.time_ns()
         self._start(f"execute_tool {state.tool}", self._stretch(fact.path).span, attributes, at=now).end(now)
 
-    def _finished(self, fact: f.Finished) -> None:
+    def _on_finished(self, fact: f.Finished) -> None:
         self._waited(fact)
         branch = (*fact.path, fact.call)
         if branch in self.stretches:
             if fact.error is not None:
-                self._failed(self.stretches[branch].span, fact)
+                self._set_failure(self.stretches[branch].span, fact)
             self._leave(branch)
 
     def _waited(self, fact: Any) -> None:
         """Make a span from a question to its answer, when the answer is recorded."""
-        decided = settled(fact)
+        decided = settlement_of(fact)
         if decided is None:
             return
         id, decision, by = decided
@@ -277,7 +277,7 @@ class SpanObserver:
         span = self._start(f"wait_for_person {state.tool}", parent, attributes, at=start * MILLISECOND)
         span.end(end * MILLISECOND)
 
-    def _redacted(self) -> dict[str, list[str]]:
+    def _redactions(self) -> dict[str, list[str]]:
         """Return the arguments to mask by tool, over all agents that the run can reach."""
         found: dict[str, list[str]] = {}
         for seat in self.scope.graph.seats():
@@ -352,7 +352,7 @@ class SpanObserver:
     def _error(self, span: Span, error: BaseException) -> None:
         self._safely(lambda: self._broken(span, type(error).__name__, clean_text(str(error))[0]))
 
-    def _failed(self, span: Span, fact: f.Finished) -> None:
+    def _set_failure(self, span: Span, fact: f.Finished) -> None:
         self._broken(span, fact.error or "", bytes(fact.output).decode())
 
     def _broken(self, span: Span, kind: str, words: str) -> None:
@@ -369,13 +369,13 @@ class SpanObserver:
 
 
 _LOOK: dict[type[f.Fact], Callable[[SpanObserver, Any], None]] = {
-    f.Asked: SpanObserver._asked,
-    f.Guarded: SpanObserver._guarded,
-    f.Told: SpanObserver._told,
+    f.Asked: SpanObserver._on_asked,
+    f.Guarded: SpanObserver._on_guarded,
+    f.Told: SpanObserver._on_told,
     f.Approved: SpanObserver._waited,
     f.Refused: SpanObserver._waited,
     f.Answered: SpanObserver._waited,
-    f.Finished: SpanObserver._finished,
+    f.Finished: SpanObserver._on_finished,
 }
 
 

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respond, checked_name
 from ..approval.grant import Grant, grant_of
-from ..approval.question import see_that_it_reads
+from ..approval.question import check_readable
 from ..approval.terms import GrantTerms, always
 from ..core import codec
 from ..core import facts as f
@@ -340,7 +340,7 @@ class RunState(Generic[T, A]):
         run = codec.replay(saved.journal)
         try:
             for _, state in questions(run):
-                see_that_it_reads(state)
+                check_readable(state)
             waiting = View(run, None, {}).interruptions()
         except UNREADABLE as error:
             raise damaged_state(error) from None

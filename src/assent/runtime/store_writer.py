@@ -108,7 +108,7 @@ class StoreWriter:
         """A future for a waiting drive, done when others have written something."""
         if self.unwritten:
             self._project()
-        self.journal.listen(self._heard)
+        self.journal.listen(self._note_fact)
         self.journal.writer = self
 
     @property
@@ -116,7 +116,7 @@ class StoreWriter:
         """True if another writer changed the run during this drive."""
         return self.merges > 0
 
-    def _heard(self, fact: AnyFact) -> None:
+    def _note_fact(self, fact: AnyFact) -> None:
         if not self.merging:
             self.unwritten.append(fact)
             self.projection.note(self.journal.run, fact)
@@ -200,7 +200,7 @@ class StoreWriter:
 
     async def look(self) -> None:
         """Renew the lease and merge the facts of others; raise `LeaseLost` if another worker has the run."""
-        if not await self._renewed():
+        if not await self._renew():
             raise self._gone()
         await self.catch_up()
 
@@ -216,7 +216,7 @@ class StoreWriter:
         """Return True if the lease is held and no write is under way."""
         return self._under_way() is None and self.lease.state is HELD
 
-    async def _renewed(self) -> bool:
+    async def _renew(self) -> bool:
         """Renew the lease; return False if another worker has it.
 
         A lease that is being acquired or released is not renewed.
@@ -233,7 +233,7 @@ class StoreWriter:
 
     async def holds(self) -> bool:
         """Ask the store, and return True if this drive still holds the lease; `StoreFailed` if the store is away."""
-        if self.lease.state is HELD and not await self._renewed():
+        if self.lease.state is HELD and not await self._renew():
             self._stop(self._gone())
         return self.lease.state is HELD
 
@@ -383,11 +383,11 @@ class StoreWriter:
         Wait for it with `shield`, so that cancelling the caller does not cut the work in two.
         """
         assert self._under_way() is None
-        self.writing = task = asyncio.create_task(self._guarded(work))
+        self.writing = task = asyncio.create_task(self._run_write(work))
         task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the drive has heard of it
         return task
 
-    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+    async def _run_write(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
         """Do the work. If it fails, the drive stops, and a release that was not stored is given up."""
         try:
             return await work()
@@ -566,7 +566,7 @@ class StoreWriter:
         tail = stored.facts[self.seq :]
         if not tail:
             return False
-        self._see_that_nobody_drove(tail)
+        self._check_nobody_drove(tail)
         self.merging = True
         if self.unwritten:  # the journal here has another order than the stored one from now on
             self.snapshot = self.marked = None
@@ -585,7 +585,7 @@ class StoreWriter:
         self._tell()
         return True
 
-    def _see_that_nobody_drove(self, facts: list[AnyFact]) -> None:
+    def _check_nobody_drove(self, facts: list[AnyFact]) -> None:
         """Raise `LeaseLost` if one of these facts of others is a driver's: then another drive has, or had, the run."""
         if any(map(is_drivers, facts)):
             self.lease.lose()
@@ -596,7 +596,7 @@ class StoreWriter:
         await self.settle()
         stored = await self.store.read(self.lease.run)
         if self.unsure is None:
-            self._see_that_nobody_drove(stored.facts[self.seq :])
+            self._check_nobody_drove(stored.facts[self.seq :])
         live, said = self.journal.run.live, all_said(self.journal.run)
         outcomes = [fact for fact in self.unwritten if _happened(fact) or (live and _spoken(fact))]
         self.journal.facts[:] = stored.facts
@@ -608,9 +608,9 @@ class StoreWriter:
             self.phase = WriterPhase.OPEN
         for fact in outcomes:
             with suppress(IllegalFact):
-                self.journal.add(self._reordered(fact, said))
+                self.journal.add(self._reorder(fact, said))
 
-    def _reordered(self, fact: AnyFact, said: list[f.Said]) -> AnyFact:
+    def _reorder(self, fact: AnyFact, said: list[f.Said]) -> AnyFact:
         """Return a reply that was not made with the inputs which others have stored before those that it answers.
 
         `said` has the inputs in the order in which the reply counts them. A reply can only say how many of the first

@@ -45,7 +45,7 @@ def block(work: Coroutine[Any, Any, R]) -> R:
     else:
         thread = _Thread("assent-blocking", main)
     if thread is None:
-        _run(_kept(), main(), contextvars.copy_context())
+        _run(_thread_runner(), main(), contextvars.copy_context())
     else:
         with thread.running():
             thread.ended.result()
@@ -193,7 +193,7 @@ if hasattr(os, "register_at_fork"):  # a forked child makes its own
     os.register_at_fork(after_in_child=lambda: _own.__dict__.clear())
 
 
-def _kept() -> asyncio.Runner:
+def _thread_runner() -> asyncio.Runner:
     """Return this thread's runner."""
     if not hasattr(_own, "kept"):
         _own.kept = _Kept()
@@ -201,7 +201,7 @@ def _kept() -> asyncio.Runner:
     return kept.runner
 
 
-class Home:
+class RunLoop:
     """The event loop, and its thread, that a run's journal belongs to."""
 
     __slots__ = ("_thread", "loop")

@@ -90,7 +90,7 @@ def context_of(
     scope: Scope, path: tuple[str, ...], state: CallState, tool: Tool, args: dict[str, Any], kind: type[Body] = Body
 ) -> tuple[Body, ToolContext[Any]]:
     """Return a body of this kind, and the context that a tool, a guardrail or a hook gets for the call."""
-    body = kind(scope.journal, path, state, args, scope.home)
+    body = kind(scope.journal, path, state, args, scope.run_loop)
     body.deadline = deadline_of(tool, scope.config.question_deadline)
     body.report = scope.hooks.progress(path, tool.name, provider_id(state))
     agent = scope.graph.of(state).agent

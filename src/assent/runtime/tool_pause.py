@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from ..approval.answer import answer_schema, earlier_answer_schema, typed
+from ..approval.answer import answer_schema, earlier_answer_schema, typed_answer
 from ..approval.question import approved_preview
 from ..core import facts as f
 from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
@@ -30,7 +30,7 @@ from ..definitions.preview import read_preview
 from ..errors import Conflict, OutcomeUnknown, ReplayMismatch, UsageError
 from ..ids import new_id
 from .journal import Journal
-from .sync import Home
+from .sync import RunLoop
 from .value import output_json, question_json
 
 log = logging.getLogger("assent")
@@ -65,7 +65,7 @@ class Body:
     __slots__ = (
         "_asks",
         "_begun",
-        "_home",
+        "_run_loop",
         "_steps",
         "args",
         "asked",
@@ -84,13 +84,13 @@ class Body:
     )
 
     def __init__(
-        self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any], home: Home
+        self, journal: Journal, path: tuple[str, ...], state: CallState, args: dict[str, Any], run_loop: RunLoop
     ) -> None:
         self.journal = journal
         self.args = args
         self.path = path
         self.state = state
-        self._home = home
+        self._run_loop = run_loop
         self.asked: dict[str, Any] = {}
         """The fields of the body's questions that say who may decide; see `asked_of`."""
         self.deadline: Deadline | None = None
@@ -144,13 +144,13 @@ class Body:
         self._still_goes()
         (prompt, text), shape = _prompt(question), answer_schema(schema)
         place = {**self._identity(), "ask": self._asks, "prompt": text}
-        shown = _shown(place, shape)
+        shown = _question_digest(place, shape)
         number, self._asks = self._asks, self._asks + 1
         before: f.Asked | None = None
         if number < len(self.state.answers):
             before, answered = self.state.answers[number]
-            if before.digest == shown or _shown_earlier(before, place, schema):
-                return typed(schema, decode(answered.value))
+            if before.digest == shown or _is_earlier_digest(before, place, schema):
+                return typed_answer(schema, decode(answered.value))
             if not self._may_ask_anew(number):
                 self.mismatch = ReplayMismatch(
                     f"Tool {self.state.tool!r} asked {shortened(bytes(prompt).decode())} where it had asked "
@@ -190,11 +190,11 @@ class Body:
         """Stop a body that caught `Paused`, that is over, or whose lease is lost, at its next ask or step."""
         if self.pending is not None or self.mismatch is not None:
             raise Paused
-        self._see_that_it_is_entered()
+        self._check_entered()
         if self.journal.writer is not None:
             self.journal.writer.check()
 
-    def _see_that_it_is_entered(self) -> None:
+    def _check_entered(self) -> None:
         """Raise `Conflict` if the run does not wait for the body, such as a thread that outlasted its grace period."""
         if not self.entered:
             raise Conflict(f"Nothing can be done in this call of {self.state.tool!r}: it has not begun, or is over.")
@@ -207,9 +207,9 @@ class Body:
 
     def holds_lease_sync(self) -> bool:
         """Do the same as `holds_lease`, for a body that runs in a thread."""
-        return self.entered and self._home.wait_for(self.holds_lease)
+        return self.entered and self._run_loop.wait_for(self.holds_lease)
 
-    def replayed(self, name: str) -> tuple[int, f.Stepped | None]:
+    def recorded_step(self, name: str) -> tuple[int, f.Stepped | None]:
         """Return the number of the next step of this name, and the recorded step if there is one."""
         if type(name) is not str or not name or not holds(name):
             raise UsageError(f"A step needs a name, got {described(name)}.")
@@ -229,9 +229,9 @@ class Body:
 
     async def step(self, name: str, fn: Callable[[], Any]) -> Any:
         """Return the step's recorded value; if there is none, run the step and record its value."""
-        number, done = self.replayed(_own(name))
+        number, done = self.recorded_step(_own(name))
         if done is None:
-            ended: asyncio.Future[None] = self._home.loop.create_future()
+            ended: asyncio.Future[None] = self._run_loop.loop.create_future()
             self._begun.add(ended)
             try:
                 value = (await fn()) if is_async(fn) else await in_thread(fn)
@@ -248,7 +248,7 @@ class Body:
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress to whoever follows the stream; once the body is over, nobody does."""
         if self.entered and self.report is not None:
-            self._home.do(lambda: self.report(progress, total, message) if self.report is not None else None)
+            self._run_loop.do(lambda: self.report(progress, total, message) if self.report is not None else None)
 
     async def await_steps(self) -> None:
         """Wait for the steps that are under way; a step that is not recorded would run again."""
@@ -257,26 +257,26 @@ class Body:
 
     def step_sync(self, name: str, fn: Callable[[], Any]) -> Any:
         """Do the same as `step`, for a body that runs in a thread; the fact is recorded on the event loop."""
-        number, done = self.replayed(_own(name))
+        number, done = self.recorded_step(_own(name))
         if done is None:
-            made = done = self._stepped(name, number, fn())
-            self._home.do(lambda: self._add_late(made))
+            made = done = self._make_step(name, number, fn())
+            self._run_loop.do(lambda: self._add_late(made))
             if self.journal.writer is not None:
-                self._home.wait_for(self.journal.writer.flush)
+                self._run_loop.wait_for(self.journal.writer.flush)
         return decode(done.value)
 
     def _add_late(self, step: f.Stepped) -> None:
         """Record a thread's step; raise `Conflict` if the run has stopped waiting for the thread meanwhile."""
-        self._see_that_it_is_entered()
+        self._check_entered()
         self.journal.add(step)
 
     def record(self, name: str, number: int, value: Any) -> f.Stepped:
         """Record a step."""
-        step = self._stepped(name, number, value)
+        step = self._make_step(name, number, value)
         self.journal.add(step)
         return step
 
-    def _stepped(self, name: str, number: int, value: Any) -> f.Stepped:
+    def _make_step(self, name: str, number: int, value: Any) -> f.Stepped:
         now, output = self.journal.now(), output_json(value)[0]
         return f.Stepped(self.state.call.id, name, output, number, at=now, path=self.path)
 
@@ -318,7 +318,7 @@ class Hook:
         if self.pending is not None:
             raise Paused
 
-    def replied(self) -> Any:
+    def recorded_reply(self) -> Any:
         """Return the recorded reply of the model at this point; None if the model was not called yet."""
         kept = decode(self._calls[self._asks].args)["replies"] if self._asks < len(self._calls) else ()
         if len(self._replies) >= len(kept):
@@ -336,15 +336,15 @@ class Hook:
         (prompt, text), shape = _prompt(question), answer_schema(schema)
         run, number = self._journal.run.at(self.path), self._asks
         place = {"run": self._journal.run.id, "path": list(self.path), "turn": run.turns, "ask": number, "prompt": text}
-        shown = _shown(place, shape)
+        shown = _question_digest(place, shape)
         self._asks = number + 1
         before: f.Asked | None = None
         if number < len(self._calls):
             before, outcome = self._calls[number].question, self._calls[number].outcome
-            is_this = before is not None and (before.digest == shown or _shown_earlier(before, place, schema))
+            is_this = before is not None and (before.digest == shown or _is_earlier_digest(before, place, schema))
             if is_this and type(outcome) is f.Finished:
                 self._replies = []
-                return typed(schema, decode(outcome.output))
+                return typed_answer(schema, decode(outcome.output))
             _warn("The code around the model", before)
         now, call = self._journal.now(), f"c{len(run.calls) + 1}"
         args = output_json({"replies": self._replies})[0]
@@ -367,16 +367,16 @@ class Hook:
         raise Paused
 
 
-def _shown(place: dict[str, Any], shape: Raw) -> str:
+def _question_digest(place: dict[str, Any], shape: Raw) -> str:
     """Return the digest of a question's place, prompt and schema."""
     return digest({**place, "schema": bytes(shape).decode() if shape else None})
 
 
-def _shown_earlier(before: f.Asked, place: dict[str, Any], schema: Any) -> bool:
+def _is_earlier_digest(before: f.Asked, place: dict[str, Any], schema: Any) -> bool:
     """Return True if this question was recorded by an older Assent, which wrote a type's schema differently."""
     if schema is None or isinstance(schema, dict):
         return False
-    return before.digest == _shown(place, earlier_answer_schema(schema))
+    return before.digest == _question_digest(place, earlier_answer_schema(schema))
 
 
 def asked_at(run: Run) -> int | None:

@@ -42,7 +42,7 @@ from ..store.store import Store
 from .interrupts import Command, Interrupt, interrupts, pending, waits_for
 from .message import messages_of
 from .middleware_context import WRITER
-from .opening import OnPending, Opened, Opening, Setup, look, thread_of, told_of_others, turns_of
+from .opening import OnPending, Opened, Opening, Setup, explain_race, look, thread_of, turns_of
 from .policy import ThreadedAgent
 from .schema import ContextSchema
 from .stream import GATE, Mode, ThreadStream, modes_of
@@ -87,7 +87,7 @@ class ThreadAgent:
         self.store = store
         """The store of the agent's threads."""
         self._prefix, self._inner, self._gated = agent.description_prefix, inner, gated
-        serializer = schema.saved if schema is not None else None
+        serializer = schema.save if schema is not None else None
         config = RunConfig(release="batch", context_serializer=serializer)
         self._setup = Setup(agent, config, schema, max_turns, MORE if store is None else f"{GO_ON} {MORE}")
 
@@ -135,20 +135,20 @@ class ThreadAgent:
             "structured_response", if there is a `response_format` and the run is done.
         """
         opened = await self._open(input, config, context, on_pending)
-        if opened.driver is not None and not await self._driven(opened.driver, config):
+        if opened.driver is not None and not await self._drive(opened.driver, config):
             opened = await self._open(None, config, context, None, now=True)
             if opened.driver is not None:  # the second driver holds the lease, so no other writer can be first
-                await self._driven(opened.driver, config)
+                await self._drive(opened.driver, config)
         state = self._state(opened)
         if opened.driver is not None:
             opened.driver.let_go()
         return state
 
-    async def _driven(self, driver: Driver, config: Any) -> bool:
+    async def _drive(self, driver: Driver, config: Any) -> bool:
         """Drive the run; return False if others changed it or drive it, so that this drive has not begun."""
         writer = driver.writer
         assert writer is not None
-        with self._reworded(), told_of_others(driver), _invoked_with(config):
+        with self._reword_errors(), explain_race(driver), _invoked_with(config):
             try:
                 await drive_run(driver)
             except (Overtaken, RunBusy):
@@ -207,7 +207,7 @@ class ThreadAgent:
             with _invoked_with(config):
                 stream._start(drive_run(opened.driver))
             WRITER.reset(before)
-            with self._reworded():
+            with self._reword_errors():
                 try:
                     if "values" in modes:
                         shown = stream.state()
@@ -233,7 +233,7 @@ class ThreadAgent:
 
     async def aget_state(self, config: Mapping[str, Any]) -> StateSnapshot:
         """Return the current state of a thread; an empty state if the thread does not exist."""
-        thread, store = thread_of(config), self._kept()
+        thread, store = thread_of(config), self._check_store()
         last = await store.newest(thread)
         if last is None:
             return StateSnapshot({}, (), (), dict(config))
@@ -269,9 +269,9 @@ class ThreadAgent:
 
     # -- threads -----------------------------------------------------------------------------------
 
-    def _kept(self) -> Store:
+    def _check_store(self) -> Store:
         if self._inner:
-            raise UsageError("This agent is made to be a tool of another: checkpointer=True. Run that one.")
+            raise UsageError("This agent was made with checkpointer=True, as a tool of another agent. Run that agent.")
         if self.store is None:
             raise UsageError("There are no threads without a checkpointer; give create_agent one.")
         return self.store
@@ -282,19 +282,19 @@ class ThreadAgent:
             raise UsageError(f'on_pending is "reject", "keep" or None, got {described(on_pending)}.')
         limit, schema = turns_of(config), self._setup.schema
         if schema is not None and context is not None:
-            context = schema.given(context)
+            context = schema.validate(context)
         alone = self.store is None and not self._inner
         if alone and (input is None or isinstance(input, Command)):
-            raise UsageError("There is nothing to go on with without a checkpointer; give create_agent one.")
-        store, thread = (MemoryStore(), new_id("thread")) if alone else (self._kept(), thread_of(config))
+            raise UsageError("Without a checkpointer there is no run to go on with; give create_agent one.")
+        store, thread = (MemoryStore(), new_id("thread")) if alone else (self._check_store(), thread_of(config))
         opening = Opening(self._setup, store, thread, context, limit, now=now)
-        with self._reworded():
+        with self._reword_errors():
             if isinstance(input, Command):
                 return await opening.answer(input)
             return await (opening.go_on() if input is None else opening.say(input, on_pending))
 
     @contextmanager
-    def _reworded(self) -> Iterator[None]:
+    def _reword_errors(self) -> Iterator[None]:
         """Reword errors about invalid output with what to do on a thread."""
         try:
             yield

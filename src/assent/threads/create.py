@@ -22,7 +22,7 @@ from .model import HookedModel
 from .policy import HumanInTheLoopMiddleware, ThreadedAgent
 from .saver import store_of
 from .schema import ContextSchema
-from .tool_middleware import wrapped
+from .tool_middleware import wrap_tool
 
 
 def create_agent(
@@ -85,8 +85,8 @@ def _all_tools(given: Any, around: Sequence[AgentMiddleware], gates: Sequence[Hu
     for each in around:
         tools += _tools(f"{type(each).__name__}.tools", each.tools)
     for gate in gates:
-        tools = gate.applied(tools)
-    return [wrapped(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
+        tools = gate.apply(tools)
+    return [wrap_tool(tool, hooks_of(around, "wrap_tool_call")) for tool in tools]
 
 
 def _tools(name: str, given: Any) -> list[Tool]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from msgspec import Struct
 
-from ..approval.decide import edited
+from ..approval.decide import edited_arguments
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
 from ..approval.question import effective, raw_text
 from ..core import facts as f
@@ -159,10 +159,10 @@ class Pending(NamedTuple):
     @property
     def asked(self) -> f.Asked:
         """The question of a tool or a middleware."""
-        return _asked(self.states[0][1])
+        return _question_of(self.states[0][1])
 
 
-def _asked(state: CallState) -> f.Asked:
+def _question_of(state: CallState) -> f.Asked:
     assert state.question is not None, "the call waits for a person"
     return state.question
 
@@ -172,12 +172,12 @@ def pending(run: Run) -> list[Pending]:
     batch: list[tuple[Path, CallState]] = []
     single: list[Pending] = []
     for path, state in questions(run):
-        asked = _asked(state)
+        asked = _question_of(state)
         if asked.kind == "input" or state.call.kind == "hook":
             single.append(Pending(_id([asked.id]), [(path, state)], False))
         else:
             batch.append((path, state))
-    return [Pending(_id([_asked(state).id for _, state in batch]), batch, True), *single] if batch else single
+    return [Pending(_id([_question_of(state).id for _, state in batch]), batch, True), *single] if batch else single
 
 
 def _id(questions: list[str]) -> str:
@@ -191,7 +191,7 @@ def interrupts(run: Run, prefix: PrefixAt) -> list[Interrupt]:
         if each.decides:
             out.append(Interrupt(_request(run, each.states, prefix), each.id))
         elif (request := _inside(each.asked)) is not None:
-            out.append(Interrupt(_begun(request, prefix(each.states[0][1])), each.id))
+            out.append(Interrupt(_add_prefix(request, prefix(each.states[0][1])), each.id))
         else:
             schema = decode(each.asked.schema) if each.asked.schema else None
             out.append(Interrupt(decode(each.asked.prompt), each.id, schema))
@@ -203,7 +203,7 @@ def _inside(asked: f.Asked) -> HITLRequest | None:
     return decode(asked.prompt) if asked.schema and decode(asked.schema) == RESPONSE else None
 
 
-def _begun(request: HITLRequest, prefix: str) -> HITLRequest:
+def _add_prefix(request: HITLRequest, prefix: str) -> HITLRequest:
     """Put the current prefix into default descriptions: the prefix is not part of the recorded question."""
     for action in request["action_requests"]:
         if action["description"].startswith(f"{PREFIX}\n\nTool: {action['name']}\n"):
@@ -215,7 +215,7 @@ def _request(run: Run, states: list[tuple[Path, CallState]], prefix: PrefixAt) -
     actions: list[ActionRequest] = []
     reviews: list[ReviewConfig] = []
     for path, state in states:
-        asked = _asked(state)
+        asked = _question_of(state)
         try:
             args = effective(state, asked)
         except BadJSON:
@@ -268,22 +268,22 @@ class Answer:
     def __call__(self, run: Run) -> list[Chosen]:
         """Return the decisions, completely checked, or raise the reason why nothing can be recorded."""
         for question, _, _ in self.chosen:  # open in the last call; another person may have answered since
-            if (already := _answered(run, question)) is not None:
+            if (already := _already_answered(run, question)) is not None:
                 raise already
         self.shown = pending(run)
         self.chosen = [chosen for each, answer in self._answers(run) for chosen in self._chosen(run, each, answer)]
         return self.chosen
 
     @contextmanager
-    def placed(self) -> Iterator[None]:
+    def name_position(self) -> Iterator[None]:
         """Add the position of the decision to an `InvalidDecision` from the store."""
         try:
             yield
         except InvalidDecision as error:
             for each in self.shown:
                 for number, (_, state) in enumerate(each.states):
-                    if _asked(state).id == error.question:
-                        with _placed(state.tool, number, len(each.states)):
+                    if _question_of(state).id == error.question:
+                        with _name_position(state.tool, number, len(each.states)):
                             raise
             raise
 
@@ -320,10 +320,10 @@ class Answer:
 
         decisions = _decisions(answer, _request(run, each.states, lambda _: PREFIX), check)
         for (_, state), decision in zip(each.states, decisions, strict=True):
-            yield _asked(state).id, decision, _asked(state).digest
+            yield _question_of(state).id, decision, _question_of(state).digest
 
 
-def _answered(run: Run, question: str) -> AlreadyDecided | None:
+def _already_answered(run: Run, question: str) -> AlreadyDecided | None:
     """Return the error for a question that is already answered, with the person and the verdict; None if not."""
     decided = run.decided.get(question)
     if decided is None or verdict_of(decided) is None:
@@ -337,7 +337,7 @@ def _already(what: str, decided: AnyFact, more: str = "") -> AlreadyDecided:
 
 
 def _stale(run: Run, thread: str, key: str) -> Exception:
-    already = _answered(run, f"q_{key}")
+    already = _already_answered(run, f"q_{key}")
     if already is not None:
         return already
     waits = ", ".join(each.id for each in pending(run)) or "nobody"
@@ -346,7 +346,7 @@ def _stale(run: Run, thread: str, key: str) -> Exception:
 
 def _nothing(run: Run, thread: str) -> Exception:
     if run.concluded is not None or run.closed is not None:
-        return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Say something new.")
+        return RunFinished(f"Thread {thread!r} waits for nobody; its last run is over. Send a new message.")
     last = next((fact for fact in reversed(run.decided.values()) if verdict_of(fact) is not None), None)
     nobody, more = f"Thread {thread!r} waits for nobody", " invoke(None) goes on with it."
     return NotPending(f"{nobody}.{more}") if last is None else _already(f"{nobody}: its question", last, more)
@@ -377,7 +377,7 @@ def decision_inside(answer: Any, request: HITLRequest, tool: Tool | None) -> Dec
         )
     if tool is None:
         raise InvalidDecision(f"The agent has no tool named {name!r} any more, so no edit of its call can run.")
-    edited(tool, decision)
+    edited_arguments(tool, decision)
     return decision
 
 
@@ -396,14 +396,14 @@ def _decisions(answer: Any, request: HITLRequest, check: Callable[[int, Edit], E
         raise InvalidDecision(f"There must be {one if len(actions) == 1 else many}; got {len(given)}.")
     made: list[Decision] = []
     for number, (action, review) in enumerate(zip(actions, reviews, strict=True)):
-        with _placed(action["name"], number, len(actions)):
+        with _name_position(action["name"], number, len(actions)):
             decision = _decision(given[number], action, review["allowed_decisions"])
             made.append(check(number, decision) if type(decision) is Edit else decision)
     return made
 
 
 @contextmanager
-def _placed(tool: str, number: int, count: int) -> Iterator[None]:
+def _name_position(tool: str, number: int, count: int) -> Iterator[None]:
     """Add the position of the decision to an `InvalidDecision` if there are several decisions."""
     try:
         yield
@@ -447,7 +447,7 @@ def _edit(given: dict[str, Any], shown: ActionRequest) -> Edit:
     action = given.get("edited_action")
     if isinstance(action, dict) and action.keys() <= ACTION:
         changed = [action[key] for key in ("args", "arguments") if key in action]
-        name, args = action.get("name"), _changed(changed, shown)
+        name, args = action.get("name"), _edited_arguments(changed, shown)
         if type(name) is str and name and isinstance(args, dict):
             return Edit(args, name, given.get("message"))
     raise InvalidDecision(
@@ -455,7 +455,7 @@ def _edit(given: dict[str, Any], shown: ActionRequest) -> Edit:
     )
 
 
-def _changed(given: list[Any], shown: ActionRequest) -> Any:
+def _edited_arguments(given: list[Any], shown: ActionRequest) -> Any:
     """Return the arguments of an edit; if "args" and "arguments" differ, the one that was changed counts."""
     if len(given) > 1 and not same(*given):
         was = shown["args"]

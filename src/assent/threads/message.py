@@ -31,7 +31,7 @@ from ..core.transcript import (
 )
 from ..errors import InvalidInput
 from ..ids import new_id
-from ..runtime.session_sync import accepted
+from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import asked_at
 
 ToolCall = dict[str, Any]
@@ -91,7 +91,7 @@ class AIMessageChunk(AIMessage):
     def __add__(self, other: Any) -> AIMessageChunk:
         if not isinstance(other, AIMessageChunk):
             return NotImplemented
-        chunks = _joined([*self.tool_call_chunks, *other.tool_call_chunks])
+        chunks = _join_chunks([*self.tool_call_chunks, *other.tool_call_chunks])
         whole = [call for each in chunks if (call := _whole(each)) is not None]
         return AIMessageChunk(
             content=_put_together(self.content, other.content),
@@ -112,7 +112,7 @@ def _put_together(one: Any, other: Any) -> Any:
     return [part for each in parts for part in each]
 
 
-def _joined(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_chunks(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the parts of each call."""
     out: dict[Any, dict[str, Any]] = {}
     for number, chunk in enumerate(chunks):
@@ -233,8 +233,8 @@ def messages_from(items: Sequence[Item], id: str) -> list[Message]:
     out: list[Message] = []
     for group in _groups(items):
         known = group[0].get(NOTE) or {}
-        own = known.get("id") or numbered(id, len(out))
-        made = _given(group[0]) or ai_message(group, own)
+        own = known.get("id") or numbered_id(id, len(out))
+        made = _input_message(group[0]) or ai_message(group, own)
         made.id, made.name = own, known.get("name")
         out.append(made)
     return out
@@ -254,12 +254,12 @@ def _groups(items: Sequence[Item]) -> list[list[Item]]:
     return groups
 
 
-def numbered(id: str, number: int) -> str:
+def numbered_id(id: str, number: int) -> str:
     """Return the id of the message with this number among the messages of one run entry."""
     return f"{id}-{number}" if number else id
 
 
-def _given(item: Item) -> Message | None:
+def _input_message(item: Item) -> Message | None:
     """Return an input item as a message; None for an item that the model made, or that only a provider reads."""
     if not is_given(item) or item.get("type") == "mcp_approval_response":
         return None
@@ -285,7 +285,7 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
     for number, item in enumerate(map(as_function, items)):
         kind = item.get("type", "message")
         if kind == "message":
-            text.append(_said(item.get("content")))
+            text.append(_message_text(item.get("content")))
         elif kind == "function_call":
             name, call_id = item.get("name"), item.get("call_id") or f"{id}.{number}"
             written = item.get("arguments") or ""
@@ -299,7 +299,7 @@ def ai_message(items: Sequence[Item], id: str) -> AIMessage:
     return AIMessage(content="".join(text), id=id, tool_calls=calls, invalid_tool_calls=invalid)
 
 
-def _said(content: Any) -> str:
+def _message_text(content: Any) -> str:
     """Return the text of a message, or the text of its refusal if there is no other."""
     text = content_text(content)
     if text or not isinstance(content, list):
@@ -331,13 +331,13 @@ def given_messages(input: Any) -> list[Message]:
     if input.keys() != {"messages"}:
         other = ", ".join(sorted(map(repr, input.keys() - {"messages"})))
         raise InvalidInput(f"The state of a thread is its messages; there is no {other}. Give it as the context.")
-    messages = [message(each) for each in listed(given)]
+    messages = [message(each) for each in as_list(given)]
     if not messages:
         raise InvalidInput("There is no message in this input.")
     return messages
 
 
-def fresh(given: Sequence[Message], known: Sequence[Message], thread: str) -> list[Message]:
+def unknown_messages(given: Sequence[Message], known: Sequence[Message], thread: str) -> list[Message]:
     """Return the messages that the thread does not have yet, by id.
 
     A known id with other content raises `InvalidInput`. An unknown id that has the form of the thread's own ids is
@@ -355,8 +355,8 @@ def fresh(given: Sequence[Message], known: Sequence[Message], thread: str) -> li
             out.append(each)
         elif not alike(heard[id], each):
             raise InvalidInput(
-                f"The message {described(id)} is in the thread with another content, and what was said is said. Give "
-                "the new one another id, or none."
+                f"The message {described(id)} is in the thread with other content, and recorded messages cannot "
+                "be replaced. Give the new one another id, or none."
             )
     if not out:
         raise InvalidInput(
@@ -370,7 +370,7 @@ def alike(one: Message, other: Message) -> bool:
     return without_notes(items_of(one)) == without_notes(items_of(other))
 
 
-def said(messages: Sequence[Message]) -> str | list[Item]:
+def run_input(messages: Sequence[Message]) -> str | list[Item]:
     """Return messages as the input of a run, text or items; raise `InvalidInput` if no model can take them."""
     items = [item for each in messages for item in items_of(each)]
     if not items:
@@ -379,14 +379,14 @@ def said(messages: Sequence[Message]) -> str | list[Item]:
         text = items[0].get("content")
         alone = isinstance(text, str) and not text.startswith("{") and NOTE not in items[0]
         return text if alone else items  # type: ignore[return-value]
-    if len(accepted(items)) < len(items):
+    if len(accepted_items(items)) < len(items):
         raise InvalidInput(
             "Each call among the messages needs its ToolMessage after it, and each ToolMessage its call."
         )
     return items
 
 
-def listed(given: Any) -> list[Any]:
+def as_list(given: Any) -> list[Any]:
     """Return the given messages as a list; a single message becomes a list of one."""
     if isinstance(given, list) or (isinstance(given, tuple) and len(given) != 2):
         return list(given)
@@ -398,7 +398,7 @@ def listed(given: Any) -> list[Any]:
 def message(given: Any) -> Message:
     """Make a message from a `Message`, a dict with role and content, a pair of the two, or the user's text."""
     if isinstance(given, Message):
-        return _checked(given)
+        return _check_message(given)
     if isinstance(given, str):
         return HumanMessage(given)
     if isinstance(given, tuple) and len(given) == 2:
@@ -411,10 +411,10 @@ def message(given: Any) -> Message:
             f"got {described(given)}."
         )
     fields = {name: given[name] for name in kind.__struct_fields__ if given.get(name) is not None}
-    return _checked(kind(**fields))
+    return _check_message(kind(**fields))
 
 
-def _checked(given: Message) -> Message:
+def _check_message(given: Message) -> Message:
     known: dict[str, Any] = {"id": given.id, "name": given.name}
     for key, value in known.items():
         if value is not None and (not isinstance(value, str) or not holds(value)):

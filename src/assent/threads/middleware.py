@@ -15,7 +15,7 @@ from typing import Any, Generic
 from ..core.digest import described
 from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
-from ..runtime.sync import Home
+from ..runtime.sync import RunLoop
 from .middleware_context import C, S
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
@@ -86,7 +86,7 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
     return listed
 
 
-async def called(hook: Callable[..., Any], *args: Any) -> Any:
+async def call_hook(hook: Callable[..., Any], *args: Any) -> Any:
     """Call a hook and return its result; a hook that is not async runs in a thread."""
     if is_async(hook):
         return await hook(*args)
@@ -94,7 +94,7 @@ async def called(hook: Callable[..., Any], *args: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
 
 
-def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
+def nest_hooks(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
     """Wrap hooks around a handler; the first hook is outermost."""
     for hook in reversed(hooks):
         inner = functools.partial(_around, hook, inner)
@@ -103,17 +103,17 @@ def nested(hooks: Sequence[Callable[..., Any]], inner: Handler) -> Handler:
 
 async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> Any:
     """Call a hook with its handler. The handler is valid until the hook returns."""
-    home = Home()
+    run_loop = RunLoop()
     tasks: set[asyncio.Task[Any]] = set()
     over = False
 
-    def see_that_it_is_good() -> None:
+    def check_handler() -> None:
         if over:
             raise Conflict("This handler is over, since the hook that it was given to has returned; nothing ran.")
 
-    async def handled(request: Any) -> Any:
-        see_that_it_is_good()
-        if asyncio.get_running_loop() is not home.loop:
+    async def handle(request: Any) -> Any:
+        check_handler()
+        if asyncio.get_running_loop() is not run_loop.loop:
             raise UsageError("A handler is awaited on the event loop that its hook is called on; nothing ran.")
         task = asyncio.current_task()
         assert task is not None
@@ -124,13 +124,13 @@ async def _around(hook: Callable[..., Any], handler: Handler, request: Any) -> A
             tasks.discard(task)
 
     def blocking(request: Any) -> Any:
-        see_that_it_is_good()
-        if home.here:  # blocking the event loop would be a deadlock
+        check_handler()
+        if run_loop.here:  # blocking the event loop would be a deadlock
             raise UsageError("The handler of a hook that is not async blocks; call it in the hook's thread.")
-        return home.wait_for(lambda: handled(request))
+        return run_loop.wait_for(lambda: handle(request))
 
     try:
-        return await called(hook, request, handled if is_async(hook) else blocking)
+        return await call_hook(hook, request, handle if is_async(hook) else blocking)
     finally:  # a thread cannot be stopped, but its handler call can be cancelled; so can tasks that a hook left
         over = True
         left = list(tasks)

@@ -27,7 +27,7 @@ from ..models.model import ModelResponse as Response
 from ..models.named import adapted, is_model
 from ..runtime.layer import ModelLayer
 from ..runtime.scope import scope_of
-from ..runtime.session_sync import accepted
+from ..runtime.session_sync import accepted_items
 from ..runtime.tool_pause import Hook
 from .message import (
     AIMessage,
@@ -36,16 +36,16 @@ from .message import (
     ToolMessage,
     ai_message,
     alike,
+    as_list,
     call_item,
     entries_of,
     items_of,
-    listed,
     message,
     messages_of,
-    numbered,
+    numbered_id,
     run_messages,
 )
-from .middleware import JUMPS, AgentMiddleware, called, hooks_of, nested
+from .middleware import JUMPS, AgentMiddleware, call_hook, hooks_of, nest_hooks
 from .middleware_context import C, Runtime, State, runtime_in
 
 REPEATS = 25
@@ -161,7 +161,7 @@ class Asking:
             if jump != "model":
                 return Response(self._items(), self.usage, self.response_id)
             self._drop_calls()
-        raise UsageError(f"Middleware had the model asked {REPEATS} times without an end; see its jump_to.")
+        raise UsageError(f"Middleware called the model {REPEATS} times in one turn without an end; check its jump_to.")
 
     # -- hooks -------------------------------------------------------------------------------------
 
@@ -172,12 +172,12 @@ class Asking:
         """Run the hooks of one name, and return the jump of the first hook that jumps; later hooks are not run."""
         for hook in self.model.hooks[name]:
             state, before = self._state(), _snapshot(self.heard)
-            update = await called(hook, state, runtime_in(self.ctx))
+            update = await call_hook(hook, state, runtime_in(self.ctx))
             self.hook.still_goes()
             if _ids(state.get("messages")) != _ids(self._state()["messages"]) or _snapshot(self.heard) != before:
                 raise UsageError(
-                    f"{name} changed in place what was said, and what was said is said. Give new messages as an "
-                    "update; change what the model hears in wrap_model_call."
+                    f"{name} changed recorded messages in place, and those cannot be replaced. Give new messages as an "
+                    "update; change what the model gets in wrap_model_call."
                 )
             if update is None:
                 continue
@@ -196,7 +196,7 @@ class Asking:
 
     def _add(self, given: Any) -> None:
         """Add messages; a message with the id of a new message of this reply replaces that message."""
-        added = [replace(message(each)) for each in listed(given)]  # copies: a hook may return the same objects again
+        added = [replace(message(each)) for each in as_list(given)]  # copies: a hook may return the same objects again
         taken = {*self.raw, *(each.id for each in [*self.made, *added])}
         for new in added:
             places = [n for n, old in enumerate(self.made) if new.id is not None and old.id == new.id]
@@ -208,10 +208,8 @@ class Asking:
             if same and alike(same[0], new):
                 continue  # the thread has this message already
             if same:
-                raise UsageError(
-                    "What was said is said, and cannot be replaced; change what the model hears in wrap_model_call."
-                )
-            free = (numbered(self.id, number) for number in count(len(self.made)))
+                raise UsageError("Recorded messages cannot be replaced; change what the model gets in wrap_model_call.")
+            free = (numbered_id(self.id, number) for number in count(len(self.made)))
             new.id = new.id or next(id for id in free if id not in taken)
             taken.add(new.id)
             self.made.append(new)
@@ -234,9 +232,9 @@ class Asking:
         async def inner(asked: ModelRequest) -> ModelResponse:
             if not isinstance(asked, ModelRequest):
                 raise UsageError(f"The handler takes the request, got {described(asked)}.")
-            return await self._asked(request, asked, given is None or _snapshot(asked.messages) == given)
+            return await self._ask_model(request, asked, given is None or _snapshot(asked.messages) == given)
 
-        answer = await nested(hooks, inner)(shown)
+        answer = await nest_hooks(hooks, inner)(shown)
         result = answer.result if isinstance(answer, ModelResponse) else answer
         if not isinstance(result, list | Message):
             raise UsageError(
@@ -245,10 +243,10 @@ class Asking:
             )
         self._add(result)
 
-    async def _asked(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
+    async def _ask_model(self, request: Request, asked: ModelRequest, same: bool) -> ModelResponse:
         self.hook.still_goes()
-        kept = self.hook.replied()
-        id = numbered(self.id, len(self.made))
+        kept = self.hook.recorded_reply()
+        id = numbered_id(self.id, len(self.made))
         id = id if id not in self.raw else f"{id}.{len(self.raw)}"  # a middleware called the handler again
         if kept is not None:
             reply = convert(kept, Response)
@@ -309,8 +307,8 @@ class Asking:
     def _accepted(self, messages: Sequence[Message]) -> list[Item]:
         """Return messages as items for the model, without calls that have no output and the reasoning before them."""
         given = [message(each) for each in messages]
-        said = _in_order(given, _answered(given))
-        return accepted(without_notes([item for each in said for item in self._of(each)]))
+        said = _in_order(given, _answered_ids(given))
+        return accepted_items(without_notes([item for each in said for item in self._of(each)]))
 
     def _of(self, said: Message) -> list[Item]:
         """Return a message as items; unchanged parts of a model message keep the original items."""
@@ -331,7 +329,7 @@ class Asking:
 
     def _waits(self) -> bool:
         """Return True if a call has no output."""
-        answered = _answered(self.made)
+        answered = _answered_ids(self.made)
         return any(id not in answered for each in self.made for id in _calls(each))
 
     def _settled(self) -> bool:
@@ -341,7 +339,7 @@ class Asking:
 
     def _drop_calls(self) -> None:
         """Drop the calls that have no output."""
-        answered = _answered(self.made)
+        answered = _answered_ids(self.made)
         for number, each in enumerate(self.made):
             if isinstance(each, AIMessage):
                 calls = [call for call in each.tool_calls if call.get("id") in answered]
@@ -373,7 +371,7 @@ class Asking:
             if not said:
                 continue
             joins = isinstance(each, AIMessage) and isinstance(before[-1] if before else None, AIMessage)
-            if joins or each.id != numbered(self.id, len(before)):
+            if joins or each.id != numbered_id(self.id, len(before)):
                 said = [{**said[0], NOTE: {"id": each.id, **(said[0].get(NOTE) or {})}}, *said[1:]]
             items += said
             before.append(each)
@@ -404,7 +402,7 @@ def _in_order(messages: Sequence[Message], answered: set[Any]) -> list[Message]:
     return out
 
 
-def _answered(messages: Sequence[Message]) -> set[Any]:
+def _answered_ids(messages: Sequence[Message]) -> set[Any]:
     """Return the ids of the calls that have an output among the messages."""
     return {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from ..approval.decision import Reject
-from ..approval.question import deeds
+from ..approval.question import possible_effects
 from ..core import facts as f
 from ..core.digest import described, holds
 from ..core.number import LARGEST, is_count
@@ -26,8 +26,8 @@ from ..runtime.value import input_json
 from ..store.record import Stored
 from ..store.store import Store
 from .interrupts import Answer, Chosen, Command, pending, waits_for
-from .message import fresh, given_messages, messages_of, said
-from .schema import ContextSchema, kept
+from .message import given_messages, messages_of, run_input, unknown_messages
+from .schema import ContextSchema, restore_context
 
 OnPending = Literal["reject", "keep"] | None
 TRIES = 5
@@ -76,19 +76,19 @@ class Opening:
         last, messages = await self.store.newest(self.thread), given_messages(input)
         if any(each.id is not None for each in messages):
             known = messages_of((await look(self.store, last)).runs) if last is not None else []
-            messages = fresh(messages, known, self.thread)
-        items = said(messages)
+            messages = unknown_messages(messages, known, self.thread)
+        items = run_input(messages)
         if last is None or last.record.status in ENDED or last.record.erased is not None:
             return await self._begin(last.record.id if last is not None else None, items)
         self._restore_context(last)
-        return await self._take_up(await self._said(last, items, on_pending))
+        return await self._take_up(await self._record_messages(last, items, on_pending))
 
     async def answer(self, command: Command) -> Opened:
         """Open the thread with an answer."""
         stored = await self._newest()
         self._restore_context(stored)
         answer = Answer(self.thread, command.resume, self._tool_at)
-        with answer.placed():
+        with answer.name_position():
             stored = await self.store.decide_all(stored.record.id, answer, by=command.by, known=stored)
         return await self._take_up(stored)
 
@@ -109,16 +109,16 @@ class Opening:
     def _restore_context(self, stored: Stored) -> None:
         """Use the saved context if none is given, or raise `ContextMissing` before anything is recorded."""
         if self.context is None:
-            self.context = kept(stored.context, self.setup.schema)
+            self.context = restore_context(stored.context, self.setup.schema)
 
     def _tool_at(self, state: CallState, name: str) -> Tool | None:
         return AgentGraph(self.setup.agent).of(state).tools.get(name)
 
-    async def _said(self, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
+    async def _record_messages(self, stored: Stored, items: Any, on_pending: OnPending) -> Stored:
         """Record messages on a run that is not over, and settle open questions as `on_pending` says."""
         record, thread = stored.record, self.thread
         if record.worker is not None and (record.until is None or record.until > self.store.clock() * 1000):
-            raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and say it again.")
+            raise RunBusy(f"Thread {thread!r} is being worked on; wait until that is done, and send the message again.")
 
         def choose(run: Run) -> list[Chosen]:
             waiting = pending(run)
@@ -147,7 +147,7 @@ class Opening:
         await self.store.open()
         input = input_json(items)
         driver = begin_run(self.setup.agent, input, self.context, turns, self.setup.config, None, place, Driver)
-        with told_of_others(driver):
+        with explain_race(driver):
             await open_run(driver, now=self.now)
         return Opened(driver)
 
@@ -169,7 +169,7 @@ class Opening:
                     f"Thread {self.thread!r} is driven by somebody else at the moment, who goes on with what is "
                     "recorded; or by a stream that was left and is not closed yet."
                 ) from None
-        raise Overtaken(f"Thread {self.thread!r} changes faster than it can be taken up; try again.")
+        raise Overtaken(f"Thread {self.thread!r} changes faster than this call can acquire it; try again.")
 
 
 async def look(store: Store, stored: Stored) -> Opened:
@@ -180,7 +180,7 @@ async def look(store: Store, stored: Stored) -> Opened:
 
 
 @contextmanager
-def told_of_others(driver: Driver) -> Iterator[None]:
+def explain_race(driver: Driver) -> Iterator[None]:
     """Raise `Overtaken` with a clear message if another caller began the same run first."""
     try:
         yield
@@ -189,8 +189,8 @@ def told_of_others(driver: Driver) -> Iterator[None]:
         if driver.writer is None or driver.writer.seq or began is None:
             raise
         raise Overtaken(
-            f"Something else was said on thread {began.thread!r} at the same moment, and this was not recorded. Look "
-            "at the thread, and say it again."
+            f"Another message was recorded on thread {began.thread!r} at the same moment, and this one was not. Look "
+            "at the thread, and send it again."
         ) from None
 
 
@@ -221,7 +221,7 @@ def turns_of(config: Any) -> int | None:
 
 def _set_aside(state: CallState, asked: f.Asked) -> Chosen:
     """Return the rejection of an unanswered question; its text mentions what the call has already done."""
-    done = deeds(state, asked.id)
+    done = possible_effects(state, asked.id)
     return asked.id, Reject(f"{GIVEN_UP} {done}" if done else SET_ASIDE), asked.digest
 
 

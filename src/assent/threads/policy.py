@@ -57,19 +57,19 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             raise InvalidDefinition(f"interrupt_on is a dict by the names of tools, got {described(interrupt_on)}.")
         if type(description_prefix) is not str or not holds(description_prefix):
             raise InvalidDefinition(f"description_prefix is text, got {described(description_prefix)}.")
-        self.interrupt_on = {_named(name): _config(name, given) for name, given in interrupt_on.items()}
+        self.interrupt_on = {_check_tool_name(name): _config(name, given) for name, given in interrupt_on.items()}
         self.description_prefix = description_prefix
 
-    def applied(self, tools: Sequence[Tool]) -> list[Tool]:
+    def apply(self, tools: Sequence[Tool]) -> list[Tool]:
         """Return the tools; those named in `interrupt_on` are copies with the rule, decisions and description."""
         names = [tool.name for tool in tools]
         for pattern in self.interrupt_on:
             if pattern not in names and not any(fnmatchcase(name, pattern) for name in names):
                 there = ", ".join(names) or "none"
                 raise InvalidDefinition(f"interrupt_on names {pattern!r}, which no tool is called; there are: {there}.")
-        return [self._applied(tool) for tool in tools]
+        return [self._apply_to(tool) for tool in tools]
 
-    def _applied(self, tool: Tool) -> Tool:
+    def _apply_to(self, tool: Tool) -> Tool:
         config = self._config(tool.name)
         if config is None:
             return tool
@@ -99,7 +99,7 @@ class ThreadedAgent(Agent[Any]):
     description_prefix: str = PREFIX
 
 
-def _named(name: Any) -> str:
+def _check_tool_name(name: Any) -> str:
     if type(name) is not str or not name or not holds(name):
         raise InvalidDefinition(f"interrupt_on has the names of tools as its keys, got {described(name)}.")
     return name
@@ -146,14 +146,14 @@ class When:
 
     async def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         own = self.tool.needs_approval
-        verdict = await _awaited(own(ctx, args, call_id)) if callable(own) else False
+        verdict = await _await_verdict(own(ctx, args, call_id)) if callable(own) else False
         if verdict is not False:
             return verdict
         call, state = tool_call(self.tool.name, args, call_id), functools.partial(state_in, ctx)
-        return await _awaited(self.when(ToolCallRequest(call, self.tool, state, runtime_in(ctx))))
+        return await _await_verdict(self.when(ToolCallRequest(call, self.tool, state, runtime_in(ctx))))
 
 
-async def _awaited(verdict: Any) -> Any:
+async def _await_verdict(verdict: Any) -> Any:
     return await verdict if inspect.isawaitable(verdict) else verdict
 
 

@@ -28,18 +28,18 @@ class ContextSchema:
                 f"got {described(declared)}: {str(error).splitlines()[0]}"
             ) from None
 
-    def given(self, context: Any) -> Any:
+    def validate(self, context: Any) -> Any:
         """Return the user's context as the declared type, or raise `InvalidInput`."""
         try:
             return self._adapter.validate_python(context)
         except ValidationError as error:
             raise InvalidInput(f"The context is not what context_schema says: {_why(error)}.") from None
 
-    def saved(self, context: Any) -> Any:
+    def save(self, context: Any) -> Any:
         """Return a context as a value that JSON can hold."""
         return self._adapter.dump_python(context, mode="json")
 
-    def loaded(self, value: Any) -> Any:
+    def load(self, value: Any) -> Any:
         """Return a saved context as the declared type, or raise `ContextMissing`."""
         try:
             return self._adapter.validate_python(value)
@@ -49,17 +49,17 @@ class ContextSchema:
             ) from None
 
 
-def kept(saved: SavedContext, schema: ContextSchema | None) -> Any:
+def restore_context(saved: SavedContext, schema: ContextSchema | None) -> Any:
     """Restore the saved context of a run, or raise `ContextMissing` if the caller has to give the context again."""
     if saved.kind == LEFT_OUT:
         raise ContextMissing(f"The context of this run could not be kept; {AGAIN}")
     if saved.json is None:
         return None
     if schema is not None:
-        return schema.loaded(decode(saved.json))
+        return schema.load(decode(saved.json))
     if saved.kind != "mapping":
         raise ContextMissing(
-            "The context of this run was no mapping, and nobody has said what it was: give create_agent a "
+            "The context of this run was not a mapping, and its type is not known: give create_agent a "
             f"context_schema, or {AGAIN}"
         )
     return decode(saved.json)

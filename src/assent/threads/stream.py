@@ -98,16 +98,16 @@ class ThreadStream(RunResultStreaming):
         if fact.path:
             return  # facts of nested agents are not shown; their questions are in the interrupt
         if isinstance(fact, f.Replied):
-            self._replied()
+            self._on_reply()
         elif isinstance(fact, f.Told | f.Finished | f.HandedOff):
-            self._ended(fact.call)
+            self._on_end(fact.call)
         elif isinstance(fact, f.Approved) and fact.asked is not None and not self._decided:
             turn = self._scope.journal.run.calls[fact.call].turn
             made = turn_messages(turn, self._id(turn), outputs=False)
             self._put("updates", {GATE: {"messages": [each for each in made if type(each) is AIMessage][-1:]}})
             self._decided = True
 
-    def _replied(self) -> None:
+    def _on_reply(self) -> None:
         turn = self._scope.journal.run.entries[-1]
         assert type(turn) is Turn
         made = turn_messages(turn, self._id(turn))
@@ -122,7 +122,7 @@ class ThreadStream(RunResultStreaming):
             self._put("updates", {GATE: None})
         self._values()
 
-    def _ended(self, call: str) -> None:
+    def _on_end(self, call: str) -> None:
         state = self._scope.journal.run.calls[call]
         message = tool_message(state, self._id(state.turn)) if state.call.kind not in ("hook", "output") else None
         if message is None:

@@ -30,7 +30,7 @@ from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
 from .message import ToolMessage, tool_call
-from .middleware import nested
+from .middleware import nest_hooks
 from .middleware_context import ToolCallRequest, runtime_in, state_in
 
 RAN = "assent:ran:"
@@ -41,7 +41,7 @@ class Failed(Exception):
     """A body failed before its middleware asked a person; the text is for the model."""
 
 
-def wrapped(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
+def wrap_tool(tool: Tool, hooks: Sequence[Callable[..., Any]]) -> Tool:
     """Return the tool with middleware around its body, which may return a `ToolMessage`; other kinds stay as is."""
     return WrappedTool.around(tool, hooks=tuple(hooks)) if tool.kind == "tool" else tool
 
@@ -56,11 +56,11 @@ class WrappedTool(ToolLayer):
         """Run the middleware, which runs the body."""
         if self.hooks:
             return await MiddlewareEntry(self, ctx, bound).run()
-        given = checked(self.name, await run_inside(ctx, self.inner, bound))
+        given = check_result(self.name, await run_inside(ctx, self.inner, bound))
         return outcome(given) if isinstance(given, ToolMessage) else given
 
 
-def checked(tool: str, value: Any) -> Any:
+def check_result(tool: str, value: Any) -> Any:
     """Return the value that a body returned, or raise `UsageError` if that value is a `Command`."""
     if isinstance(value, Command):
         raise UsageError(f"The tool {tool!r} gave a Command. A tool gives its result: a value, or a ToolMessage.")
@@ -92,7 +92,7 @@ class MiddlewareEntry:
         call = tool_call(self.tool.name, args, ctx.call_id)
         request = ToolCallRequest(call, self.tool.inner, state, runtime_in(ctx))
         try:
-            given = await nested(self.tool.hooks, self._handle)(request)
+            given = await nest_hooks(self.tool.hooks, self._handle)(request)
         except Failed as error:
             return Failure(str(error))
         finally:
@@ -126,7 +126,7 @@ class MiddlewareEntry:
             as_approved = name == self.tool.name and same(tool.canonical(args), self.body.args)
         except (InvalidArguments, BadJSON) as error:
             return self._message(name, str(error), "error")
-        number, done = self.body.replayed(step)
+        number, done = self.body.recorded_step(step)
         self._check_first_run(tool)
         if done is not None:
             return self._again(name, decode(done.value))
@@ -145,7 +145,7 @@ class MiddlewareEntry:
         except Exception as error:
             self._keep(step, number, {"tool": name, "failed": worded(error)})
             raise
-        given = self._gave(name, checked(name, value))
+        given = self._gave(name, check_result(name, value))
         value = given.content if given is value else output_json(value)[0]
         self._keep(step, number, {"tool": name, "value": value, "status": given.status})
         return given
@@ -193,7 +193,7 @@ class MiddlewareEntry:
         if not tool.idempotent and any(decode(kept).get("tool", tool.name) == tool.name for kept in steps):
             self.body.mismatch = ReplayMismatch(
                 f"Code around {tool.name!r} ran it before it asked, and would run it again with other arguments. "
-                "It must make the same of a call each time it is entered."
+                "It must treat a call in the same way each time it is entered."
             )
             raise Paused
 

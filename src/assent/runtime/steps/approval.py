@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...approval.gate import Case, Judgement, judge, read_arguments
-from ...approval.question import deeds, limit_of
+from ...approval.question import limit_of, possible_effects
 from ...core import facts as f
 from ...core.digest import text as clean_text
 from ...core.run import CallState
@@ -169,7 +169,7 @@ def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
     """Return the kind of the refusal, and its default text."""
     if refused.why == "tool_not_found" and refused.by == "runtime":
         return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."
-    done = deeds(state, refused.asked)
+    done = possible_effects(state, refused.asked)
     if refused.by == "runtime":
         how = f"The call was given up: {refused.why}. {done}" if done else f"The call did not run: {refused.why}."
         return "invalid_arguments", how

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from ...approval.decide import edited
+from ...approval.decide import edited_arguments
 from ...approval.decision import Approve, Decision, Edit, Reject, Respond
 from ...approval.gate import Case, judge, read_arguments
 from ...approval.question import action_digest, added_to, effective, limit_of
@@ -462,7 +462,7 @@ async def _judge_instead(
     decision = decide(verdict, read.value or {})
     await _check_server(scope, tool)
     if type(decision) is Edit:
-        return edited(tool, decision, limit), True
+        return edited_arguments(tool, decision, limit), True
     if type(decision) is Respond:
         raise AnsweredInstead(decision.output)
     if type(decision) is not Approve or read.problem is not None:

@@ -16,7 +16,7 @@ from ...definitions.handoff import Handoff, HandoffInputData, InputFilter
 from ...definitions.item import HandoffOutputItem, RunItem
 from ...errors import InvalidInput, UsageError
 from ..scope import Scope
-from ..session_sync import accepted
+from ..session_sync import accepted_items
 from ..value import input_json
 from ..view import View
 
@@ -48,7 +48,7 @@ async def filter_history(scope: Scope, path: Path, state: CallState, tool: Hando
         return f.NOTHING
     run = scope.run_at(path)
     chosen = choose(HandoffInputData(*_handoff_data(scope.view(path), run, state, tool.agent), scope.ctx))
-    items = accepted(_items(await chosen if inspect.isawaitable(chosen) else chosen))
+    items = accepted_items(_items(await chosen if inspect.isawaitable(chosen) else chosen))
     if not items and not run.unheard:
         raise UsageError("The input_filter left nothing that the next agent could hear.")
     try:
