@@ -5,8 +5,10 @@ All other events are kept: they are as many as the messages and the calls of the
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 
+from ..errors import UsageError
 from . import event as e
 from . import model as m
 
@@ -26,6 +28,7 @@ class EventQueue:
         """The bytes of the unread events that may be dropped."""
         self._dropped: Counter[str] = Counter()
         """The number of dropped events that the reader was not told of, by type."""
+        self._reader: asyncio.Future[None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._events or self._dropped)
@@ -36,6 +39,17 @@ class EventQueue:
             self._drop()
         self._events.append(event)
         self._unread += _size(event)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def next(self) -> e.RealtimeSessionEvent | None:
+        """Wait for the next event, and return it."""
+        while not self:
+            if self._reader is not None and not self._reader.done():
+                raise UsageError("Another task iterates over this session already; give each event to both yourself.")
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        return self.pop()
 
     def pop(self) -> e.RealtimeSessionEvent | None:
         """Return the next event, but tell of dropped events first. The end stays the end."""
