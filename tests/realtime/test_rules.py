@@ -21,7 +21,7 @@ from assent.errors import ModelFailed, UsageError
 from assent.realtime import RealtimeAgent, RealtimeRunner, UserMessageItem, briefing, conversation, rules
 from assent.realtime import event as e
 from assent.realtime import model as m
-from assent.realtime.briefing import ConfigureModel, ModelBriefing, Offer, SendToModel
+from assent.realtime.briefing import ModelBriefing, Offer, SendToModel
 from assent.realtime.conversation import ConnectAttempts, Conversation, LiveTurn, Reconnect, RecordReply
 from assent.realtime.rules import (
     AWAITED,
@@ -118,10 +118,10 @@ class Table:
         return self
 
     def restore(self) -> m.RealtimeModelSendItems | None:
-        self.conversation.connect()
+        self.conversation.step("connect")
         offer = Offer(self.run.agent, toolbox_of(AGENT))
         sent = self.conversation.restore(offer, self.run, [])
-        self.conversation.connected(0.0)
+        self.conversation.step("connected")
         return sent
 
     @property
@@ -264,7 +264,7 @@ def test_every_event_of_the_model_is_taken_in_every_state(state: LiveState, even
     step: LiveStep = "lose"
     assert table.conversation.state is (LEGAL.get((state, step), state) if lost else state)
     assert any(isinstance(each, Reconnect) for each in table.done) is (lost and state is OPEN)
-    assert not any(isinstance(each, SendToModel | ConfigureModel) for each in table.done), "only the run is told"
+    assert not any(isinstance(each, SendToModel) for each in table.done), "only the run is told"
 
 
 @pytest.mark.parametrize("first", EVENTS, ids=lambda event: event.type)

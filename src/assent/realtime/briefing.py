@@ -7,6 +7,7 @@ nothing is told twice, however a fact came into the journal. Nothing here does I
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -38,17 +39,15 @@ class SendToModel(Struct):
     """Send an event, if there is one, and note then what the model has."""
 
     event: m.RealtimeModelSendEvent | None = None
+    configure: bool = False
+    """True to tell the model which agent it speaks for now."""
     call: str = ""
     """The call whose outcome the model has then."""
     upto: int = 0
     """The number of inputs that the model has then."""
 
 
-class ConfigureModel(Struct):
-    """Tell the model which agent it speaks for now."""
-
-
-News = Iterator[SendToModel | ConfigureModel | e.RealtimeSessionEvent]
+News = Iterator[SendToModel | e.RealtimeSessionEvent]
 
 
 class ModelBriefing:
@@ -96,7 +95,7 @@ class ModelBriefing:
         if self.place and run.agent != self.place:
             before, self.place = self.graph.seat(self.place).agent, run.agent
             yield e.RealtimeHandoffEvent(before, self.agent(run), self.info)
-            yield ConfigureModel()
+            yield SendToModel(configure=True)
         yield from self._tell_questions(run, unstored)
         yield from self._tell_outcomes(run)
         if self.offer is not None:  # the first connection has all inputs from `restore`
@@ -198,16 +197,16 @@ class InputNumbers:
     def __init__(self) -> None:
         self.run = Run()
         """The run as it was looked at last, before a restart replaces it."""
-        self._numbers: dict[int, int] = {}
-        """The numbers by place, where they differ."""
+        self._numbers: list[int] = []
+        """The numbers of the first inputs, by place; those of all others are their places."""
 
     def of(self, place: int) -> int:
         """Return the number of the input at a place."""
-        return self._numbers.get(place, place)
+        return self._numbers[place] if place < len(self._numbers) else place
 
     def places(self) -> dict[int, int]:
-        """Return the places by number, where they differ."""
-        return {number: place for place, number in self._numbers.items()}
+        """Return the places by number, where they may differ."""
+        return {number: place for place, number in enumerate(self._numbers)}
 
     def places_before(self, number: int, run: Run) -> int:
         """Return the number of inputs of the run, from the first on, whose numbers are all less than this."""
@@ -218,15 +217,8 @@ class InputNumbers:
     def restart(self, run: Run) -> None:
         """Note the places of the inputs, because the drive has begun again with the stored facts, in their order."""
         before, self.run = all_said(self.run), run
-        new, numbers = len(before), {}
-        for place, was in enumerate(input_order.places(before, all_said(run))):
-            if was is None:
-                number, new = new, new + 1
-            else:
-                number = self.of(was)
-            if number != place:
-                numbers[place] = number
-        self._numbers = numbers
+        new, places = count(len(before)), input_order.places(before, all_said(run))
+        self._numbers = [next(new) if was is None else self.of(was) for was in places]
 
 
 def note_to_model(words: str) -> m.RealtimeModelSendItems:

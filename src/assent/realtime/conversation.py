@@ -28,7 +28,7 @@ from ..runtime.value import input_json
 from . import event as e
 from . import model as m
 from . import rules as r
-from .briefing import ConfigureModel, ModelBriefing, Offer, SendToModel
+from .briefing import ModelBriefing, Offer, SendToModel
 from .item import SessionHistory
 
 UNHEARD = "[The user interrupted this reply after {seconds:.1f} seconds of its audio. The rest was not heard.]"
@@ -50,10 +50,12 @@ class RecordReply(Struct):
 
 
 class Reconnect(Struct):
-    """Connect to the model again."""
+    """Connect to the model again, because of this loss."""
+
+    error: ModelFailed
 
 
-Command = list[f.Said] | RecordReply | Reconnect | SendToModel | ConfigureModel | e.RealtimeSessionEvent
+Command = list[f.Said] | RecordReply | Reconnect | SendToModel | e.RealtimeSessionEvent
 """Input to record, with its note; another command; or an event for the user."""
 Commands = Iterator[Command]
 
@@ -124,8 +126,8 @@ class Conversation:
     def __init__(self, model: ModelBriefing, attempts: ConnectAttempts) -> None:
         self.model, self.attempts, self.info = model, attempts, model.info
         self.state = r.NEW
-        self.loss: str | None = None
-        """The reason why the connection was lost; None since the last attempt began."""
+        self.loss: ModelFailed | None = None
+        """The loss of the last connection, or of the attempt under way; None while there is none."""
         self.history = SessionHistory()
         self._messages: list[UserTurn] = []
         """The user's messages that are not recorded yet, in their order."""
@@ -150,11 +152,6 @@ class Conversation:
 
     # -- the connection ----------------------------------------------------------------------------
 
-    def connect(self) -> None:
-        """Begin an attempt to connect."""
-        if self.step("connect"):
-            self.loss = None
-
     def restore(self, offer: Offer, run: Run, past: Sequence[Item]) -> m.RealtimeModelSendItems | None:
         """Return the conversation so far, for a model that has nothing of it; None if there is none."""
         if self._reply is not None:
@@ -163,23 +160,14 @@ class Conversation:
         self._speech = {turn.item_id: turn for turn in self._messages if turn.item_id is not None}
         return self.model.restore(offer, run, past)
 
-    def connected(self, now: float) -> None:
-        """Note that the model has the conversation."""
-        if self.step("connected"):
-            self.attempts.since = now
-
     def lose(self, reason: str, run: Run) -> Commands:
         """Give up the connection, or the attempt to make one, and the words that it would have brought."""
         was = self.state
         if self.step("lose"):
-            self.loss = reason
+            self.loss = ModelFailed(f"The connection to the realtime model was lost: {reason}.")
             yield from self.give_up_words(run)
             if was is r.OPEN:
-                yield Reconnect()
-
-    def lost(self) -> ModelFailed:
-        """Return the error that says why the connection was lost."""
-        return ModelFailed(f"The connection to the realtime model was lost: {self.loss}.")
+                yield Reconnect(self.loss)
 
     # -- the user and the clock --------------------------------------------------------------------
 

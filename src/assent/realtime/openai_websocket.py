@@ -22,7 +22,7 @@ from ..errors import ModelFailed, UsageError
 from ..models.failure import hidden, passing, refused, unreached
 from ..models.wire import checked_name
 from ..version import __version__
-from .config import RealtimeModelConfig
+from .config import RealtimeModelConfig, check_settings
 from .model import (
     RealtimeModel,
     RealtimeModelConnectionStatusEvent,
@@ -47,7 +47,6 @@ ADDRESS = "wss://api.openai.com/v1/realtime?model="
 CONNECT_TIMEOUT = 10.0
 LARGEST_MESSAGE = 16 * 2**20
 """The bytes of the largest message that is read."""
-OPTIONS = ("api_key", "url", "headers", "initial_model_settings", "playback_tracker", "connect_timeout")
 NORMAL = 1000
 TOO_LARGE = 1009
 NO_PONG = 1011
@@ -249,23 +248,13 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 
 def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
-    if not isinstance(options, Mapping):
-        raise UsageError(f"The options of a realtime model are a dict, got {described(options)}.")
-    for each in options:
-        if each not in OPTIONS:
-            raise UsageError(f"A realtime model has no option {each!r}; there are: {', '.join(OPTIONS)}.")
-    url, seconds = options.get("url"), options.get("connect_timeout", CONNECT_TIMEOUT)
+    given = check_settings(options, RealtimeModelConfig)
+    url, settings = given.get("url"), given.get("initial_model_settings") or {}
     if url is not None and not (isinstance(url, str) and _is_address(url)):
         raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        raise UsageError(f"The connect_timeout of a realtime model is a number of seconds, got {described(seconds)}.")
-    tracker = options.get("playback_tracker")
-    if tracker is not None and not isinstance(tracker, RealtimePlaybackTracker):
-        raise UsageError(f"A playback_tracker is a RealtimePlaybackTracker, got {described(tracker)}.")
-    settings = options.get("initial_model_settings") or {}
     if not isinstance(settings, Mapping):
         raise UsageError(f"initial_model_settings are a dict, got {described(settings)}.")
-    return checked_name("initial_model_settings", settings.get("model_name", name)), tracker
+    return checked_name("initial_model_settings", settings.get("model_name", name)), given.get("playback_tracker")
 
 
 def _is_address(url: str) -> bool:

@@ -35,7 +35,7 @@ from ..runtime.steps.model_call import prepared, replied
 from . import event as e
 from . import item as i
 from . import model as m
-from .briefing import ConfigureModel, ModelBriefing, Offer, SendToModel, note_to_model
+from .briefing import ModelBriefing, Offer, SendToModel, note_to_model
 from .config import RealtimeModelConfig, RealtimeSessionModelSettings
 from .conversation import Command, ConnectAttempts, Conversation, Reconnect, RecordReply, typed_input
 from .driver import LiveDriver
@@ -73,7 +73,7 @@ class RealtimeSession(m.RealtimeModelListener):
         briefing = ModelBriefing(self._scope.graph, self._scope.outputs, self._info)
         self._conversation = Conversation(briefing, ConnectAttempts(attempts, delay))
         self._guard = ReplyGuard(self._scope, guard_length, self._tripped, self._troubled)
-        self._outbox: list[SendToModel | ConfigureModel] = []
+        self._outbox: list[SendToModel] = []
         self._mail = asyncio.Event()
         self._connected = asyncio.Event()
         """Set while the session is open, and once it has ended."""
@@ -449,7 +449,8 @@ class RealtimeSession(m.RealtimeModelListener):
     async def _connect(self) -> None:
         """Connect, and tell the model who speaks and what was said so far."""
         conversation, journal = self._conversation, self._scope.journal
-        conversation.connect()
+        conversation.step("connect")
+        conversation.loss = None
         await self._model.connect(self._options)
         update, offer = await self._configured()
         await self._model.send_event(update)
@@ -459,20 +460,20 @@ class RealtimeSession(m.RealtimeModelListener):
         if restored is not None:
             await self._model.send_event(restored)
         if conversation.loss is not None:
-            raise conversation.lost()
-        conversation.connected(asyncio.get_running_loop().time())
+            raise conversation.loss
+        conversation.step("connected")
+        conversation.attempts.since = asyncio.get_running_loop().time()
         self._connected.set()
         self._mail.set()
         self._look_soon()
 
-    def _begin_reconnect(self, _: Reconnect) -> None:
+    def _begin_reconnect(self, command: Reconnect) -> None:
         self._connected.clear()
-        self._begin(self._reconnect())
+        self._begin(self._reconnect(command.error))
 
-    async def _reconnect(self) -> None:
+    async def _reconnect(self, error: ModelFailed) -> None:
         """Connect again, a few times; if that fails, end the session with the error. The run loses nothing."""
         conversation, clock = self._conversation, asyncio.get_running_loop().time
-        error = conversation.lost()
         while (delay := conversation.attempts.next_delay(error, clock())) is not None:
             self._troubled(error)
             await asyncio.sleep(delay)
@@ -505,7 +506,7 @@ class RealtimeSession(m.RealtimeModelListener):
         told = settings.pop("instructions", told)
         return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), Offer(seat.place, offer)
 
-    def _post(self, command: SendToModel | ConfigureModel) -> None:
+    def _post(self, command: SendToModel) -> None:
         self._outbox.append(command)
         self._mail.set()
 
@@ -517,12 +518,11 @@ class RealtimeSession(m.RealtimeModelListener):
             while self._outbox and self._conversation.state is OPEN:
                 command = self._outbox.pop(0)
                 try:
-                    if isinstance(command, ConfigureModel):
-                        update, self._conversation.model.offer = await self._configured()
-                        await self._model.send_event(update)
-                        continue
-                    if command.event is not None:
-                        await self._model.send_event(command.event)
+                    event: m.RealtimeModelSendEvent | None = command.event
+                    if command.configure:
+                        event, self._conversation.model.offer = await self._configured()
+                    if event is not None:
+                        await self._model.send_event(event)
                     self._conversation.model.has(command)
                 except ModelFailed as error:
                     self._troubled(error)
@@ -544,7 +544,6 @@ PERFORM: dict[type, Callable[[RealtimeSession, Any], None]] = {
     RecordReply: RealtimeSession._record_reply,
     Reconnect: RealtimeSession._begin_reconnect,
     SendToModel: RealtimeSession._post,
-    ConfigureModel: RealtimeSession._post,
 }
 """The method that performs each command of the conversation; all others are events for the user."""
 
