@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from ..core import facts as f
-from ..core.rules import ASKED, DELEGATED, DONE, verdict_of
+from ..core.rules import ASKED, DONE, verdict_of
 from ..core.run import CallState, Run, Turn, awaits_model, questions
 from ..core.transcript import Item, as_function, items_in, output_item, output_text, said_items, without_notes
 from ..definitions.agent import Toolbox
@@ -256,11 +256,8 @@ def _named(items: list[Item], number: int, id: str | None = None) -> list[Item]:
 
 def _goes_on(turn: Turn) -> bool:
     """Return True if another call of the turn will soon have its outcome, for which nobody is asked."""
-    return any(state.phase not in (ASKED, DONE) and not _asks_inside(state) for state in turn.calls)
-
-
-def _asks_inside(state: CallState) -> bool:
-    return state.phase is DELEGATED and state.child is not None and next(questions(state.child), None) is not None
+    inner = [state.child or Run() for state in turn.calls if state.phase not in (ASKED, DONE)]
+    return any(next(questions(run), None) is None for run in inner)
 
 
 def _waits(state: CallState, item: ToolApprovalItem) -> str:

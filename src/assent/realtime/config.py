@@ -23,6 +23,8 @@ from .playback import RealtimePlaybackTracker
 RealtimeAudioFormat = Literal["pcm16", "g711_ulaw", "g711_alaw"] | str | Mapping[str, Any]
 """The format of audio: 16-bit PCM at 24 kHz in one channel, or G.711 at 8 kHz; or the provider's own object."""
 Object = Annotated[Mapping[str, Any], Field(min_length=1)]
+Limit = Annotated[int, Field(gt=0, le=LARGEST, description="a whole number above 0")]
+Eagerness = Literal["auto", "low", "medium", "high"]
 Modalities = Annotated[list[Literal["text", "audio"]], Strict(False)]
 Text = Annotated[str, Field(pattern=r"\S", description="text")]
 Flag = Annotated[bool, Field(description="True or False")]
@@ -53,9 +55,7 @@ class RealtimeTurnDetectionConfig(TypedDict, total=False):
     """True if the model replies as soon as the user's turn ends."""
     interrupt_response: Flag
     """True if the user's speech stops the model's."""
-    eagerness: Annotated[
-        Literal["auto", "low", "medium", "high"], Field(description='"auto", "low", "medium" or "high"')
-    ]
+    eagerness: Annotated[Eagerness, Field(description='"auto", "low", "medium" or "high"')]
     """Of semantic_vad only; the next four are of server_vad only."""
     prefix_padding_ms: Count
     silence_duration_ms: Count
@@ -114,12 +114,8 @@ class RealtimeSessionModelSettings(TypedDict, total=False):
     input_audio_transcription: RealtimeTranscriptionConfig | None
     input_audio_noise_reduction: RealtimeNoiseReduction | None
     turn_detection: RealtimeTurnDetectionConfig | None
-    max_output_tokens: Annotated[
-        Annotated[int, Field(gt=0)] | Literal["inf"], Field(description='a whole number above 0, or "inf"')
-    ]
-    tool_choice: Annotated[
-        Text | Object, Field(description='"auto", "none", "required", the name of a tool, or a dict')
-    ]
+    max_output_tokens: Annotated[Limit | Literal["inf"], Field(description='a whole number above 0, or "inf"')]
+    tool_choice: Annotated[Text | Object, Field(description='"auto", "none", "required", a tool\'s name, or a dict')]
     parallel_tool_calls: Flag
     reasoning: SomeObject
     prompt: SomeObject
@@ -155,7 +151,7 @@ class RealtimeReconnect(TypedDict, total=False):
 class RealtimeGuardrailsSettings(TypedDict, total=False):
     """Settings of output guardrails in a live session."""
 
-    debounce_text_length: Annotated[int, Field(gt=0, le=LARGEST, description="a whole number above 0")]
+    debounce_text_length: Limit
     """The number of characters after which the guardrails look at a reply again, 100 by default."""
 
 
