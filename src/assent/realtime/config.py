@@ -22,52 +22,52 @@ from .playback import RealtimePlaybackTracker
 
 RealtimeAudioFormat = Literal["pcm16", "g711_ulaw", "g711_alaw"] | str | Mapping[str, Any]
 """The format of audio: 16-bit PCM at 24 kHz in one channel, or G.711 at 8 kHz; or the provider's own object."""
-Object = Annotated[Mapping[str, Any], Field(min_length=1)]
-Limit = Annotated[int, Field(gt=0, le=LARGEST, description="a whole number above 0")]
-Eagerness = Literal["auto", "low", "medium", "high"]
-Modalities = Annotated[list[Literal["text", "audio"]], Strict(False)]
-Text = Annotated[str, Field(pattern=r"\S", description="text")]
-Flag = Annotated[bool, Field(description="True or False")]
-Count = Annotated[int, Field(ge=0, le=LARGEST, description="a whole number, not below 0")]
-Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
-Seconds = Annotated[float, Field(ge=0, le=LONGEST, description="a number of seconds that is not negative")]
-Speed = Annotated[float, Field(ge=0.25, le=1.5, description="a number from 0.25 to 1.5")]
-Voice = Annotated[Text | Object, Field(description='the name of a voice, or {"id": ...}')]
-SomeObject = Annotated[Mapping[str, Any], Field(description="a dict")]
+_Object = Annotated[Mapping[str, Any], Field(min_length=1)]
+_Limit = Annotated[int, Field(gt=0, le=LARGEST, description="a whole number above 0")]
+_Eagerness = Literal["auto", "low", "medium", "high"]
+_Modalities = Annotated[list[Literal["text", "audio"]], Strict(False)]
+_Text = Annotated[str, Field(pattern=r"\S", description="text")]
+_Flag = Annotated[bool, Field(description="True or False")]
+_Count = Annotated[int, Field(ge=0, le=LARGEST, description="a whole number, not below 0")]
+_Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
+_Seconds = Annotated[float, Field(ge=0, le=LONGEST, description="a number of seconds that is not negative")]
+_Speed = Annotated[float, Field(ge=0.25, le=1.5, description="a number from 0.25 to 1.5")]
+_Voice = Annotated[_Text | _Object, Field(description='the name of a voice, or {"id": ...}')]
+_SomeObject = Annotated[Mapping[str, Any], Field(description="a dict")]
 
 
 class RealtimeTranscriptionConfig(TypedDict, total=False):
     """The transcription of what the user says. Without it, a spoken message is kept without its words."""
 
-    model: Text
-    language: Text
-    prompt: Text
-    delay: Text
-    keywords: Annotated[list[Text], Strict(False), Field(description="a list of texts")]
-    languages: Annotated[list[Text], Strict(False), Field(description="a list of texts")]
+    model: _Text
+    language: _Text
+    prompt: _Text
+    delay: _Text
+    keywords: Annotated[list[_Text], Strict(False), Field(description="a list of texts")]
+    languages: Annotated[list[_Text], Strict(False), Field(description="a list of texts")]
 
 
 class RealtimeTurnDetectionConfig(TypedDict, total=False):
     """The detection of the end of the user's turn."""
 
     type: Annotated[Literal["semantic_vad", "server_vad"], Field(description='"semantic_vad" or "server_vad"')]
-    create_response: Flag
+    create_response: _Flag
     """True if the model replies as soon as the user's turn ends."""
-    interrupt_response: Flag
+    interrupt_response: _Flag
     """True if the user's speech stops the model's."""
-    eagerness: Annotated[Eagerness, Field(description='"auto", "low", "medium" or "high"')]
+    eagerness: Annotated[_Eagerness, Field(description='"auto", "low", "medium" or "high"')]
     """Of semantic_vad only; the next four are of server_vad only."""
-    prefix_padding_ms: Count
-    silence_duration_ms: Count
-    threshold: Share
-    idle_timeout_ms: Annotated[Count | None, Field(description="a whole number, not below 0, or None")]
+    prefix_padding_ms: _Count
+    silence_duration_ms: _Count
+    threshold: _Share
+    idle_timeout_ms: Annotated[_Count | None, Field(description="a whole number, not below 0, or None")]
 
 
 class RealtimeNoiseReduction(TypedDict, total=False):
     """The reduction of noise in the user's audio."""
 
     type: Annotated[Literal["near_field", "far_field"], Field(description='"near_field" or "far_field"')]
-    strength: Share
+    strength: _Share
 
 
 class RealtimeAudioInputConfig(TypedDict, total=False):
@@ -84,8 +84,8 @@ class RealtimeAudioOutputConfig(TypedDict, total=False):
     """The audio that the model sends."""
 
     format: RealtimeAudioFormat
-    voice: Voice
-    speed: Speed
+    voice: _Voice
+    speed: _Speed
 
 
 class RealtimeAudioConfig(TypedDict, total=False):
@@ -98,27 +98,27 @@ class RealtimeAudioConfig(TypedDict, total=False):
 class RealtimeSessionModelSettings(TypedDict, total=False):
     """The settings of the model in a live session."""
 
-    model_name: Text
+    model_name: _Text
     instructions: Annotated[str, Field(description="text")]
     """Instructions in place of the agent's own."""
-    output_modalities: Annotated[Modalities, Field(min_length=1, max_length=1, description='["audio"] or ["text"]')]
+    output_modalities: Annotated[_Modalities, Field(min_length=1, max_length=1, description='["audio"] or ["text"]')]
     """The form of replies, ["audio"] or ["text"]; the transcript of audio comes with it."""
-    modalities: Annotated[Modalities, Field(min_length=1, max_length=2, description='["audio"], ["text"] or both')]
+    modalities: Annotated[_Modalities, Field(min_length=1, max_length=2, description='["audio"], ["text"] or both')]
     """The older name of `output_modalities`."""
     audio: RealtimeAudioConfig
-    voice: Voice
+    voice: _Voice
     """Short for `audio["output"]["voice"]`; the next six are short forms too."""
-    speed: Speed
+    speed: _Speed
     input_audio_format: RealtimeAudioFormat
     output_audio_format: RealtimeAudioFormat
     input_audio_transcription: RealtimeTranscriptionConfig | None
     input_audio_noise_reduction: RealtimeNoiseReduction | None
     turn_detection: RealtimeTurnDetectionConfig | None
-    max_output_tokens: Annotated[Limit | Literal["inf"], Field(description='a whole number above 0, or "inf"')]
-    tool_choice: Annotated[Text | Object, Field(description='"auto", "none", "required", a tool\'s name, or a dict')]
-    parallel_tool_calls: Flag
-    reasoning: SomeObject
-    prompt: SomeObject
+    max_output_tokens: Annotated[_Limit | Literal["inf"], Field(description='a whole number above 0, or "inf"')]
+    tool_choice: Annotated[_Text | _Object, Field(description='"auto", "none", "required", a tool\'s name, or a dict')]
+    parallel_tool_calls: _Flag
+    reasoning: _SomeObject
+    prompt: _SomeObject
     tracing: Annotated[Mapping[str, Any] | Literal["auto"] | None, Field(description='"auto", a dict, or None')]
 
 
@@ -134,7 +134,7 @@ class RealtimeModelConfig(TypedDict, total=False):
     initial_model_settings: RealtimeSessionModelSettings
     """Settings of the model for this session. They take precedence over those of the runner."""
     playback_tracker: Annotated[InstanceOf[RealtimePlaybackTracker], Field(description="a RealtimePlaybackTracker")]
-    """Your own account of the audio that the user has heard; else it is taken to play at once, at its own speed."""
+    """Your own account of the audio that the user has heard; else it is assumed to play as soon as it arrives."""
     connect_timeout: Annotated[float, Field(gt=0, description="a number of seconds")]
     """Seconds to wait for a connection, 10 by default."""
 
@@ -142,16 +142,16 @@ class RealtimeModelConfig(TypedDict, total=False):
 class RealtimeReconnect(TypedDict, total=False):
     """The attempts to connect again after a connection was lost."""
 
-    attempts: Count
+    attempts: _Count
     """The number of attempts, 3 by default; 0 to let the session end."""
-    delay: Seconds
+    delay: _Seconds
     """Seconds before the first attempt, 0.5 by default; twice as long before each of the next ones."""
 
 
 class RealtimeGuardrailsSettings(TypedDict, total=False):
     """Settings of output guardrails in a live session."""
 
-    debounce_text_length: Limit
+    debounce_text_length: _Limit
     """The number of characters after which the guardrails look at a reply again, 100 by default."""
 
 
@@ -171,7 +171,7 @@ class RealtimeRunConfig(TypedDict, total=False):
     tool_execution: RealtimeToolExecutionConfig
     tool_error_formatter: ToolErrorFormatter
     reconnect: RealtimeReconnect
-    transcript_wait: Seconds
+    transcript_wait: _Seconds
     """Seconds that a reply waits to be recorded for the transcript of the speech that it answers, 2 by default."""
     started_by: str
     """The user who asked for the run. This user decides nothing in it."""

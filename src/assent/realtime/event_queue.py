@@ -12,9 +12,9 @@ from ..errors import UsageError
 from . import event as e
 from . import model as m
 
-UNREAD = 8 * 2**20
+MAX_UNREAD = 8 * 2**20
 """The bytes of audio and of the model's own events that are kept unread: nearly three minutes of 16-bit PCM."""
-EACH = 1024
+EVENT_SIZE = 1024
 """The bytes that an event counts for, besides its audio."""
 
 
@@ -35,7 +35,7 @@ class EventQueue:
 
     def push(self, event: e.RealtimeSessionEvent | None) -> None:
         """Append an event. If too much is unread already, drop the unread events that may be dropped."""
-        if self._unread > UNREAD:
+        if self._unread > MAX_UNREAD:
             self._drop()
         self._events.append(event)
         self._unread += _size(event)
@@ -71,9 +71,9 @@ class EventQueue:
 def _size(event: e.RealtimeSessionEvent | None) -> int:
     """Return the bytes that an event counts for; 0 if it must be kept."""
     if type(event) is e.RealtimeRawModelEvent:  # its audio is counted below
-        return 0 if type(event.data) is m.RealtimeModelConnectionStatusEvent else EACH
+        return 0 if type(event.data) is m.RealtimeModelConnectionStatusEvent else EVENT_SIZE
     if type(event) is e.RealtimeAudio:
-        return EACH + len(event.audio.data)
+        return EVENT_SIZE + len(event.audio.data)
     if type(event) is e.RealtimeError:  # a provider may send any number of them; the session's own are exceptions
-        return 0 if isinstance(event.error, Exception) else EACH
+        return 0 if isinstance(event.error, Exception) else EVENT_SIZE
     return 0

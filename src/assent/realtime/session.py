@@ -72,7 +72,7 @@ class RealtimeSession(m.RealtimeModelListener):
         self._events = EventQueue(self._info)
         briefing = ModelBriefing(self._scope.graph, self._scope.outputs, self._info)
         self._conversation = Conversation(briefing, ConnectAttempts(attempts, delay))
-        self._guard = ReplyGuard(self._scope, guard_length, self._tripped, self._troubled)
+        self._guard = ReplyGuard(self._scope, guard_length, self._stop_reply, self._emit_error)
         self._outbox: list[SendToModel] = []
         self._mail = asyncio.Event()
         self._connected = asyncio.Event()
@@ -88,7 +88,7 @@ class RealtimeSession(m.RealtimeModelListener):
         self._ending: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._scope.journal.listen(self._note)
-        driver.on_restart = self._restarted
+        driver.on_restart = self._note_restart
 
     # -- opening and closing ---------------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class RealtimeSession(m.RealtimeModelListener):
     def _emit(self, event: e.RealtimeSessionEvent | None) -> None:
         self._events.push(event)
 
-    def _troubled(self, error: Exception) -> None:
+    def _emit_error(self, error: Exception) -> None:
         self._emit(e.RealtimeError(error, self._info))
 
     # -- the machine and the run -------------------------------------------------------------------
@@ -391,7 +391,7 @@ class RealtimeSession(m.RealtimeModelListener):
         try:
             fact = replied(self._scope, journal.run, command.response, command.saw, command.tools)
         except ModelFailed as error:
-            self._troubled(error)
+            self._emit_error(error)
         else:
             journal.add(replace(fact, missed=command.missed))
 
@@ -400,7 +400,7 @@ class RealtimeSession(m.RealtimeModelListener):
             self._emit(event)
         self._look_soon()
 
-    def _restarted(self) -> None:
+    def _note_restart(self) -> None:
         self._conversation.model.numbers.restart(self._scope.journal.run)
         self._look_soon()
 
@@ -439,7 +439,7 @@ class RealtimeSession(m.RealtimeModelListener):
             self._storing = None
         self._look_soon()
 
-    def _tripped(self, results: list[OutputGuardrailResult], text: str, words: str) -> None:
+    def _stop_reply(self, results: list[OutputGuardrailResult], text: str, words: str) -> None:
         self._post(SendToModel(m.RealtimeModelSendInterrupt()))
         self._post(SendToModel(note_to_model(words)))
         self._emit(e.RealtimeGuardrailTripped(results, text, self._info))
@@ -452,7 +452,7 @@ class RealtimeSession(m.RealtimeModelListener):
         conversation.step("connect")
         conversation.loss = None
         await self._model.connect(self._options)
-        update, offer = await self._configured()
+        update, offer = await self._configure()
         await self._model.send_event(update)
         self._look()  # the user hears of what happened meanwhile; the model has it from here
         self._outbox.clear()
@@ -475,7 +475,7 @@ class RealtimeSession(m.RealtimeModelListener):
         """Connect again, a few times; if that fails, end the session with the error. The run loses nothing."""
         conversation, clock = self._conversation, asyncio.get_running_loop().time
         while (delay := conversation.attempts.next_delay(error, clock())) is not None:
-            self._troubled(error)
+            self._emit_error(error)
             await asyncio.sleep(delay)
             try:
                 await self._connect()
@@ -488,7 +488,7 @@ class RealtimeSession(m.RealtimeModelListener):
                 return
         self._end(error)
 
-    async def _configured(self) -> tuple[m.RealtimeModelSendSessionUpdate, Offer]:
+    async def _configure(self) -> tuple[m.RealtimeModelSendSessionUpdate, Offer]:
         """Return the settings that make the model the active agent, and the tools that it is offered."""
         run = self._scope.journal.run
         seat = self._scope.graph.seat(run.agent)
@@ -520,12 +520,12 @@ class RealtimeSession(m.RealtimeModelListener):
                 try:
                     event: m.RealtimeModelSendEvent | None = command.event
                     if command.configure:
-                        event, self._conversation.model.offer = await self._configured()
+                        event, self._conversation.model.offer = await self._configure()
                     if event is not None:
                         await self._model.send_event(event)
                     self._conversation.model.has(command)
                 except ModelFailed as error:
-                    self._troubled(error)
+                    self._emit_error(error)
                 except Exception as error:
                     self._end(error)
                     return
