@@ -1,6 +1,6 @@
 """The settings of a live session, as the dicts that `RealtimeRunner` and `RealtimeRunner.run` take.
 
-Each setting is declared once: pydantic checks those that have words for what fits, in `check_settings`.
+Each setting is declared once: pydantic checks those that have words for what fits, in `check_realtime_settings`.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _checks(kind: Any) -> dict[str, tuple[str, Any]]:
     return found
 
 
-def check_settings(given: Any, kind: Any, where: str = "") -> dict[str, Any]:
+def check_realtime_settings(given: Any, kind: Any, where: str = "") -> dict[str, Any]:
     """Return a copy of the settings at `where`, or raise `UsageError` for one that is not known or does not fit."""
     if not isinstance(given, Mapping):
         raise UsageError(f"The realtime settings {where or 'of a model'} are a dict, got {described(given)}.")
@@ -200,7 +200,7 @@ def check_settings(given: Any, kind: Any, where: str = "") -> dict[str, Any]:
         words, check = known[name]
         if not words:
             if check is not None and value is not None:
-                check_settings(value, check, place)
+                check_realtime_settings(value, check, place)
             continue
         try:
             check.validate_python(value, strict=True)

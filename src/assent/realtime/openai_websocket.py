@@ -22,7 +22,7 @@ from ..errors import ModelFailed, UsageError
 from ..models.failure import hidden, passing, refused, unreached
 from ..models.wire import checked_name
 from ..version import __version__
-from .config import RealtimeModelConfig, check_settings
+from .config import RealtimeModelConfig, check_realtime_settings
 from .model import (
     RealtimeModel,
     RealtimeModelConnectionStatusEvent,
@@ -248,7 +248,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 
 def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
-    given = check_settings(options, RealtimeModelConfig)
+    given = check_realtime_settings(options, RealtimeModelConfig)
     url, settings = given.get("url"), given.get("initial_model_settings") or {}
     if url is not None and not (isinstance(url, str) and _is_address(url)):
         raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")

@@ -20,7 +20,7 @@ from ..runtime.state import RunState
 from ..store.record import Stored
 from ..store.store import Store
 from .agent import RealtimeAgent
-from .config import RealtimeModelConfig, RealtimeRunConfig, check_settings
+from .config import RealtimeModelConfig, RealtimeRunConfig, check_realtime_settings
 from .driver import LiveDriver
 from .model import RealtimeModel
 from .session import RealtimeSession
@@ -129,7 +129,7 @@ class RealtimeRunner:
 
 def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:
     """Return settings as a dict, or raise `UsageError` if one of them is not known or does not fit."""
-    return {} if given is None else check_settings(given, kind, name)
+    return {} if given is None else check_realtime_settings(given, kind, name)
 
 
 def _limits(settings: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.digest import described
 from ..errors import UsageError
 from ..models.model import ToolSpec
-from .config import RealtimeSessionModelSettings, check_settings
+from .config import RealtimeSessionModelSettings, check_realtime_settings
 
 FORMATS: dict[str, dict[str, Any]] = {
     "pcm16": {"type": "audio/pcm", "rate": 24_000},
@@ -36,7 +36,7 @@ def session_of(
 
     Settings that the API keeps when an update leaves them out are always in it, so that none is left from before.
     """
-    given = check_settings(settings, RealtimeSessionModelSettings)
+    given = check_realtime_settings(settings, RealtimeSessionModelSettings)
     audio = given.get("audio") or {}
     hears, speaks = audio.get("input") or {}, audio.get("output") or {}
     session: dict[str, Any] = {
