@@ -109,7 +109,9 @@ class Table:
         return made
 
     def take(self, *events: Any) -> list[Any]:
-        return [command for event in events for command in self.perform(self.conversation.take(event, self.run))]
+        """Take events of the model, as the session does."""
+        taken = [(conversation.TAKE[type(event)], event) for event in events if type(event) in conversation.TAKE]
+        return [each for take, event in taken for each in self.perform(take(self.conversation, event, self.run))]
 
     def connected(self) -> Table:
         """Come to the state OPEN."""

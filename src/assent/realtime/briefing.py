@@ -75,14 +75,14 @@ class ModelBriefing:
         """Return the active agent."""
         return self.graph.seat(run.agent).agent
 
-    def note(self, fact: f.AnyFact, run: Run) -> list[e.RealtimeSessionEvent]:
+    def note(self, fact: f.AnyFact, run: Run) -> Sequence[e.RealtimeSessionEvent]:
         """Take note of a new fact, and return the events for the user that follow from the fact alone."""
         if type(fact) is f.Replied and not fact.path:
             self.outcomes.update((call.id, False) for call in fact.calls)
         elif type(fact) is f.Started and not fact.path:
             state = run.calls[fact.call]
             return [e.RealtimeToolStart(*self._call(state), self.info, _provider_id(state))]
-        return []
+        return ()
 
     def has(self, sent: SendToModel) -> None:
         """Note what the model has now."""

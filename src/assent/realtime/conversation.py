@@ -179,7 +179,7 @@ class Conversation:
     @property
     def waits_for_words(self) -> bool:
         """True if turns wait for a transcript. Call `give_up_words` if they have waited too long."""
-        return bool(self._replies) or any(turn.item_id is None for turn in self._messages)
+        return bool(self._replies or (self._messages and any(turn.item_id is None for turn in self._messages)))
 
     def give_up_words(self, run: Run) -> Commands:
         """Record what is pending without the words that have not come."""
@@ -188,11 +188,6 @@ class Conversation:
         yield from self._record(run)
 
     # -- the model ---------------------------------------------------------------------------------
-
-    def take(self, event: m.RealtimeModelEvent, run: Run) -> Commands:
-        """Take an event of the model."""
-        take = TAKE.get(type(event))
-        return take(self, event, run) if take is not None else iter(())
 
     def _take_status(self, event: m.RealtimeModelConnectionStatusEvent, run: Run) -> Commands:
         if event.status == "disconnected":
@@ -229,7 +224,7 @@ class Conversation:
         if event.item_id not in self._speech:
             self._speech[event.item_id] = turn = UserTurn(r.AWAITED, event.item_id)
             self._messages.append(turn)
-        yield from ()
+        return iter(())
 
     def _take_words(self, event: m.RealtimeModelInputAudioTranscriptionCompletedEvent, run: Run) -> Commands:
         words, turn = event.transcript, self._speech.get(event.item_id)
@@ -316,7 +311,7 @@ TAKE: dict[type, Callable[[Conversation, Any, Run], Commands]] = {
     m.RealtimeModelItemUpdatedEvent: Conversation._take_item,
     m.RealtimeModelItemDeletedEvent: Conversation._delete_item,
 }
-"""The method that takes each kind of event of the model."""
+"""The method that takes each kind of event of the model; other events change nothing."""
 
 
 def typed_input(message: Any) -> Any:
@@ -326,16 +321,16 @@ def typed_input(message: Any) -> Any:
     """
     if isinstance(message, str) and message:
         return input_json(message)
-    if not isinstance(message, Mapping):
-        raise InvalidInput(f"A message is a text or a dict, got {described(message)}.")
-    item = {"role": "user", **message}
+    item = {"role": "user", "type": "message", **message} if isinstance(message, Mapping) else {}
     content = item.get("content")
-    if item["role"] != "user" or item.get("type", "message") != "message":
-        raise InvalidInput(f"A message of the user has the role user, got {described(item)}.")
     parts = content if isinstance(content, list) else [{"type": "input_text", "text": content}]
-    if not content or not all(map(_can_be_told, parts)):
-        raise InvalidInput(f"A message is a text, or parts of type input_text and input_image, got {described(item)}.")
-    return input_json([item])
+    told = bool(content) and all(map(_can_be_told, parts))
+    if not told or item["role"] != "user" or item["type"] != "message":
+        raise InvalidInput(
+            "A message of the user is a text, or a dict whose content is a text or parts of type input_text and "
+            f"input_image; got {described(message)}."
+        )
+    return input_json([{"role": "user", **message}])
 
 
 def _can_be_told(part: Any) -> bool:

@@ -38,7 +38,7 @@ class ReplyGuard:
 
     def take(self, event: m.RealtimeModelEvent) -> None:
         """Take the beginning, a piece or the end of a reply; at the end, look at what was not looked at yet."""
-        if isinstance(event, m.RealtimeModelTurnStartedEvent):
+        if type(event) is m.RealtimeModelTurnStartedEvent:
             self._text, self._length, self._checked, self._stopped = [], 0, 0, False
         elif not self._guardrails:
             return

@@ -39,6 +39,8 @@ class TurnState(Enum):
     WORDLESS = "is in the journal without its words"
     DROPPED = "will not be in the journal"
 
+    __hash__ = object.__hash__  # that of Enum is slow, and every turn is looked up
+
 
 UNDER_WAY, AWAITED, READY, RECORDED, WORDLESS, DROPPED = TurnState
 

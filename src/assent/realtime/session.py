@@ -37,7 +37,7 @@ from . import item as i
 from . import model as m
 from .briefing import ModelBriefing, Offer, SendToModel, note_to_model
 from .config import RealtimeModelConfig, RealtimeSessionModelSettings
-from .conversation import Command, ConnectAttempts, Conversation, Reconnect, RecordReply, typed_input
+from .conversation import TAKE, Command, ConnectAttempts, Conversation, Reconnect, RecordReply, typed_input
 from .driver import LiveDriver
 from .event_queue import EventQueue
 from .guard import ReplyGuard
@@ -323,15 +323,13 @@ class RealtimeSession(m.RealtimeModelListener):
             raise UsageError(f"Several calls have the id {call_id!r}; name the question instead: {ids}.")
         run = self._scope.journal.run
         for state in _calls(run):
-            asked = state.question
-            if wanted in (state.proposal.call_id, asked.id if asked else None):
-                fact = run.decided.get(asked.id) if asked is not None else None
-                verdict = verdict_of(fact)
-                if fact is None or verdict is None:
+            asked = state.question.id if state.question is not None else ""
+            if wanted in (state.proposal.call_id, asked):
+                fact = run.decided.get(asked)
+                verdict, by = verdict_of(fact), getattr(fact, "by", "?")
+                if verdict is None:
                     raise NotPending(f"Nobody is asked about the call {call_id!r}.")
-                raise AlreadyDecided(
-                    f"The call {call_id!r} was decided already: {verdict}, by {getattr(fact, 'by', '?')}."
-                )
+                raise AlreadyDecided(f"The call {call_id!r} was decided already: {verdict}, by {by}.")
         open_ids = ", ".join(repr(item.call_id) for item in waiting) or "none"
         raise QuestionNotFound(f"There is no call {described(call_id)} in this session; waiting: {open_ids}.")
 
@@ -361,12 +359,13 @@ class RealtimeSession(m.RealtimeModelListener):
     def on_event(self, event: m.RealtimeModelEvent) -> None:
         """Take an event of the model."""
         self._emit(e.RealtimeRawModelEvent(event, self._info))
-        pass_on = PASS_ON.get(type(event))
+        pass_on, take = PASS_ON.get(type(event)), TAKE.get(type(event))
         if pass_on is not None:
             self._emit(pass_on(event, self._info))
-        else:
-            self._guard.take(event)
-            self._perform(self._conversation.take(event, self._scope.journal.run))
+            return
+        self._guard.take(event)
+        if take is not None:
+            self._perform(take(self._conversation, event, self._scope.journal.run))
 
     def _perform(self, commands: Iterable[Command]) -> None:
         """Do what the conversation asks for, and wait for transcripts only as long as is allowed."""
@@ -384,7 +383,7 @@ class RealtimeSession(m.RealtimeModelListener):
 
     def _record_input(self, facts: list[f.Said]) -> None:
         now = self._scope.journal.now()
-        self._scope.journal.append([replace(fact, at=now) for fact in facts])
+        self._scope.journal.append([f.Said(fact.items, by=fact.by, at=now) for fact in facts])
 
     def _record_reply(self, command: RecordReply) -> None:
         journal = self._scope.journal
