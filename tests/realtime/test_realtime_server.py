@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from assent.errors import UsageError
 from assent.testing import RealtimeServer, call, reply_by_rules
 from assent.testing.realtime_rules import arguments_for
-from assent.testing.realtime_voice import Ear, loudness, tone
+from assent.testing.realtime_voice import SpeechDetector, loudness, tone
 from tests.realtime.support import check_server_event
 
 LOUD = b64encode(tone("audio/pcm", 300, 200)).decode()
@@ -328,7 +328,7 @@ def test_other_words_get_a_sentence() -> None:
 def test_speech_is_heard_once_however_it_is_cut_into_pieces() -> None:
     sound = bytes(48 * 100) + tone("audio/pcm", 300, 300) + bytes(48 * 400) + tone("audio/pcm", 300, 300)
     for size in (7, 960, 5000, len(sound)):
-        ear = Ear()
-        heard = [what for at in range(0, len(sound), size) for what in ear.hear(sound[at : at + size], 200)]
+        detector = SpeechDetector()
+        heard = [what for at in range(0, len(sound), size) for what in detector.detect(sound[at : at + size], 200)]
         assert heard == ["started", "stopped", "started"]
     assert loudness(b"") == 0 and loudness(bytes(100)) == 0

@@ -56,7 +56,7 @@ class Talk:
         assert self.writer.unwritten
         run = self.live._scope.journal.run
         self.live._driver.tasks.fail((), Overtaken("Others have changed the run."))
-        self.live._driver.ring()
+        self.live._driver.wake()
         await until(lambda: self.live._scope.journal.run is not run)
         await settle()
 
@@ -138,7 +138,7 @@ def test_what_others_said_is_not_answered_by_a_reply_that_is_stored_after_it(how
             try:
                 await (talk.writer.flush() if how == "a write" else talk.writer.catch_up())
             except Overtaken:
-                talk.live._driver.ring()
+                talk.live._driver.wake()
             await until(lambda: "theirs" in talk.told)
             await settle()
             assert talk.told == ["ours", "theirs"]

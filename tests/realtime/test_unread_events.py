@@ -17,12 +17,12 @@ from assent.realtime import (
     RealtimeModelTranscriptDeltaEvent,
     RealtimeRunner,
 )
-from assent.realtime.event_queue import UNREAD
+from assent.realtime.event_queue import MAX_UNREAD
 from tests.realtime.fake_model import FakeModel, called, settle, until
 
 PIECE = 48 * 200
 """The bytes of 200 ms of PCM."""
-PIECES = 3 * UNREAD // PIECE
+PIECES = 3 * MAX_UNREAD // PIECE
 CONFIG = {"reconnect": {"attempts": 1, "delay": 0}}
 
 
@@ -46,7 +46,7 @@ def test_audio_that_nobody_reads_is_dropped_and_one_event_says_how_much() -> Non
         dropped = [event for event in events if isinstance(event, RealtimeEventsDropped)]
         pieces = [event.audio.data for event in events if isinstance(event, RealtimeAudio)]
         assert len(dropped) == 1 and events[0] is dropped[0]
-        assert 0 < sum(map(len, pieces)) <= UNREAD + PIECE
+        assert 0 < sum(map(len, pieces)) <= MAX_UNREAD + PIECE
         assert pieces[-1] == audio(PIECES - 1).data  # the newest are kept
         kinds = Counter(event.type for event in events)
         for kind in ("audio", "raw_model_event"):
@@ -79,7 +79,7 @@ def test_questions_calls_history_and_a_lost_connection_are_kept_while_nobody_rea
         assert all(kinds[kind] == 1 for kind in (*kept, "audio_end", "error", "agent_start", "events_dropped"))
         raw = [event.data for event in events if event.type == "raw_model_event"]
         assert [each.status for each in raw if each.type == "connection_status"] == ["disconnected"]
-        assert len(raw) * 1024 <= UNREAD + PIECE
+        assert len(raw) * 1024 <= MAX_UNREAD + PIECE
 
     asyncio.run(main())
 
@@ -91,7 +91,7 @@ def test_errors_that_a_provider_repeats_without_end_are_dropped() -> None:
             for n in range(20_000):
                 model.push(RealtimeModelErrorEvent({"message": f"no {n}"}))
         events = [event async for event in session]
-        assert len(events) * 1024 <= UNREAD + 4096
+        assert len(events) * 1024 <= MAX_UNREAD + 4096
         assert events[0].by_type["error"] > 10_000
         assert events[-1].error == {"message": "no 19999"}
 
@@ -113,7 +113,7 @@ def test_one_piece_of_audio_above_the_limit_is_still_read() -> None:
     async def main() -> None:
         model = FakeModel()
         async with await RealtimeRunner(RealtimeAgent("Desk"), model=model).run() as session:
-            model.push(audio(1, 2 * UNREAD))
+            model.push(audio(1, 2 * MAX_UNREAD))
             assert [(await anext(session)).type, (await anext(session)).type] == ["raw_model_event", "audio"]
 
     asyncio.run(main())

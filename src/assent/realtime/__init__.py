@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ..definitions.handoff import handoff as realtime_handoff
 from .agent import RealtimeAgent
 from .config import (
@@ -72,12 +70,10 @@ from .model import (
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
 )
+from .openai_websocket import OpenAIRealtimeWebSocketModel
 from .playback import RealtimePlaybackTracker
 from .runner import RealtimeRunner
 from .session import RealtimeSession
-
-if TYPE_CHECKING:
-    from .openai_websocket import OpenAIRealtimeWebSocketModel
 
 __all__ = [
     "AssistantAudio",
@@ -145,12 +141,3 @@ __all__ = [
     "UserMessageItem",
     "realtime_handoff",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the model over a WebSocket when it is first used."""
-    if name == "OpenAIRealtimeWebSocketModel":
-        from .openai_websocket import OpenAIRealtimeWebSocketModel
-
-        return OpenAIRealtimeWebSocketModel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

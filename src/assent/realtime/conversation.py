@@ -1,14 +1,15 @@
-"""The two directions between a live run and its model: replies become facts, and facts are told to the model.
+"""The machine of a live conversation: events of the model, the user and the connection in, facts and messages out.
 
-What the model must be told is derived from the run, each time that the run has changed: inputs, outcomes of calls, and
-questions that wait. So nothing is told twice, however a fact came into the journal. Sending is the session's work.
+Its methods return what the session does then, in this order: facts to record, events for the model and for the user.
+They yield one after the other, and each is done before the next, so that the run has the facts that were yielded
+before. States and steps are the tables in `rules`; what the model must be told is derived in `briefing`. Nothing here
+does I/O, reads a clock or calls user code: that is the session's work.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,435 +18,300 @@ from msgspec.structs import replace
 from ..core import facts as f
 from ..core.digest import described
 from ..core.digest import text as clean_text
-from ..core.rules import ASKED, DELEGATED, DONE, verdict_of
-from ..core.run import CallState, Run, Turn, awaits_model, questions
-from ..core.transcript import Item, as_function, items_in, output_item, output_text, said_items, without_notes
+from ..core.rules import DONE
+from ..core.run import Run
+from ..core.transcript import Item
 from ..definitions.agent import Toolbox
-from ..definitions.item import ToolApprovalItem
-from ..errors import InvalidInput, ModelFailed, Overtaken
+from ..errors import InvalidInput, ModelFailed
 from ..models.model import ModelResponse
-from ..runtime import input_order
-from ..runtime.scope import Scope
-from ..runtime.steps.model_call import replied
 from ..runtime.value import input_json
-from ..runtime.view import all_said
 from . import event as e
 from . import model as m
-
-log = logging.getLogger("assent")
+from . import rules as r
+from .briefing import ModelBriefing, Offer, SendToModel
+from .item import SessionHistory
 
 UNHEARD = "[The user interrupted this reply after {seconds:.1f} seconds of its audio. The rest was not heard.]"
 NO_WORDS = "[The user said something, and there is no transcript of it.]"
 LATE_WORDS = "[Said before, and transcribed late:] {words}"
-SENT = ("message", "function_call", "function_call_output")
-"""The types of items that a realtime model can be given."""
+STEADY = 60.0
+"""The seconds after which a connection is good. A reply shows it too. The attempts to connect are then counted anew."""
+
+# -- what the session is to do ---------------------------------------------------------------------
 
 
-class Speech(Struct, eq=False):
-    """A spoken message of the user. It is recorded once its words are known, or known to be missing."""
+class RecordReply(Struct):
+    """Record a reply; `saw` inputs were heard by it, and the outcomes of the calls in `missed` were not."""
 
-    item_id: str
+    response: ModelResponse
+    saw: int
+    tools: Toolbox
+    missed: tuple[str, ...]
+
+
+class Reconnect(Struct):
+    """Connect to the model again, because of this loss."""
+
+    error: ModelFailed
+
+
+Command = list[f.Said] | RecordReply | Reconnect | SendToModel | e.RealtimeSessionEvent
+"""Input to record, with its note; another command; or an event for the user."""
+Commands = Iterator[Command]
+
+# -- the turns -------------------------------------------------------------------------------------
+
+
+class LiveTurn(Struct, eq=False):
+    """A turn of the conversation, until it is recorded."""
+
+    state: r.TurnState
+
+    def step(self, step: r.TurnStep) -> bool:
+        """Take a step; if it has no row, change nothing and return False."""
+        found = r.NEXT_TURN_STATE.get((self.state, step))
+        self.state = found or self.state
+        return found is not None
+
+
+class UserTurn(LiveTurn, eq=False):
+    """A message of the user. It is recorded after the messages before it."""
+
+    item_id: str | None
+    """The provider's id of a spoken message; None for a typed one."""
+    items: Any = None
+    """A typed message."""
     words: str | None = None
-    known: bool = False
+    """The words of a spoken message, if they are known."""
     upto: int = 0
-    """The number of inputs up to this one, once it is recorded."""
+    """The number of inputs up to a spoken message, once it is recorded."""
 
 
-class Typed(Struct, eq=False):
-    """A typed message of the user that is recorded after the speech before it."""
-
-    items: Any
-    known: bool = True
-
-
-class Reply(Struct, eq=False):
-    """A reply. It is recorded once it is complete, after the speech that it answers."""
+class ModelTurn(LiveTurn, eq=False):
+    """A reply of the model. It is recorded once it is complete, after the speech that it answers."""
 
     saw: int
+    """The number of inputs that the model had when the reply began."""
     lacking: tuple[str, ...]
     """The calls whose outcomes the model did not have when the reply began."""
-    after: tuple[Speech, ...]
+    after: tuple[UserTurn, ...]
     """The speech before the reply that was not recorded when it began."""
     event: m.RealtimeModelTurnEndedEvent | None = None
-    """The end of the reply; None while it is under way."""
     offer: Offer | None = None
 
 
-class Offer(Struct):
-    """The tools that the model was offered, and the place of the agent whose tools they are."""
+class ConnectAttempts(Struct):
+    """The attempts to connect since a connection was good."""
 
-    place: str
-    tools: Toolbox
+    most: int
+    delay: float
+    tried: int = 0
+    since: float = math.inf
+    """The time at which the last connection was made; infinity once it was lost."""
+
+    def next_delay(self, error: ModelFailed, now: float) -> float | None:
+        """Return the seconds to wait before the next attempt; None if there is none."""
+        if now - self.since > STEADY:
+            self.tried = 0
+        self.since = math.inf
+        if self.tried >= self.most or not error.retryable:
+            return None
+        self.tried += 1
+        return self.delay * 2.0 ** (self.tried - 1)
 
 
 class Conversation:
-    """The conversation of a live session, as the model has it and as the journal has it."""
+    """A live conversation: the session's state, the turns that are not recorded yet, and what the model has."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        info: e.RealtimeEventInfo,
-        emit: Callable[[e.RealtimeSessionEvent], None],
-        send: Callable[[m.RealtimeModelSendEvent | None, Callable[[], None]], None],
-        wait: float,
-    ) -> None:
-        self.scope, self.journal, self.info = scope, scope.journal, info
-        self.emit = emit
-        self.send = send
-        """Sends an event and then calls the function; for None, tells the model of the active agent first."""
-        self.wait = wait
-        self.offer: Offer | None = None
-        """The tools that the model was offered last."""
-        self.ready = False
-        """True if the model has the whole conversation, so that news can be sent."""
-        self.place = ""
-        """The place of the agent that the model speaks for."""
-        self._run = self.journal.run
-        """The run before a restart replaces it."""
-        self._numbers: dict[int, int] = {}
-        """The numbers of inputs here, by their places in the run, where they differ.
-
-        Inputs are numbered as they come, and keep their numbers. A drive that begins again puts those that others have
-        stored meanwhile before those of this session that were not stored."""
-        self._queued = self._said = 0
-        """The number of inputs that are on their way to the model, and of those that it has."""
-        self._item_ids: dict[int, str] = {}
-        """The provider's ids of spoken messages, by the numbers of the inputs."""
-        self._not_sent: set[int] = set()
-        """The numbers of inputs that the model has heard, or need not hear."""
-        self._untold: dict[str, None] = {}
-        """The calls whose outcome is not on its way to the model."""
-        self._lacking: dict[str, None] = {}
-        """The calls whose outcome the model does not have."""
-        self._asked: dict[str, tuple[str, str]] = {}
-        """The provider's call id and the question's id of each question that is open, by question id."""
-        self._inputs: list[Speech | Typed] = []
+    def __init__(self, model: ModelBriefing, attempts: ConnectAttempts) -> None:
+        self.model, self.attempts, self.info = model, attempts, model.info
+        self.state = r.NEW
+        self.loss: ModelFailed | None = None
+        """The loss of the last connection, or of the attempt under way; None while there is none."""
+        self.history = SessionHistory()
+        self._messages: list[UserTurn] = []
         """The user's messages that are not recorded yet, in their order."""
-        self._replies: list[Reply] = []
+        self._speech: dict[str, UserTurn] = {}
+        """The spoken messages of this connection, by the provider's id."""
+        self._replies: list[ModelTurn] = []
         """The complete replies that are not recorded yet."""
-        self._spoken: dict[str, bool] = {}
-        """The ids of spoken messages in this connection; True if the words are recorded."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._turn: Reply | None = None
+        self._reply: ModelTurn | None = None
         """The reply under way."""
         self._cut: str | None = None
         """The note on the reply that was interrupted, until the user's next words."""
-        self._looking = False
-        self._storing: asyncio.Task[None] | None = None
-        """The task that stores questions, before anybody is told of them."""
-        self.on_over: Callable[[], object] = _nothing
-        """Called when the run was cancelled or closed."""
-        self.journal.listen(self._heard)
 
-    # -- from the model to the journal -------------------------------------------------------------
+    def may(self, step: r.LiveStep) -> bool:
+        """Return True if this step has a row now."""
+        return (self.state, step) in r.NEXT_STATE
 
-    def typed(self, items: Any) -> None:
-        """Record a typed message, after the speech before it."""
-        self._inputs.append(Typed(items))
-        self._record()
+    def step(self, step: r.LiveStep) -> bool:
+        """Take a step; if it has no row, change nothing and return False."""
+        found = r.NEXT_STATE.get((self.state, step))
+        self.state = found or self.state
+        return found is not None
 
-    def _say(self, items: Any, *, heard: bool = False) -> None:
-        """Record input of the user; with `heard`, the model has it already."""
-        facts = [f.Said(items, at=self.journal.now())]
-        number = self.journal.run.said
-        if self._cut is not None:
-            note = input_json([{"role": "developer", "content": self._cut}])
-            facts.insert(0, f.Said(note, by="runtime", at=self.journal.now()))
-            self._not_sent.add(number)
-            number += 1
-        if heard:
-            self._not_sent.add(number)
-        before = self.journal.run.said
-        self.journal.append(facts)
-        self._cut = None
-        if heard and self._said == before:
-            self._said = self.journal.run.said
+    # -- the connection ----------------------------------------------------------------------------
 
-    def interrupted(self, event: m.RealtimeModelAudioInterruptedEvent) -> None:
-        """Note that the user did not hear all of a reply."""
-        self._cut = UNHEARD.format(seconds=event.heard_ms / 1000)
+    def restore(self, offer: Offer, run: Run, past: Sequence[Item]) -> m.RealtimeModelSendItems | None:
+        """Return the conversation so far, for a model that has nothing of it; None if there is none."""
+        if self._reply is not None:
+            self._reply.step("drop")
+        self._reply = self._cut = None
+        self._speech = {turn.item_id: turn for turn in self._messages if turn.item_id is not None}
+        return self.model.restore(offer, run, past)
 
-    def spoken(self, item_id: str) -> None:
-        """Take note of a spoken message, whose words come later."""
-        if item_id not in self._spoken:
-            self._spoken[item_id] = False
-            self._inputs.append(Speech(item_id))
+    def lose(self, reason: str, run: Run) -> Commands:
+        """Give up the connection, or the attempt to make one, and the words that it would have brought."""
+        was = self.state
+        if self.step("lose"):
+            self.loss = ModelFailed(f"The connection to the realtime model was lost: {reason}.")
+            yield from self.give_up_words(run)
+            if was is r.OPEN:
+                yield Reconnect(self.loss)
 
-    def transcribed(self, item_id: str, words: str | None) -> None:
-        """Take the words of a spoken message; None if there are none."""
-        speech = next((s for s in self._inputs if isinstance(s, Speech) and s.item_id == item_id), None)
-        if speech is not None:
-            speech.words, speech.known = words or speech.words, True
-            self._record()
-        elif words and not self._spoken.get(item_id) and self.journal.run.closed is None:
-            self._spoken[item_id] = True
-            self._say(_words(LATE_WORDS.format(words=words)), heard=True)
+    # -- the user and the clock --------------------------------------------------------------------
 
-    def began_reply(self) -> None:
-        """Note what the model has heard: the reply that begins is made with it."""
-        speech = tuple(each for each in self._inputs if isinstance(each, Speech))
-        self._turn = Reply(self._said, tuple(self._lacking), speech)
+    def take_message(self, items: Any, run: Run) -> Commands:
+        """Take a typed message."""
+        self._messages.append(UserTurn(r.READY, None, items))
+        yield from self._record(run)
 
-    def ended_reply(self, event: m.RealtimeModelTurnEndedEvent) -> None:
-        """Record a reply, after the speech that it answers."""
-        if self._turn is None:
-            self.began_reply()
-        reply, self._turn = self._turn, None
-        if reply is not None and self.offer is not None:
-            reply.event, reply.offer = event, self.offer
-            self._replies.append(reply)
-            self._record()
+    @property
+    def waits_for_words(self) -> bool:
+        """True if turns wait for a transcript. Call `give_up_words` if they have waited too long."""
+        return bool(self._replies or (self._messages and any(turn.item_id is None for turn in self._messages)))
 
-    def give_up_words(self) -> None:
+    def give_up_words(self, run: Run) -> Commands:
         """Record what is pending without the words that have not come."""
-        for each in self._inputs:
-            if isinstance(each, Speech):
-                each.known = True
-        self._record()
+        for turn in self._messages:
+            turn.step("give_up")
+        yield from self._record(run)
 
-    def _record(self) -> None:
-        """Record messages and replies in their order, as far as the words are known; do not wait long for the rest."""
-        if self.journal.run.closed is not None:  # nothing can follow
-            self._inputs.clear()
+    # -- the model ---------------------------------------------------------------------------------
+
+    def _take_status(self, event: m.RealtimeModelConnectionStatusEvent, run: Run) -> Commands:
+        if event.status == "disconnected":
+            yield from self.lose(event.reason or "no reason given", run)
+
+    def _begin_reply(self, event: m.RealtimeModelTurnStartedEvent, run: Run) -> Commands:
+        self.attempts.tried = 0
+        if self._reply is not None:
+            self._reply.step("drop")
+        self._reply = self._new_reply()
+        yield e.RealtimeAgentStartEvent(self.model.agent(run), self.info)
+
+    def _new_reply(self) -> ModelTurn:
+        """Return a reply that is made with what the model has now."""
+        speech = tuple(turn for turn in self._messages if turn.item_id is not None)
+        return ModelTurn(r.UNDER_WAY, self.model.said, tuple(self.model.outcomes), speech)
+
+    def _end_reply(self, event: m.RealtimeModelTurnEndedEvent, run: Run) -> Commands:
+        reply, self._reply = self._reply or self._new_reply(), None
+        if self.model.offer is not None and reply.step("finish"):
+            reply.event, reply.offer = event, self.model.offer
+            self._replies.append(reply)
+            yield from self._record(run)
+        yield e.RealtimeAgentEndEvent(self.model.agent(run), self.info)
+        if event.status in ("failed", "incomplete"):
+            why = event.reason or "the provider gave no reason"
+            yield e.RealtimeError(ModelFailed(f"The reply is {event.status}: {why}."), self.info)
+
+    def _interrupt_reply(self, event: m.RealtimeModelAudioInterruptedEvent, run: Run) -> Commands:
+        self._cut = UNHEARD.format(seconds=event.heard_ms / 1000)
+        yield e.RealtimeAudioInterrupted(event.item_id, event.content_index, self.info)
+
+    def _take_speech(self, event: m.RealtimeModelInputAudioCommittedEvent, run: Run) -> Commands:
+        if event.item_id not in self._speech:
+            self._speech[event.item_id] = turn = UserTurn(r.AWAITED, event.item_id)
+            self._messages.append(turn)
+        return iter(())
+
+    def _take_words(self, event: m.RealtimeModelInputAudioTranscriptionCompletedEvent, run: Run) -> Commands:
+        words, turn = event.transcript, self._speech.get(event.item_id)
+        if turn is None and words:  # of speech that the provider did not report, or that an earlier connection had
+            turn = self._speech[event.item_id] = UserTurn(r.WORDLESS, event.item_id)
+        late = turn is not None and turn.state is r.WORDLESS
+        if turn is not None and turn.step("words" if words else "no_words"):
+            turn.words = words or turn.words
+            if not late:
+                yield from self._record(run)
+            elif run.closed is None:
+                yield from self._say(_words(LATE_WORDS.format(words=words)), run, spoken=True)
+        if self.history.set_transcript(event.item_id, words):
+            yield e.RealtimeHistoryUpdated(self.history.items, self.info)
+
+    def _take_item(self, event: m.RealtimeModelItemUpdatedEvent, run: Run) -> Commands:
+        items, count = self.history.items, len(self.history.items)
+        if self.history.put(event.item):
+            added = len(items) > count
+            yield e.RealtimeHistoryAdded(event.item, self.info) if added else e.RealtimeHistoryUpdated(items, self.info)
+
+    def _delete_item(self, event: m.RealtimeModelItemDeletedEvent, run: Run) -> Commands:
+        if self.history.delete(event.item_id):
+            yield e.RealtimeHistoryUpdated(self.history.items, self.info)
+
+    # -- the record --------------------------------------------------------------------------------
+
+    def _record(self, run: Run) -> Commands:
+        """Record messages and replies in their order, as far as the words are known."""
+        if run.closed is not None:  # nothing can follow
+            for turn in (*self._messages, *self._replies):
+                turn.step("drop")
+            self._messages.clear()
             self._replies.clear()
-        while self._inputs and self._inputs[0].known:
-            self._record_input(self._inputs.pop(0))
-        while self._replies and all(speech.upto for speech in self._replies[0].after):
-            self._record_reply(self._replies.pop(0))
-        waiting = self._replies or any(isinstance(each, Typed) for each in self._inputs)
-        if self._timer is not None and not waiting:
-            self._timer.cancel()
-            self._timer = None
-        elif self._timer is None and waiting:
-            self._timer = asyncio.get_running_loop().call_later(self.wait, self.give_up_words)
+        while self._messages and self._messages[0].state is r.READY:
+            yield from self._record_message(self._messages.pop(0), run)
+        while self._replies and all(turn.upto for turn in self._replies[0].after):
+            yield from self._record_reply(self._replies.pop(0), run)
 
-    def _record_input(self, message: Speech | Typed) -> None:
-        if isinstance(message, Typed):
-            self._say(message.items)
+    def _record_message(self, turn: UserTurn, run: Run) -> Commands:
+        if turn.item_id is None:
+            turn.step("record")
+            yield from self._say(turn.items, run)
             return
-        self._spoken[message.item_id] = bool(message.words)
-        self._say(_words(message.words or NO_WORDS), heard=True)
-        message.upto = self.journal.run.said
-        self._item_ids[message.upto - 1] = message.item_id
+        turn.step("record" if turn.words else "record_wordless")
+        yield from self._say(_words(turn.words or NO_WORDS), run, spoken=True)
+        turn.upto = run.said
+        self.model.heard[turn.upto - 1] = turn.item_id
 
-    def _record_reply(self, reply: Reply) -> None:
-        event, offer, run = reply.event, reply.offer, self.journal.run
+    def _say(self, items: Any, run: Run, *, spoken: bool = False) -> Commands:
+        """Record input of the user; what was spoken the model has already."""
+        before, facts = run.said, [f.Said(items)]
+        if self._cut is not None:
+            facts.insert(0, f.Said(input_json([{"role": "developer", "content": self._cut}]), by="runtime"))
+        yield facts
+        self._cut = None
+        unsent = len(facts) if spoken else len(facts) - 1
+        self.model.heard.update(dict.fromkeys(range(before, before + unsent)))
+        if spoken and self.model.said == before:
+            self.model.said = run.said
+
+    def _record_reply(self, reply: ModelTurn, run: Run) -> Commands:
+        event, offer = reply.event, reply.offer
         if event is None or offer is None or not (event.output or any(event.usage.numbers())):
+            reply.step("drop")
             return
-        saw = self._places_before(max(reply.saw, *(speech.upto for speech in reply.after), 0))
-        saw = max(saw, run.said - len(run.unheard))
+        saw = max(reply.saw, *(turn.upto for turn in reply.after), 0)
+        saw = max(self.model.numbers.places_before(saw, run), run.said - len(run.unheard))
         tools = offer.tools
         if offer.place != run.agent:  # the agent that made the calls has handed over, so they are calls of no tool
             tools = replace(tools, tools={})
-        try:
-            fact = replied(self.scope, run, ModelResponse(event.output, event.usage, event.response_id), saw, tools)
-        except ModelFailed as error:
-            self.emit(e.RealtimeError(error, self.info))
-            return
         missed = tuple(id for id in reply.lacking if id in run.calls and run.calls[id].phase is DONE)
-        self.journal.add(replace(fact, missed=missed))
-        for call in fact.calls:
-            self._untold[call.id] = self._lacking[call.id] = None
-
-    # -- from the journal to the model -------------------------------------------------------------
-
-    def _heard(self, fact: f.AnyFact) -> None:
-        if type(fact) is f.Started and not fact.path:
-            state = self.journal.run.calls[fact.call]
-            self.emit(e.RealtimeToolStart(*self._shown(state), self.info, _provider_id(state)))
-        self.look_soon()
-
-    def look_soon(self) -> None:
-        """Look at the run once the facts of this moment are all in."""
-        if not self._looking:
-            self._looking = True
-            asyncio.get_running_loop().call_soon(self.look)
-
-    def look(self) -> None:
-        """Tell the user and the model what has changed in the run."""
-        self._looking = False
-        run = self._run = self.journal.run
-        if self.place and run.agent != self.place:
-            self._hand_over(run)
-        self._tell_questions(run)
-        self._tell_outcomes(run)
-        if self.ready:
-            self._tell_inputs(run)
-        if run.cancelled is not None or run.closed is not None:
-            self.on_over()
-
-    def _hand_over(self, run: Run) -> None:
-        seats = self.scope.graph.seat
-        before, after = seats(self.place).agent, seats(run.agent).agent
-        self.place = run.agent
-        self.emit(e.RealtimeHandoffEvent(before, after, self.info))
-        if self.ready:
-            self.send(None, _nothing)
-
-    def _tell_outcomes(self, run: Run) -> None:
-        for id in list(self._untold):
-            state = run.calls.get(id)
-            if state is not None and state.phase is not DONE:
-                continue
-            del self._untold[id]
-            text = output_text(state) if state is not None else None
-            if state is None or text is None:
-                self._lacking.pop(id, None)
-                continue
-            output = self.scope.view(()).output_of(state)
-            value = getattr(output, "output", text)
-            self.emit(e.RealtimeToolEnd(*self._shown(state), value, self.info, _provider_id(state)))
-            if self.ready:
-                items = [_output(state, text)]
-                told = m.RealtimeModelSendItems(items, start_response=not _goes_on(state.turn))
-                self.send(told, lambda id=id: self._lacking.pop(id, None))  # type: ignore[misc]
-
-    def restarted(self) -> None:
-        """Note the places of the inputs, because the drive has begun again with the stored facts, in their order."""
-        before, self._run = all_said(self._run), self.journal.run
-        number_of, new, numbers = self._numbers, len(before), {}
-        for place, was in enumerate(input_order.places(before, all_said(self._run))):
-            if was is None:
-                number, new = new, new + 1
-            else:
-                number = number_of.get(was, was)
-            if number != place:
-                numbers[place] = number
-        self._numbers = numbers
-        self.look_soon()
-
-    def _places_before(self, number: int) -> int:
-        """Return the number of inputs of the run, from the first on, whose numbers are all less than this."""
-        if not self._numbers:
-            return number
-        said = range(self.journal.run.said)
-        return next((place for place in said if self._numbers.get(place, place) >= number), len(said))
-
-    def _tell_inputs(self, run: Run) -> None:
-        first = run.said - len(run.unheard)
-        places = {number: place for place, number in self._numbers.items()}
-        for number in range(self._queued, run.said):
-            if number in self._not_sent:
-                self._not_sent.discard(number)
-                continue
-            place = places.get(number, number)
-            fact = run.unheard[place - first] if place >= first else all_said(run)[place]
-            items = [dict(item) for item in said_items(fact)]
-            self.send(m.RealtimeModelSendItems(_named(items, number), start_response=True), _nothing)
-        if run.said != self._queued:
-            self._queued = upto = run.said
-            self.send(m.RealtimeModelSendItems(()), lambda: self._has_heard(upto))
-
-    def _has_heard(self, upto: int) -> None:
-        self._said = max(self._said, upto)
-
-    def _tell_questions(self, run: Run) -> None:
-        found = list(questions(run)) if run.open else []
-        now = {state.question.id: (path, state) for path, state in found if state.question is not None}
-        for id in [id for id in self._asked if id not in now]:
-            call_id, _ = self._asked.pop(id)
-            fact = run.decided.get(id)
-            verdict = verdict_of(fact)
-            if fact is not None and verdict is not None:
-                by = getattr(fact, "by", "")
-                self.emit(e.RealtimeToolApprovalDecided(call_id, id, verdict, by, self.info))
-        unstored = self._unstored() if now else ()
-        for id, (path, state) in now.items():
-            if id in self._asked or id in unstored or state.question is None:
-                continue
-            item = self.scope.view(()).question(path, state, state.question)
-            self._asked[id] = item.call_id or "", id
-            self.emit(self._required(state, item))
-            if self.ready:
-                note = [{"role": "system", "content": _waits(state, item)}]
-                self.send(m.RealtimeModelSendItems(note, start_response=True), _nothing)
-
-    def _unstored(self) -> set[str]:
-        """Return the questions that are not in the run's store yet; nobody is told of them before they are."""
-        writer = self.journal.writer
-        found = {fact.id for fact in writer.unwritten if type(fact) is f.Asked} if writer is not None else set()
-        if found and self._storing is None:
-            self._storing = asyncio.create_task(self._store())
-        return found
-
-    async def _store(self) -> None:
-        writer = self.journal.writer
-        try:
-            if writer is not None:
-                await writer.flush()
-        except Overtaken:
-            pass  # the drive begins again, with what others have stored
-        except Exception:
-            log.debug("A live run's question could not be stored; the drive ends with the error", exc_info=True)
-            return
-        finally:
-            self._storing = None
-        self.look_soon()
-
-    def _required(self, state: CallState, item: ToolApprovalItem) -> e.RealtimeToolApprovalRequired:
-        agent, tool, _ = self._shown(state)
-        return e.RealtimeToolApprovalRequired(agent, tool, item.call_id or "", item.arguments, self.info, item)
-
-    def _shown(self, state: CallState) -> tuple[Any, Any, str]:
-        """Return the agent, the tool and the arguments of a call, as events have them."""
-        seat = self.scope.graph.of(state)
-        args = bytes(state.args).decode() if state.args else state.proposal.arguments
-        return seat.agent, seat.tools.get(state.tool), args or ""
-
-    # -- a new connection ------------------------------------------------------------------------------
-
-    def restored(self, offer: Offer) -> m.RealtimeModelSendItems | None:
-        """Return the conversation so far, for a model that has nothing of it; None if there is none.
-
-        From now on the model is told what is new.
-        """
-        self.look()  # the user hears of what happened meanwhile; the model has it from here
-        run = self.journal.run
-        self.offer, self.place, self.ready = offer, run.agent, True
-        self._queued = self._said = run.said
-        self._not_sent.clear()
-        self._turn = self._cut = None
-        self._spoken.clear()
-        news = [run.calls[id] for id in self._lacking if id in run.calls and run.calls[id].phase is DONE]
-        self._untold = {id: None for id, state in run.open.items() if type(state.turn.reply) is f.Replied}
-        self._lacking = dict(self._untold)
-        items = self._history(run, news)
-        waiting = self.scope.view(()).interruptions()
-        for item, (_, state) in zip(waiting, questions(run), strict=True):
-            items.append({"role": "system", "content": _waits(state, item)})
-        soon = any(_goes_on(state.turn) for state in run.open.values())
-        start = bool(run.unheard) or (awaits_model(run) and not soon)
-        return m.RealtimeModelSendItems(items, start_response=start) if items else None
-
-    def _history(self, run: Run, news: list[CallState]) -> list[Item]:
-        """Return all items of the conversation, with the outcomes last that the model has not answered."""
-        items = list(self.scope.journal.past)
-        said = 0
-        for entry in [*run.entries, *run.unheard]:
-            if type(entry) is f.HandedOff and entry.history:
-                items = items_in(entry.history)
-            elif type(entry) is Turn:
-                items += _turn_items(entry, news)
-            elif type(entry) is f.Said:
-                number = self._numbers.get(said, said)
-                items += _named(said_items(entry), number, self._item_ids.get(number))
-                said += 1
-        items += [_output(state, text) for state in news if (text := output_text(state)) is not None]
-        return [each for each in map(as_function, items) if each.get("type", "message") in SENT]
-
-    def lost(self) -> None:
-        """Note that the model is gone, and what it was saying: only complete replies are history."""
-        self.ready = False
-        self.give_up_words()
-
-    def close(self) -> None:
-        """Record what is pending, and stop waiting for words."""
-        self.give_up_words()
-        self.ready = False
+        reply.step("record")
+        yield RecordReply(ModelResponse(event.output, event.usage, event.response_id), saw, tools, missed)
 
 
-def _nothing() -> None:
-    return None
+TAKE: dict[type, Callable[[Conversation, Any, Run], Commands]] = {
+    m.RealtimeModelConnectionStatusEvent: Conversation._take_status,
+    m.RealtimeModelTurnStartedEvent: Conversation._begin_reply,
+    m.RealtimeModelTurnEndedEvent: Conversation._end_reply,
+    m.RealtimeModelAudioInterruptedEvent: Conversation._interrupt_reply,
+    m.RealtimeModelInputAudioCommittedEvent: Conversation._take_speech,
+    m.RealtimeModelInputAudioTranscriptionCompletedEvent: Conversation._take_words,
+    m.RealtimeModelItemUpdatedEvent: Conversation._take_item,
+    m.RealtimeModelItemDeletedEvent: Conversation._delete_item,
+}
+"""The method that takes each kind of event of the model; other events change nothing."""
 
 
 def typed_input(message: Any) -> Any:
@@ -455,16 +321,16 @@ def typed_input(message: Any) -> Any:
     """
     if isinstance(message, str) and message:
         return input_json(message)
-    if not isinstance(message, Mapping):
-        raise InvalidInput(f"A message is a text or a dict, got {described(message)}.")
-    item = {"role": "user", **message}
+    item = {"role": "user", "type": "message", **message} if isinstance(message, Mapping) else {}
     content = item.get("content")
-    if item["role"] != "user" or item.get("type", "message") != "message":
-        raise InvalidInput(f"A message of the user has the role user, got {described(item)}.")
     parts = content if isinstance(content, list) else [{"type": "input_text", "text": content}]
-    if not content or not all(map(_can_be_told, parts)):
-        raise InvalidInput(f"A message is a text, or parts of type input_text and input_image, got {described(item)}.")
-    return input_json([item])
+    told = bool(content) and all(map(_can_be_told, parts))
+    if not told or item["role"] != "user" or item["type"] != "message":
+        raise InvalidInput(
+            "A message of the user is a text, or a dict whose content is a text or parts of type input_text and "
+            f"input_image; got {described(message)}."
+        )
+    return input_json([{"role": "user", **message}])
 
 
 def _can_be_told(part: Any) -> bool:
@@ -476,55 +342,3 @@ def _can_be_told(part: Any) -> bool:
 def _words(words: str) -> Any:
     """Return the words of a spoken message as input. Characters that UTF-8 cannot hold are replaced."""
     return input_json(clean_text(words)[0])
-
-
-def _provider_id(state: CallState) -> str:
-    return state.proposal.call_id or state.call.id
-
-
-def _output(state: CallState, text: str) -> Item:
-    """Return a call's outcome as an item whose output is text, which is all that a realtime model takes."""
-    item = as_function(output_item(state, text))
-    parts = item["output"]
-    if not isinstance(parts, str):
-        texts = [part["text"] if isinstance(part.get("text"), str) else f"[{part.get('type')}]" for part in parts]
-        item = {**item, "output": "\n".join(texts)}
-    return item
-
-
-def _turn_items(turn: Turn, late: list[CallState]) -> list[Item]:
-    """Return the items of a turn, with the calls that still wait, and without the outcomes of those that are late."""
-    if type(turn.reply) is not f.Replied:
-        return []
-    items = without_notes(items_in(turn.reply.items))
-    texts = [(state, output_text(state)) for state in turn.calls if state not in late]
-    return items + [_output(state, text) for state, text in texts if text is not None]
-
-
-def _named(items: list[Item], number: int, id: str | None = None) -> list[Item]:
-    """Return the items of an input with their id, or ids of their own, the same in every connection."""
-    return [{"id": id or f"said_{number}_{n}", **item} for n, item in enumerate(items)]
-
-
-def _goes_on(turn: Turn) -> bool:
-    """Return True if another call of the turn will soon have its outcome, for which nobody is asked."""
-    return any(state.phase not in (ASKED, DONE) and not _asks_inside(state) for state in turn.calls)
-
-
-def _asks_inside(state: CallState) -> bool:
-    return state.phase is DELEGATED and state.child is not None and next(questions(state.child), None) is not None
-
-
-def _waits(state: CallState, item: ToolApprovalItem) -> str:
-    """Return what the model is told of a question to a person."""
-    call = f"The call of {item.name!r} with the id {item.call_id!r}"
-    if state.question is not None and state.question.kind == "input":
-        what = f"{call} waits for a person's answer to a question of its own."
-    elif state.question is not None and state.question.kind == "doubt":
-        what = f"{call} was cut off, and a person is asked how it ended."
-    else:
-        what = f"{call} waits for a person's approval. It has not run."
-    return (
-        f"{what} Tell the user so in a few words, go on with the conversation, and do not call it again: "
-        "its outcome will follow."
-    )

@@ -23,19 +23,19 @@ class LiveDriver(Driver):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self._bell: asyncio.Future[None] | None = None
-        scope.journal.listen(lambda fact: self.ring())
+        self._wakeup: asyncio.Future[None] | None = None
+        scope.journal.listen(lambda fact: self.wake())
 
-    def ring(self) -> None:
-        """Look again at what is owed."""
-        if self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
+    def wake(self) -> None:
+        """Wake the driver, so that it looks again at what is owed."""
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     def leave(self) -> None:
         """Begin nothing more, and end once the bodies that have begun have ended."""
         self.stays = False
         self.stop = "after_turn"
-        self.ring()
+        self.wake()
 
     def restart(self) -> None:
         """Begin again with the stored facts."""
@@ -46,14 +46,14 @@ class LiveDriver(Driver):
         return super()._allowed(todo) if self.stays else []
 
     def _events(self) -> list[asyncio.Future[None]]:
-        self._bell = asyncio.get_running_loop().create_future()
-        return [*super()._events(), self._bell]
+        self._wakeup = asyncio.get_running_loop().create_future()
+        return [*super()._events(), self._wakeup]
 
     async def _wait(self) -> None:
         until, timer = deadline(self.journal.run), None
         if until is not None:
             delay = max(0, until - self.journal.now() + 1) / 1000
-            timer = asyncio.get_running_loop().call_later(delay, self.ring)
+            timer = asyncio.get_running_loop().call_later(delay, self.wake)
         try:
             await super()._wait()
         finally:

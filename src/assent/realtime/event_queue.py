@@ -5,14 +5,16 @@ All other events are kept: they are as many as the messages and the calls of the
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 
+from ..errors import UsageError
 from . import event as e
 from . import model as m
 
-UNREAD = 8 * 2**20
+MAX_UNREAD = 8 * 2**20
 """The bytes of audio and of the model's own events that are kept unread: nearly three minutes of 16-bit PCM."""
-EACH = 1024
+EVENT_SIZE = 1024
 """The bytes that an event counts for, besides its audio."""
 
 
@@ -26,16 +28,28 @@ class EventQueue:
         """The bytes of the unread events that may be dropped."""
         self._dropped: Counter[str] = Counter()
         """The number of dropped events that the reader was not told of, by type."""
+        self._reader: asyncio.Future[None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._events or self._dropped)
 
     def push(self, event: e.RealtimeSessionEvent | None) -> None:
         """Append an event. If too much is unread already, drop the unread events that may be dropped."""
-        if self._unread > UNREAD:
+        if self._unread > MAX_UNREAD:
             self._drop()
         self._events.append(event)
         self._unread += _size(event)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def next(self) -> e.RealtimeSessionEvent | None:
+        """Wait for the next event, and return it."""
+        while not self:
+            if self._reader is not None and not self._reader.done():
+                raise UsageError("Another task iterates over this session already; give each event to both yourself.")
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        return self.pop()
 
     def pop(self) -> e.RealtimeSessionEvent | None:
         """Return the next event, but tell of dropped events first. The end stays the end."""
@@ -57,9 +71,9 @@ class EventQueue:
 def _size(event: e.RealtimeSessionEvent | None) -> int:
     """Return the bytes that an event counts for; 0 if it must be kept."""
     if type(event) is e.RealtimeRawModelEvent:  # its audio is counted below
-        return 0 if type(event.data) is m.RealtimeModelConnectionStatusEvent else EACH
+        return 0 if type(event.data) is m.RealtimeModelConnectionStatusEvent else EVENT_SIZE
     if type(event) is e.RealtimeAudio:
-        return EACH + len(event.audio.data)
+        return EVENT_SIZE + len(event.audio.data)
     if type(event) is e.RealtimeError:  # a provider may send any number of them; the session's own are exceptions
-        return 0 if isinstance(event.error, Exception) else EACH
+        return 0 if isinstance(event.error, Exception) else EVENT_SIZE
     return 0

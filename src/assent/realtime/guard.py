@@ -13,6 +13,7 @@ from ..runtime.agent_graph import Seat
 from ..runtime.guardrail_results import output_guardrails
 from ..runtime.scope import Scope
 from ..runtime.steps.guardrail import guard_reply
+from . import model as m
 
 Tripped = Callable[[list[OutputGuardrailResult], str, str], None]
 """Called with the results, the reply's text, and what the model is told."""
@@ -35,22 +36,18 @@ class ReplyGuard:
         """Use the guardrails of this agent from now on."""
         self._seat, self._guardrails = seat, output_guardrails(seat, self._scope.config, ())
 
-    def began(self) -> None:
-        """Begin with a new reply."""
-        self._text, self._length, self._checked, self._stopped = [], 0, 0, False
-
-    def heard(self, delta: str) -> None:
-        """Take a piece of the reply."""
-        if not self._guardrails:
+    def take(self, event: m.RealtimeModelEvent) -> None:
+        """Take the beginning, a piece or the end of a reply; at the end, look at what was not looked at yet."""
+        if type(event) is m.RealtimeModelTurnStartedEvent:
+            self._text, self._length, self._checked, self._stopped = [], 0, 0, False
+        elif not self._guardrails:
             return
-        self._text.append(delta)
-        self._length += len(delta)
-        if self._length - self._checked >= self._size:
-            self._look()
-
-    def ended(self) -> None:
-        """Look at what was not looked at yet: the reply is complete."""
-        if self._guardrails and self._length > self._checked:
+        elif isinstance(event, m.RealtimeModelTranscriptDeltaEvent | m.RealtimeModelOutputTextDeltaEvent):
+            self._text.append(event.delta)
+            self._length += len(event.delta)
+            if self._length - self._checked >= self._size:
+                self._look()
+        elif isinstance(event, m.RealtimeModelTurnEndedEvent) and self._length > self._checked:
             self._look()
 
     def close(self) -> None:

@@ -85,3 +85,35 @@ class RealtimeToolCallItem(Struct):
 
 RealtimeItem = SystemMessageItem | UserMessageItem | AssistantMessageItem | RealtimeToolCallItem
 """An item of a session's history."""
+
+
+class SessionHistory:
+    """The items of a history in the order in which they came. Each method returns True if it changed something."""
+
+    def __init__(self) -> None:
+        self.items: list[RealtimeItem] = []
+        self._places: dict[str, int] = {}
+
+    def put(self, item: RealtimeItem) -> bool:
+        """Add an item, or replace the item with the same id."""
+        place = self._places.setdefault(item.item_id, len(self.items))
+        before, self.items[place : place + 1] = self.items[place : place + 1], [item]
+        return before != [item]
+
+    def delete(self, item_id: str) -> bool:
+        """Delete an item."""
+        place = self._places.pop(item_id, None)
+        if place is not None:
+            del self.items[place]
+            self._places = {item.item_id: n for n, item in enumerate(self.items)}
+        return place is not None
+
+    def set_transcript(self, item_id: str, words: str | None) -> bool:
+        """Set the words of a spoken message of the user."""
+        item = self.items[self._places[item_id]] if item_id in self._places else None
+        if words is None or not isinstance(item, UserMessageItem):
+            return False
+        for part in item.content:
+            if isinstance(part, InputAudio):
+                part.transcript = words
+        return True

@@ -221,7 +221,7 @@ class RealtimeModelListener(ABC):
 
     @abstractmethod
     def on_event(self, event: RealtimeModelEvent) -> None:
-        """Take an event. It is called on the event loop, and returns at once."""
+        """Take an event. It is called on the event loop, and must not block."""
 
 
 class RealtimeModel(ABC):

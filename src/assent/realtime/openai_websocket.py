@@ -22,7 +22,7 @@ from ..errors import ModelFailed, UsageError
 from ..models.failure import hidden, passing, refused, unreached
 from ..models.wire import checked_name
 from ..version import __version__
-from .config import RealtimeModelConfig
+from .config import RealtimeModelConfig, check_realtime_settings
 from .model import (
     RealtimeModel,
     RealtimeModelConnectionStatusEvent,
@@ -47,7 +47,6 @@ ADDRESS = "wss://api.openai.com/v1/realtime?model="
 CONNECT_TIMEOUT = 10.0
 LARGEST_MESSAGE = 16 * 2**20
 """The bytes of the largest message that is read."""
-OPTIONS = ("api_key", "url", "headers", "initial_model_settings", "playback_tracker", "connect_timeout")
 NORMAL = 1000
 TOO_LARGE = 1009
 NO_PONG = 1011
@@ -83,7 +82,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         self._sending = asyncio.Lock()
         self._connecting = False
         self._closings = 0
-        """The number of calls of `close`; a connection that is made meanwhile is closed at once."""
+        """The number of calls of `close`; a connection that is made meanwhile is closed too."""
 
     def __repr__(self) -> str:
         return f"OpenAIRealtimeWebSocketModel({self.name!r})"
@@ -106,11 +105,11 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             raise UsageError("This realtime model is connected already: close it first, or use one for each session.")
         self._connecting, closings = True, self._closings
         try:
-            name, tracker = _checked(options, self.name)
+            name, tracker = _check_options(options, self.name)
             key = await _key(options)
             address = options.get("url") or ADDRESS + quote(name, safe="")
             self._tell(RealtimeModelConnectionStatusEvent("connecting"))
-            connection = await self._connected(name, address, _headers(options, key), options, key)
+            connection = await self._open(name, address, _headers(options, key), options, key)
             if closings != self._closings:
                 connection.transport.abort()
                 raise ModelFailed(f"The model {name!r} was closed while it was connecting.")
@@ -121,7 +120,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         self._tell(RealtimeModelConnectionStatusEvent("connected"))
         self._reader = asyncio.create_task(self._read(connection, self._protocol), name="assent realtime reader")
 
-    async def _connected(
+    async def _open(
         self, name: str, address: str, headers: dict[str, str], options: RealtimeModelConfig, key: str | None
     ) -> ClientConnection:
         try:
@@ -152,7 +151,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                 logger=quiet,
             )
         except Exception as error:
-            raise _failed(name, error, [key, *headers.values()]) from error
+            raise _connect_error(name, error, [key, *headers.values()]) from error
 
     async def close(self) -> None:
         """Close the connection. Closing twice does no harm, and no server can delay it beyond `close_timeout`."""
@@ -188,24 +187,24 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                     for event in reaction.events:
                         self._tell(event)
         except ConnectionClosed as closed:
-            self._lost(connection, _ending(closed))
+            self._report_loss(connection, _describe_end(closed))
         except Exception as error:
             log.exception("Reading from the realtime model %r failed.", self.name)
             connection.transport.abort()
-            self._lost(connection, f"Reading from the connection failed ({worded(error)}).")
+            self._report_loss(connection, f"Reading from the connection failed ({worded(error)}).")
 
-    def _lost(self, connection: ClientConnection, reason: str) -> None:
+    def _report_loss(self, connection: ClientConnection, reason: str) -> None:
         if self._connection is connection:
             self._connection = self._reader = None
             self._tell(RealtimeModelConnectionStatusEvent("disconnected", reason))
 
     def _reply(self, connection: ClientConnection, messages: Sequence[Message]) -> None:
         """Send messages in a task of their own, so that a server which is slow to read does not stop the reader."""
-        task = asyncio.create_task(self._sent(connection, messages), name="assent realtime reply")
+        task = asyncio.create_task(self._send_messages(connection, messages), name="assent realtime reply")
         self._replies.add(task)
-        task.add_done_callback(self._replied)
+        task.add_done_callback(self._end_reply)
 
-    def _replied(self, task: asyncio.Task[None]) -> None:
+    def _end_reply(self, task: asyncio.Task[None]) -> None:
         self._replies.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("A reply to the realtime server was not sent: the connection is lost.")
@@ -227,9 +226,9 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         reaction = self._protocol.sent(event)
         for each in reaction.events:
             self._tell(each)
-        await self._sent(connection, reaction.messages)
+        await self._send_messages(connection, reaction.messages)
 
-    async def _sent(self, connection: ClientConnection, messages: Sequence[Message]) -> None:
+    async def _send_messages(self, connection: ClientConnection, messages: Sequence[Message]) -> None:
         """Send messages one after the other, after those of earlier calls."""
         from websockets.exceptions import ConnectionClosed
 
@@ -239,7 +238,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                 for text in texts:
                     await connection.send(text, text=True)
             except ConnectionClosed as closed:
-                raise ModelFailed(f"The model {self.name!r} was not reached. {_ending(closed)}") from closed
+                raise ModelFailed(f"The model {self.name!r} was not reached. {_describe_end(closed)}") from closed
             if connection.close_code is not None:  # it ended while the last message was being written
                 raise ModelFailed(f"The model {self.name!r} was not reached. The connection was lost.")
 
@@ -247,25 +246,15 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 # -- options -------------------------------------------------------------------------------------
 
 
-def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
+def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
-    if not isinstance(options, Mapping):
-        raise UsageError(f"The options of a realtime model are a dict, got {described(options)}.")
-    for each in options:
-        if each not in OPTIONS:
-            raise UsageError(f"A realtime model has no option {each!r}; there are: {', '.join(OPTIONS)}.")
-    url, seconds = options.get("url"), options.get("connect_timeout", CONNECT_TIMEOUT)
+    given = check_realtime_settings(options, RealtimeModelConfig)
+    url, settings = given.get("url"), given.get("initial_model_settings") or {}
     if url is not None and not (isinstance(url, str) and _is_address(url)):
         raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        raise UsageError(f"The connect_timeout of a realtime model is a number of seconds, got {described(seconds)}.")
-    tracker = options.get("playback_tracker")
-    if tracker is not None and not isinstance(tracker, RealtimePlaybackTracker):
-        raise UsageError(f"A playback_tracker is a RealtimePlaybackTracker, got {described(tracker)}.")
-    settings = options.get("initial_model_settings") or {}
     if not isinstance(settings, Mapping):
         raise UsageError(f"initial_model_settings are a dict, got {described(settings)}.")
-    return checked_name("initial_model_settings", settings.get("model_name", name)), tracker
+    return checked_name("initial_model_settings", settings.get("model_name", name)), given.get("playback_tracker")
 
 
 def _is_address(url: str) -> bool:
@@ -314,7 +303,7 @@ def _headers(options: RealtimeModelConfig, key: str | None) -> dict[str, str]:
 # -- failures ------------------------------------------------------------------------------------
 
 
-def _failed(name: str, error: Exception, secrets: Sequence[str | None]) -> ModelFailed:
+def _connect_error(name: str, error: Exception, secrets: Sequence[str | None]) -> ModelFailed:
     """Return the error for a connection that was not made, without secrets in it or in its cause."""
     failure = _failure(name, error)
     for secret in secrets:
@@ -329,7 +318,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return refused(name, status, _said(error.response.body), retryable=passing(status))
+        return refused(name, status, _error_text(error.response.body), retryable=passing(status))
     if isinstance(error, InvalidHandshake) and not isinstance(error, InvalidMessage | ProxyError):
         return ModelFailed(
             f"The server of the model {name!r} speaks no WebSocket at this address: {error}.", retryable=False
@@ -341,8 +330,8 @@ def _failure(name: str, error: Exception) -> ModelFailed:
     return ModelFailed(f"The model {name!r} cannot be connected ({worded(error)}).", retryable=False)
 
 
-def _said(body: bytes | bytearray | None) -> str:
-    """Return what a server says with a refusal: the message of its error, or the beginning of its text."""
+def _error_text(body: bytes | bytearray | None) -> str:
+    """Return the reason that a server gives for a refusal: the message of its error, or the beginning of its text."""
     text = bytes(body or b"").decode("utf-8", "replace").strip()
     try:
         said = json.loads(text)["error"]
@@ -352,7 +341,7 @@ def _said(body: bytes | bytearray | None) -> str:
     return f"{str(text)[:300].rstrip('.')}." if text else "The server gives no reason."
 
 
-def _ending(closed: ConnectionClosed) -> str:
+def _describe_end(closed: ConnectionClosed) -> str:
     """Return how a connection ended, in words."""
     got, sent = closed.rcvd, closed.sent
     if got is not None and (sent is None or closed.rcvd_then_sent):

@@ -53,7 +53,7 @@ class RealtimePlaybackTracker:
 class AudioClock:
     """The audio that arrived for the current item, and the time since it began to arrive.
 
-    The audio is taken to be played at once, at its own speed, so that the user has heard the shorter of the two.
+    The audio is assumed to play as it arrives, at its own speed, so that the user has heard the shorter of the two.
     """
 
     __slots__ = ("began", "item", "ms", "now")

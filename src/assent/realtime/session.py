@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respond
 from ..approval.terms import always as always_grant
+from ..core import facts as f
 from ..core.digest import described
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run
@@ -28,23 +31,20 @@ from ..errors import (
 )
 from ..runtime.drive import close_run, drive_run, end_drive, keep_state, open_run
 from ..runtime.state import RunState, left_by
-from ..runtime.steps.model_call import prepared
+from ..runtime.steps.model_call import prepared, replied
 from . import event as e
 from . import item as i
 from . import model as m
+from .briefing import ModelBriefing, Offer, SendToModel, note_to_model
 from .config import RealtimeModelConfig, RealtimeSessionModelSettings
-from .conversation import Conversation, Offer, typed_input
+from .conversation import TAKE, Command, ConnectAttempts, Conversation, Reconnect, RecordReply, typed_input
 from .driver import LiveDriver
 from .event_queue import EventQueue
 from .guard import ReplyGuard
+from .rules import CLOSED, NEW, OPEN, OPENING
 from .watch import watch_of
 
 log = logging.getLogger("assent")
-
-STEADY = 60.0
-"""The seconds after which a connection is good. A reply shows it too. The attempts to connect are then counted anew."""
-
-Sent = tuple[m.RealtimeModelSendEvent | None, Callable[[], None]]
 
 
 class RealtimeSession(m.RealtimeModelListener):
@@ -67,44 +67,39 @@ class RealtimeSession(m.RealtimeModelListener):
         guard_length: int,
     ) -> None:
         self._driver, self._model, self._options, self._settings = driver, model, options, settings
-        self._attempts, self._delay = attempts, delay
-        self._tried = 0
-        """The attempts to connect since a connection was good."""
-        self._since = 0.0
-        """The time at which the last connection was made."""
-        self._scope = driver.scope
+        self._scope, self._transcript_wait = driver.scope, transcript_wait
         self._info = e.RealtimeEventInfo(self._scope.ctx)
         self._events = EventQueue(self._info)
-        self._reader: asyncio.Future[None] | None = None
-        self._outbox: list[Sent] = []
+        briefing = ModelBriefing(self._scope.graph, self._scope.outputs, self._info)
+        self._conversation = Conversation(briefing, ConnectAttempts(attempts, delay))
+        self._guard = ReplyGuard(self._scope, guard_length, self._stop_reply, self._emit_error)
+        self._outbox: list[SendToModel] = []
         self._mail = asyncio.Event()
         self._connected = asyncio.Event()
-        """Set while the model has the conversation, and once the session has ended."""
-        self._lost: str | None = None
-        """The reason why the connection was lost; None while there is one."""
-        self._talk = Conversation(self._scope, self._info, self._emit, self._post, transcript_wait)
-        self._talk.on_over = lambda: self._end(None) if self._drive is not None else None
-        self._guard = ReplyGuard(self._scope, guard_length, self._tripped, self._troubled)
+        """Set while the session is open, and once it has ended."""
+        self._timer: asyncio.TimerHandle | None = None
+        """The timer that ends the wait for transcripts."""
+        self._looking = False
+        """True if a look at the run is scheduled."""
+        self._storing: asyncio.Task[None] | None = None
+        """The task that stores questions, before anybody is told of them."""
         self._drive: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[None] | None = None
-        self._over = False
-        """True once the session has ended, or could not begin."""
         self._error: BaseException | None = None
-        self.history: list[i.RealtimeItem] = []
-        """The conversation so far, without audio."""
-        self._places: dict[str, int] = {}
-        driver.on_restart = self._talk.restarted
+        self._scope.journal.listen(self._note)
+        driver.on_restart = self._note_restart
 
     # -- opening and closing ---------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Connect to the model, and begin."""
-        if self._drive is not None or self._over:
+        if not self._conversation.may("enter"):
             raise UsageError("This session was entered already; make another with runner.run().")
         if self._model.serves not in (None, self):
             raise UsageError("This realtime model serves another session; close that first, or give each its own.")
         writer = self._driver.writer
+        self._conversation.step("enter")
         self._model.serves = self
         self._model.add_listener(self)
         try:
@@ -124,7 +119,7 @@ class RealtimeSession(m.RealtimeModelListener):
 
     async def _give_up(self, error: BaseException) -> None:
         """Let go of everything, because the session could not begin, and put the run's state on the error."""
-        self._over = True
+        self._conversation.step("fail")
         try:
             await self._disconnect()
             await self._scope.servers.close()
@@ -154,14 +149,13 @@ class RealtimeSession(m.RealtimeModelListener):
 
         A tool's body may close the session too. The session then ends after the body.
         """
-        if self._drive is None:
-            return
         ending = self._end(None)
-        if asyncio.current_task() not in self._driver.tasks.busy.values():
+        if ending is not None and asyncio.current_task() not in self._driver.tasks.busy.values():
             await asyncio.shield(ending)
 
-    def _end(self, error: BaseException | None) -> asyncio.Task[None]:
-        if self._ending is None:
+    def _end(self, error: BaseException | None) -> asyncio.Task[None] | None:
+        """Begin to end the session, unless that has begun; None if it was not open."""
+        if self._conversation.step("end") and self._ending is None:
             self._error = error
             self._ending = asyncio.create_task(self._finish())
         return self._ending
@@ -172,11 +166,11 @@ class RealtimeSession(m.RealtimeModelListener):
         try:
             await self._wind_down(self._drive)
             self._keep_error(self._drive)
-            self._talk.look()
+            self._look()
         except Exception as error:
             self._error = self._error or error
         finally:
-            self._over = True
+            self._conversation.step("ended")
             self._scope.control.state = None  # a drive that failed has made its state before the last words were in
             if self._error is not None:
                 keep_state(self._error, self._scope)
@@ -185,7 +179,7 @@ class RealtimeSession(m.RealtimeModelListener):
 
     async def _wind_down(self, drive: asyncio.Task[None]) -> None:
         grace, writer = self._scope.config.cancel_grace, self._driver.writer
-        self._talk.close()
+        self._give_up_words()
         self._guard.close()
         for task in self._tasks:
             task.cancel()
@@ -208,7 +202,7 @@ class RealtimeSession(m.RealtimeModelListener):
 
     def to_state(self) -> RunState[Any]:
         """Return the run as a state to decide on, save and continue, once the session is closed."""
-        if not self._over:
+        if self._conversation.state is not CLOSED:
             raise RunUnfinished("The session is open; close it first, or decide with its own methods.")
         return left_by(self._scope)
 
@@ -220,7 +214,12 @@ class RealtimeSession(m.RealtimeModelListener):
     @property
     def agent(self) -> Any:
         """The active agent."""
-        return self._scope.graph.seat(self._scope.journal.run.agent).agent
+        return self._conversation.model.agent(self._scope.journal.run)
+
+    @property
+    def history(self) -> list[i.RealtimeItem]:
+        """The conversation so far, without audio."""
+        return self._conversation.history.items
 
     @property
     def model(self) -> m.RealtimeModel:
@@ -231,8 +230,8 @@ class RealtimeSession(m.RealtimeModelListener):
 
     async def send_message(self, message: str | Mapping[str, Any]) -> None:
         """Send a typed message: a text, or a user's message as the Responses API has it."""
-        self._see_that_it_is_open()
-        self._talk.typed(typed_input(message))
+        self._check_open()
+        self._perform(self._conversation.take_message(typed_input(message), self._scope.journal.run))
 
     async def send_audio(self, audio: bytes, *, commit: bool = False) -> None:
         """Send audio of the user in the session's format; with `commit`, the user's turn ends with it.
@@ -250,15 +249,15 @@ class RealtimeSession(m.RealtimeModelListener):
         await self._send(m.RealtimeModelSendInterrupt())
 
     async def _send(self, event: m.RealtimeModelSendEvent) -> None:
-        self._see_that_it_is_open()
+        self._check_open()
         await self._connected.wait()
-        self._see_that_it_is_open()
+        self._check_open()
         await self._model.send_event(event)
 
-    def _see_that_it_is_open(self) -> None:
-        if self._drive is None and not self._over:
+    def _check_open(self) -> None:
+        if self._conversation.state in (NEW, OPENING):
             raise UsageError("Enter the session first: async with session: ...")
-        if self._ending is not None or self._over or self._scope.journal.run.closed is not None:
+        if not self._conversation.may("send") or self._scope.journal.run.closed is not None:
             raise UsageError("The session is closed; its run is session.to_state().")
 
     # -- deciding ----------------------------------------------------------------------------------
@@ -294,7 +293,7 @@ class RealtimeSession(m.RealtimeModelListener):
         await self._decide(call_id, Respond(output), by, None)
 
     async def _decide(self, call_id: str, decision: Decision, by: str | Decider, grant: Any) -> None:
-        self._see_that_it_is_open()
+        self._check_open()
         question = self._question(call_id)
         journal, writer = self._scope.journal, self._driver.writer
         if writer is None:
@@ -317,15 +316,13 @@ class RealtimeSession(m.RealtimeModelListener):
             raise UsageError(f"Several calls have the id {call_id!r}; name the question instead: {ids}.")
         run = self._scope.journal.run
         for state in _calls(run):
-            asked = state.question
-            if wanted in (state.proposal.call_id, asked.id if asked else None):
-                fact = run.decided.get(asked.id) if asked is not None else None
-                verdict = verdict_of(fact)
-                if fact is None or verdict is None:
+            asked = state.question.id if state.question is not None else ""
+            if wanted in (state.proposal.call_id, asked):
+                fact = run.decided.get(asked)
+                verdict, by = verdict_of(fact), getattr(fact, "by", "?")
+                if verdict is None:
                     raise NotPending(f"Nobody is asked about the call {call_id!r}.")
-                raise AlreadyDecided(
-                    f"The call {call_id!r} was decided already: {verdict}, by {getattr(fact, 'by', '?')}."
-                )
+                raise AlreadyDecided(f"The call {call_id!r} was decided already: {verdict}, by {by}.")
         open_ids = ", ".join(repr(item.call_id) for item in waiting) or "none"
         raise QuestionNotFound(f"There is no call {described(call_id)} in this session; waiting: {open_ids}.")
 
@@ -337,12 +334,7 @@ class RealtimeSession(m.RealtimeModelListener):
 
     async def __anext__(self) -> e.RealtimeSessionEvent:
         """Return the next event."""
-        while not self._events:
-            if self._reader is not None and not self._reader.done():
-                raise UsageError("Another task iterates over this session already; give each event to both yourself.")
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        event = self._events.pop()
+        event = await self._events.next()
         if event is not None:
             return event
         if self._error is not None:
@@ -351,146 +343,144 @@ class RealtimeSession(m.RealtimeModelListener):
 
     def _emit(self, event: e.RealtimeSessionEvent | None) -> None:
         self._events.push(event)
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
 
-    # -- events of the model -----------------------------------------------------------------------
+    def _emit_error(self, error: Exception) -> None:
+        self._emit(e.RealtimeError(error, self._info))
+
+    # -- the machine and the run -------------------------------------------------------------------
 
     def on_event(self, event: m.RealtimeModelEvent) -> None:
         """Take an event of the model."""
         self._emit(e.RealtimeRawModelEvent(event, self._info))
-        take = TAKE.get(type(event))
+        pass_on, take = PASS_ON.get(type(event)), TAKE.get(type(event))
+        if pass_on is not None:
+            self._emit(pass_on(event, self._info))
+            return
+        self._guard.take(event)
         if take is not None:
-            take(self, event)
+            self._perform(take(self._conversation, event, self._scope.journal.run))
 
-    def _audio(self, event: m.RealtimeModelAudioEvent) -> None:
-        self._emit(e.RealtimeAudio(event, event.item_id, event.content_index, self._info))
+    def _perform(self, commands: Iterable[Command]) -> None:
+        """Do what the conversation asks for, and wait for transcripts only as long as is allowed."""
+        for command in commands:
+            PERFORM.get(type(command), RealtimeSession._emit)(self, command)
+        waits = self._conversation.waits_for_words
+        if waits and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._transcript_wait, self._give_up_words)
+        elif not waits and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _audio_done(self, event: m.RealtimeModelAudioDoneEvent) -> None:
-        self._emit(e.RealtimeAudioEnd(event.item_id, event.content_index, self._info))
+    def _give_up_words(self) -> None:
+        self._perform(self._conversation.give_up_words(self._scope.journal.run))
 
-    def _audio_interrupted(self, event: m.RealtimeModelAudioInterruptedEvent) -> None:
-        self._talk.interrupted(event)
-        self._emit(e.RealtimeAudioInterrupted(event.item_id, event.content_index, self._info))
+    def _record_input(self, facts: list[f.Said]) -> None:
+        now = self._scope.journal.now()
+        self._scope.journal.append([f.Said(fact.items, by=fact.by, at=now) for fact in facts])
 
-    def _delta(self, event: m.RealtimeModelTranscriptDeltaEvent | m.RealtimeModelOutputTextDeltaEvent) -> None:
-        self._guard.heard(event.delta)
+    def _record_reply(self, command: RecordReply) -> None:
+        journal = self._scope.journal
+        try:
+            fact = replied(self._scope, journal.run, command.response, command.saw, command.tools)
+        except ModelFailed as error:
+            self._emit_error(error)
+        else:
+            journal.add(replace(fact, missed=command.missed))
 
-    def _turn_started(self, event: m.RealtimeModelTurnStartedEvent) -> None:
-        self._tried = 0
-        self._guard.began()
-        self._talk.began_reply()
-        self._emit(e.RealtimeAgentStartEvent(self.agent, self._info))
+    def _note(self, fact: f.AnyFact) -> None:
+        for event in self._conversation.model.note(fact, self._scope.journal.run):
+            self._emit(event)
+        self._look_soon()
 
-    def _turn_ended(self, event: m.RealtimeModelTurnEndedEvent) -> None:
-        agent = self.agent
-        self._guard.ended()
-        self._talk.ended_reply(event)
-        self._emit(e.RealtimeAgentEndEvent(agent, self._info))
-        if event.status in ("failed", "incomplete"):
-            why = event.reason or "the provider gave no reason"
-            self._troubled(ModelFailed(f"The reply is {event.status}: {why}."))
+    def _note_restart(self) -> None:
+        self._conversation.model.numbers.restart(self._scope.journal.run)
+        self._look_soon()
 
-    def _committed(self, event: m.RealtimeModelInputAudioCommittedEvent) -> None:
-        self._talk.spoken(event.item_id)
+    def _look_soon(self) -> None:
+        """Look at the run once the facts of this moment are all in."""
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self._look)
 
-    def _transcribed(self, event: m.RealtimeModelInputAudioTranscriptionCompletedEvent) -> None:
-        self._talk.transcribed(event.item_id, event.transcript)
-        place = self._places.get(event.item_id)
-        item = self.history[place] if place is not None else None
-        if isinstance(item, i.UserMessageItem) and event.transcript is not None:
-            for part in item.content:
-                if isinstance(part, i.InputAudio):
-                    part.transcript = event.transcript
-            self._emit(e.RealtimeHistoryUpdated(self.history, self._info))
+    def _look(self) -> None:
+        """Tell the user and the model what has changed in the run."""
+        self._looking = False
+        run = self._scope.journal.run
+        self._perform(self._conversation.model.look(run, self._unstored()))
+        if run.cancelled is not None or run.closed is not None:
+            self._end(None)
 
-    def _silent(self, event: m.RealtimeModelInputAudioTimeoutTriggeredEvent) -> None:
-        self._emit(e.RealtimeInputAudioTimeoutTriggered(self._info))
+    def _unstored(self) -> set[str]:
+        """Return the questions that are not in the run's store yet; nobody is told of them before they are."""
+        writer = self._driver.writer
+        found = {fact.id for fact in writer.unwritten if type(fact) is f.Asked} if writer is not None else set()
+        if found and self._storing is None:
+            self._storing = asyncio.create_task(self._store())
+        return found
 
-    def _item(self, event: m.RealtimeModelItemUpdatedEvent) -> None:
-        item = event.item
-        place = self._places.get(item.item_id)
-        if place is None:
-            self._places[item.item_id] = len(self.history)
-            self.history.append(item)
-            self._emit(e.RealtimeHistoryAdded(item, self._info))
-        elif self.history[place] != item:
-            self.history[place] = item
-            self._emit(e.RealtimeHistoryUpdated(self.history, self._info))
+    async def _store(self) -> None:
+        try:
+            if self._driver.writer is not None:
+                await self._driver.writer.flush()
+        except Overtaken:
+            pass  # the drive begins again, with what others have stored
+        except Exception:
+            log.debug("A live run's question could not be stored; the drive ends with the error", exc_info=True)
+            return
+        finally:
+            self._storing = None
+        self._look_soon()
 
-    def _item_deleted(self, event: m.RealtimeModelItemDeletedEvent) -> None:
-        place = self._places.pop(event.item_id, None)
-        if place is not None:
-            del self.history[place]
-            self._places = {item.item_id: n for n, item in enumerate(self.history)}
-            self._emit(e.RealtimeHistoryUpdated(self.history, self._info))
-
-    def _failed(self, event: m.RealtimeModelErrorEvent) -> None:
-        self._emit(e.RealtimeError(event.error, self._info))
-
-    def _troubled(self, error: Exception) -> None:
-        self._emit(e.RealtimeError(error, self._info))
-
-    def _tripped(self, results: list[OutputGuardrailResult], text: str, words: str) -> None:
-        self._post(m.RealtimeModelSendInterrupt(), _nothing)
-        note = [{"role": "system", "content": words}]
-        self._post(m.RealtimeModelSendItems(note, start_response=True), _nothing)
+    def _stop_reply(self, results: list[OutputGuardrailResult], text: str, words: str) -> None:
+        self._post(SendToModel(m.RealtimeModelSendInterrupt()))
+        self._post(SendToModel(note_to_model(words)))
         self._emit(e.RealtimeGuardrailTripped(results, text, self._info))
 
     # -- the connection ----------------------------------------------------------------------------
 
-    def _status(self, event: m.RealtimeModelConnectionStatusEvent) -> None:
-        if event.status != "disconnected" or self._ending is not None:
-            return
-        self._lost = event.reason or "no reason given"
-        if self._connected.is_set():
-            self._connected.clear()
-            self._talk.lost()
-            self._outbox.clear()
-            if asyncio.get_running_loop().time() - self._since > STEADY:
-                self._tried = 0
-            self._begin(self._reconnect(self._loss()))
-
-    def _loss(self) -> ModelFailed:
-        return ModelFailed(f"The connection to the realtime model was lost: {self._lost}.")
-
     async def _connect(self) -> None:
         """Connect, and tell the model who speaks and what was said so far."""
-        self._lost = None
+        conversation, journal = self._conversation, self._scope.journal
+        conversation.step("connect")
+        conversation.loss = None
         await self._model.connect(self._options)
-        update, offer = await self._configured()
+        update, offer = await self._configure()
         await self._model.send_event(update)
+        self._look()  # the user hears of what happened meanwhile; the model has it from here
         self._outbox.clear()
-        restored = self._talk.restored(offer)  # what comes from now on is posted, and sent after this
+        restored = conversation.restore(offer, journal.run, journal.past)  # what comes from now on is sent after this
         if restored is not None:
             await self._model.send_event(restored)
-        if self._lost is not None:
-            raise self._loss()
-        self._since = asyncio.get_running_loop().time()
+        if conversation.loss is not None:
+            raise conversation.loss
+        conversation.step("connected")
+        conversation.attempts.since = asyncio.get_running_loop().time()
         self._connected.set()
         self._mail.set()
-        self._talk.look_soon()
+        self._look_soon()
+
+    def _begin_reconnect(self, command: Reconnect) -> None:
+        self._connected.clear()
+        self._begin(self._reconnect(command.error))
 
     async def _reconnect(self, error: ModelFailed) -> None:
         """Connect again, a few times; if that fails, end the session with the error. The run loses nothing."""
-        while self._tried < self._attempts:
-            self._troubled(error)
-            self._tried += 1
-            await asyncio.sleep(self._delay * 2 ** (self._tried - 1))
+        conversation, clock = self._conversation, asyncio.get_running_loop().time
+        while (delay := conversation.attempts.next_delay(error, clock())) is not None:
+            self._emit_error(error)
+            await asyncio.sleep(delay)
             try:
                 await self._connect()
                 return
             except ModelFailed as failed:
-                self._talk.lost()
                 error = failed
-                if not failed.retryable:
-                    break
+                self._perform(conversation.lose(str(failed), self._scope.journal.run))
             except Exception as failure:
                 self._end(failure)
                 return
         self._end(error)
 
-    async def _configured(self) -> tuple[m.RealtimeModelSendSessionUpdate, Offer]:
+    async def _configure(self) -> tuple[m.RealtimeModelSendSessionUpdate, Offer]:
         """Return the settings that make the model the active agent, and the tools that it is offered."""
         run = self._scope.journal.run
         seat = self._scope.graph.seat(run.agent)
@@ -508,8 +498,8 @@ class RealtimeSession(m.RealtimeModelListener):
         told = settings.pop("instructions", told)
         return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), Offer(seat.place, offer)
 
-    def _post(self, event: m.RealtimeModelSendEvent | None, after: Callable[[], None]) -> None:
-        self._outbox.append((event, after))
+    def _post(self, command: SendToModel) -> None:
+        self._outbox.append(command)
         self._mail.set()
 
     async def _deliver(self) -> None:
@@ -517,23 +507,20 @@ class RealtimeSession(m.RealtimeModelListener):
         while True:
             await self._mail.wait()
             self._mail.clear()
-            while self._outbox and self._connected.is_set():
-                event, after = self._outbox.pop(0)
+            while self._outbox and self._conversation.state is OPEN:
+                command = self._outbox.pop(0)
                 try:
-                    if event is None:
-                        event, self._talk.offer = await self._configured()
-                    if not isinstance(event, m.RealtimeModelSendItems) or event.items:
+                    event: m.RealtimeModelSendEvent | None = command.event
+                    if command.configure:
+                        event, self._conversation.model.offer = await self._configure()
+                    if event is not None:
                         await self._model.send_event(event)
-                    after()
+                    self._conversation.model.has(command)
                 except ModelFailed as error:
-                    self._troubled(error)
+                    self._emit_error(error)
                 except Exception as error:
                     self._end(error)
                     return
-
-
-def _nothing() -> None:
-    return None
 
 
 def _calls(run: Run) -> Iterator[CallState]:
@@ -544,20 +531,18 @@ def _calls(run: Run) -> Iterator[CallState]:
         yield state
 
 
-TAKE: dict[type, Callable[[RealtimeSession, Any], None]] = {
-    m.RealtimeModelConnectionStatusEvent: RealtimeSession._status,
-    m.RealtimeModelTurnStartedEvent: RealtimeSession._turn_started,
-    m.RealtimeModelTurnEndedEvent: RealtimeSession._turn_ended,
-    m.RealtimeModelAudioEvent: RealtimeSession._audio,
-    m.RealtimeModelAudioDoneEvent: RealtimeSession._audio_done,
-    m.RealtimeModelAudioInterruptedEvent: RealtimeSession._audio_interrupted,
-    m.RealtimeModelTranscriptDeltaEvent: RealtimeSession._delta,
-    m.RealtimeModelOutputTextDeltaEvent: RealtimeSession._delta,
-    m.RealtimeModelInputAudioCommittedEvent: RealtimeSession._committed,
-    m.RealtimeModelInputAudioTranscriptionCompletedEvent: RealtimeSession._transcribed,
-    m.RealtimeModelInputAudioTimeoutTriggeredEvent: RealtimeSession._silent,
-    m.RealtimeModelItemUpdatedEvent: RealtimeSession._item,
-    m.RealtimeModelItemDeletedEvent: RealtimeSession._item_deleted,
-    m.RealtimeModelErrorEvent: RealtimeSession._failed,
+PERFORM: dict[type, Callable[[RealtimeSession, Any], None]] = {
+    list: RealtimeSession._record_input,
+    RecordReply: RealtimeSession._record_reply,
+    Reconnect: RealtimeSession._begin_reconnect,
+    SendToModel: RealtimeSession._post,
 }
-"""The method that takes each kind of event of the model."""
+"""The method that performs each command of the conversation; all others are events for the user."""
+
+PASS_ON: dict[type, Callable[[Any, e.RealtimeEventInfo], e.RealtimeSessionEvent]] = {
+    m.RealtimeModelAudioEvent: lambda event, info: e.RealtimeAudio(event, event.item_id, event.content_index, info),
+    m.RealtimeModelAudioDoneEvent: lambda event, info: e.RealtimeAudioEnd(event.item_id, event.content_index, info),
+    m.RealtimeModelInputAudioTimeoutTriggeredEvent: lambda _, info: e.RealtimeInputAudioTimeoutTriggered(info),
+    m.RealtimeModelErrorEvent: lambda event, info: e.RealtimeError(event.error, info),
+}
+"""The events of the model that are passed on to the user, and change nothing."""

@@ -43,7 +43,7 @@ from .model import (
     RealtimeModelTurnStartedEvent,
 )
 from .playback import AudioClock, RealtimePlaybackTracker, length_ms
-from .wire_item import called, seen_item, spoken, wire_items
+from .wire_item import item_for_user, read_call, read_message, wire_items
 from .wire_session import session_of
 
 __all__ = ["OpenAIRealtimeProtocol", "Reaction", "session_of"]
@@ -408,7 +408,7 @@ class OpenAIRealtimeProtocol:
         item = data.get("item")
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             return _unreadable(f"an event {data['type']!r} without an item that has an id")
-        seen, id = seen_item(item), item["id"]
+        seen, id = item_for_user(item), item["id"]
         if seen is None:
             return Reaction((RealtimeModelOtherEvent(data),))
         before, was_complete = self._items.get(id, (None, False))
@@ -423,13 +423,13 @@ class OpenAIRealtimeProtocol:
         if self._configured and data["type"] == "session.created":
             return Reaction((RealtimeModelOtherEvent(data),))
         audio = _field(_field(data, "session"), "audio")
-        heard, spoken_ = _field(audio, "input"), _field(audio, "output")
+        heard, spoken = _field(audio, "input"), _field(audio, "output")
         if "turn_detection" in heard:
             turns = heard["turn_detection"]
             self._detects_turns = isinstance(turns, dict)
             self._interruptible = isinstance(turns, dict) and turns.get("interrupt_response") is not False
-        if isinstance(spoken_.get("format"), dict):
-            self._set_format(spoken_["format"])
+        if isinstance(spoken.get("format"), dict):
+            self._set_format(spoken["format"])
         return Reaction((RealtimeModelOtherEvent(data),))
 
     def _set_format(self, format: Mapping[str, Any]) -> None:
@@ -655,9 +655,9 @@ def _output(response: Response, said: dict[str, str]) -> tuple[list[Item], list[
         if not isinstance(item, dict):
             continue
         id = item["id"] if isinstance(item.get("id"), str) else f"#{n}"
-        made = spoken(item, said.pop(id, "")) if item.get("type") == "message" else None
+        made = read_message(item, said.pop(id, "")) if item.get("type") == "message" else None
         if item.get("type") == "function_call":
-            made = called(item)
+            made = read_call(item)
             if made is None and response.status == "completed":
                 errors.append(
                     RealtimeModelErrorEvent(f"The model's call {described(item)} is not complete; it is left out.")
@@ -665,7 +665,7 @@ def _output(response: Response, said: dict[str, str]) -> tuple[list[Item], list[
         if made is not None:
             out.setdefault(id, made)
     for id, text in said.items():
-        made = spoken({"id": id}, text)
+        made = read_message({"id": id}, text)
         if made is not None:
             out.setdefault(id, made)
     return list(out.values()), errors

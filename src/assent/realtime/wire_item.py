@@ -117,7 +117,7 @@ def _output(output: Any) -> str:
 # -- items that came -----------------------------------------------------------------------------
 
 
-def seen_item(item: Item) -> RealtimeItem | None:
+def item_for_user(item: Item) -> RealtimeItem | None:
     """Return an item of the API as users see it; None for one that they do not, such as a call that is not complete."""
     kind, role, id = item.get("type"), item.get("role"), str(item.get("id") or "")
     if kind == "function_call":
@@ -168,7 +168,7 @@ def _seen_output(part: Item) -> AssistantText | AssistantAudio | None:
     return None
 
 
-def spoken(item: Item, said: str = "") -> Item | None:
+def read_message(item: Item, said: str = "") -> Item | None:
     """Return a message of the model as an item of the Responses API; None if nothing was said.
 
     `said` is what came of it in pieces. It stands in for texts that the message itself does not have.
@@ -183,7 +183,7 @@ def spoken(item: Item, said: str = "") -> Item | None:
     return {"type": "message", "role": "assistant", "id": item.get("id"), "status": status, "content": content}
 
 
-def called(item: Item) -> Item | None:
+def read_call(item: Item) -> Item | None:
     """Return a complete call as an item of the Responses API; None if it is not complete, or not readable."""
     fields = {name: item.get(name) for name in ("id", "call_id", "name", "arguments")}
     if item.get("status") != "completed" or not all(isinstance(each, str) for each in fields.values()):

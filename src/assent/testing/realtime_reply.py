@@ -15,7 +15,7 @@ Event = dict[str, Any]
 Tell = Callable[..., Awaitable[None]]
 
 
-class Reply:
+class ServerReply:
     """One reply. `run` sends its events; `cancel` ends it at the next of them."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Reply:
         await self._tell("response.output_item.done", **at, item=item)
         await self._tell("conversation.item.done", previous_item_id=None, item=item)
 
-    async def _held(self, hold: asyncio.Event | None) -> None:
+    async def _wait_for(self, hold: asyncio.Event | None) -> None:
         """Wait until a hold is set or the reply is stopped."""
         if hold is None or self._stopped.is_set():
             return
@@ -127,7 +127,7 @@ class Reply:
         empty = {"type": "audio", "transcript": ""} if spoken else {"type": "text", "text": ""}
         await self._tell("response.content_part.added", **where, part=empty)
         said = await self._words(text, where, spoken)
-        await self._held(hold)
+        await self._wait_for(hold)
         if spoken:
             await self._tell("response.output_audio.done", **where)
             await self._tell("response.output_audio_transcript.done", **where, transcript=said)
@@ -170,7 +170,7 @@ class Reply:
         where = await self._begin(item)
         at = {**where, "call_id": item["call_id"]}
         await self._tell("response.function_call_arguments.delta", **at, delta=call.arguments)
-        await self._held(hold)
+        await self._wait_for(hold)
         item["arguments"] = call.arguments
         if not self._stopped.is_set():
             name = {"name": call.name, "arguments": call.arguments}

@@ -19,7 +19,7 @@ FILLERS = frozenset((
     "with", "would", "you", "your",
 ))
 # fmt: on
-LONGEST = 300
+LONGEST_OUTPUT = 300
 """The characters of a tool's output that are said."""
 
 
@@ -28,9 +28,9 @@ def reply_by_rules(items: Sequence[Item], tools: Sequence[Mapping[str, Any]]) ->
     last = items[-1] if items else {}
     if last.get("type") == "function_call_output":
         since = takewhile(lambda item: item.get("type") == "function_call_output", reversed(items))
-        return _told("; ".join(str(item.get("output", "")) for item in reversed(list(since))))
+        return _say_output("; ".join(str(item.get("output", "")) for item in reversed(list(since))))
     if last.get("role") == "system":
-        return _told(_words_of(last))
+        return _say_output(_words_of(last))
     if last.get("role") == "assistant":
         return "Is there anything else?"
     said = _words_of(last)
@@ -44,9 +44,9 @@ def reply_by_rules(items: Sequence[Item], tools: Sequence[Mapping[str, Any]]) ->
     return call(str(tool["name"]), arguments_for(said, tool))
 
 
-def _told(output: str) -> str:
+def _say_output(output: str) -> str:
     text = " ".join(output.split())
-    return f"This came out: {text[:LONGEST].rstrip('.') or 'nothing'}."
+    return f"This came out: {text[:LONGEST_OUTPUT].rstrip('.') or 'nothing'}."
 
 
 def _words_of(item: Item) -> str:

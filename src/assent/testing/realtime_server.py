@@ -1,6 +1,6 @@
 """A local server that speaks OpenAI's Realtime API: real WebSockets on loopback, scripted replies, faults on demand.
 
-Its model is a script, or simple rules, and its voice a tone. One connection's conversation is in `Talk`.
+Its model is a script, or simple rules, and its voice a tone. `ClientConnection` is one client's conversation.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from ..errors import UsageError
 from .model import ScriptedCall
-from .realtime_reply import Reply
+from .realtime_connection import ClientConnection, ClientGone, Refusal
+from .realtime_reply import ServerReply
 from .realtime_rules import reply_by_rules
-from .realtime_talk import Hangup, Refusal, Talk
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import Server, ServerConnection
@@ -70,7 +70,7 @@ class RealtimeServer:
         self._api_key = api_key
         self._where = (host, port)
         self._server: Server | None = None
-        self._open: dict[ServerConnection, Talk] = {}
+        self._open: dict[ServerConnection, ClientConnection] = {}
         self._running = asyncio.Event()
         self._running.set()
         self._changed = asyncio.Condition()
@@ -123,7 +123,7 @@ class RealtimeServer:
             connection.transport.pause_reading()
 
     def resume(self) -> None:
-        """Go on after `stall`."""
+        """End a `stall`."""
         if not self._running.is_set():
             for connection in self._open:
                 if not connection.transport.is_closing():
@@ -142,17 +142,17 @@ class RealtimeServer:
 
     async def repeat_last(self, n: int = 1) -> None:
         """Send the last `n` events once more, as they were, on all connections."""
-        for connection, talk in list(self._open.items()):
-            for event in talk.sent[-n:]:
+        for connection, client in list(self._open.items()):
+            for event in client.sent[-n:]:
                 await connection.send(json.dumps(event))
 
     async def until(self, type: str, count: int = 1) -> Event:
         """Wait until clients have sent so many events of this type, and return the last of these."""
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self._of(type)) >= count)
-            return self._of(type)[count - 1]
+            await self._changed.wait_for(lambda: len(self._events_of(type)) >= count)
+            return self._events_of(type)[count - 1]
 
-    def _of(self, type: str) -> list[Event]:
+    def _events_of(self, type: str) -> list[Event]:
         return [event for events in self.received for event in events if event.get("type") == type]
 
     # -- connections -----------------------------------------------------------------------------
@@ -184,25 +184,25 @@ class RealtimeServer:
             try:
                 await connection.send(json.dumps(event))
             except ConnectionClosed as closed:
-                raise Hangup from closed
+                raise ClientGone from closed
 
         model = query.get("model", ["gpt-realtime"])[0]
-        talk = Talk(model, send, sent, self._reply_of, self._transcript_of, self._id)
-        self._open[connection] = talk
+        client = ClientConnection(model, send, sent, self._reply_of, self._transcript_of, self._id)
+        self._open[connection] = client
         try:
-            await talk.open()
+            await client.open()
             async for text in connection:
                 await self._running.wait()
                 event = _event(text)
                 received.append(event if isinstance(event, dict) else {"unreadable": event})
                 async with self._changed:
                     self._changed.notify_all()
-                await talk.take(event)
-        except (ConnectionClosed, Hangup):
+                await client.take(event)
+        except (ConnectionClosed, ClientGone):
             pass
         finally:
             del self._open[connection]
-            await talk.close()
+            await client.close()
 
     # -- the model -------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class RealtimeServer:
                     )
                 step = step(items) if callable(step) else step
             step = await step if inspect.isawaitable(step) else step
-            return Reply.parts_of(step)
+            return ServerReply.parts_of(step)
         except Exception as error:
             if not isinstance(error, Refusal):
                 self._error = self._error or error
@@ -245,7 +245,7 @@ class RealtimeServer:
 
 
 def _event(text: str | bytes) -> Any:
-    """Return a client's event; the text itself if it is none."""
+    """Return a client's event; the text itself if it cannot be read."""
     try:
         return json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError):

@@ -69,17 +69,17 @@ def loudness(pcm: bytes) -> float:
     return math.sqrt(sum(each * each for each in samples) / len(samples)) / 32_768 if samples else 0.0
 
 
-class Ear:
+class SpeechDetector:
     """The detection of the user's turns in PCM, by loudness. Time is counted in audio, not by a clock."""
 
     def __init__(self) -> None:
         self.ms = 0
-        """The milliseconds that were heard so far."""
+        """The milliseconds that came so far."""
         self.speaking = False
         self._silence_ms = 0
         self._rest = b""
 
-    def hear(self, pcm: bytes, silence_ms: int) -> list[str]:
+    def detect(self, pcm: bytes, silence_ms: int) -> list[str]:
         """Return "started" and "stopped" in the order in which the speech in this audio does so."""
         out = []
         size = FRAME_MS * RATE * 2 // 1000
@@ -99,6 +99,6 @@ class Ear:
         self._rest = data[len(data) // size * size :]
         return out
 
-    def forget(self) -> None:
-        """Begin anew: the audio was committed or cleared."""
+    def reset(self) -> None:
+        """Start over: the audio was committed or cleared."""
         self.speaking, self._silence_ms, self._rest = False, 0, b""

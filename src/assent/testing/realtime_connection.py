@@ -1,4 +1,4 @@
-"""One conversation with the local realtime server: the client's events as the API takes them, and what it refuses."""
+"""A client's connection to the local realtime server: its events as the API takes them, and what the API refuses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from .realtime_reply import Reply
-from .realtime_voice import Ear, bytes_per_ms
+from .realtime_reply import ServerReply
+from .realtime_voice import SpeechDetector, bytes_per_ms
 
 Event = dict[str, Any]
 
@@ -33,7 +33,7 @@ SHORTEST_MS = 100
 SILENCE_MS = 500
 PADDING_MS = 300
 _PCM = {"type": "audio/pcm", "rate": 24_000}
-LONGEST_ID = 32
+MAX_ITEM_ID = 32
 
 
 class Refusal(Exception):
@@ -45,12 +45,12 @@ class Refusal(Exception):
         self.param = param
 
 
-class Hangup(Exception):
+class ClientGone(Exception):
     """The client is gone."""
 
 
-class Talk:
-    """One connection's session and conversation."""
+class ClientConnection:
+    """A client's connection: its session and its conversation."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Talk:
         self._reply_of = reply_of
         self._transcript_of = transcript_of
         self._new_id = new_id
-        self._reply: Reply | None = None
+        self._reply: ServerReply | None = None
         self._task: asyncio.Task[None] | None = None
         self._wanted = False
         """True if the user's turn ended while a reply was being cancelled."""
         self._audio = b""
         self._audio_ms: dict[str, int] = {}
-        self._ear = Ear()
-        self._heard_item = ""
+        self._detector = SpeechDetector()
+        self._speech_item = ""
         """The id that the user's next message will have."""
 
     async def open(self) -> None:
@@ -158,8 +158,8 @@ class Talk:
         given = _object(event, "item")
         item = {"object": "realtime.item", **deepcopy(given), "status": "completed"}
         item["id"] = given.get("id") or self._new_id("item")
-        if len(str(item["id"])) > LONGEST_ID:
-            raise Refusal("string_above_max_length", f"item.id is longer than {LONGEST_ID} characters.", "item.id")
+        if len(str(item["id"])) > MAX_ITEM_ID:
+            raise Refusal("string_above_max_length", f"item.id is longer than {MAX_ITEM_ID} characters.", "item.id")
         if any(each["id"] == item["id"] for each in self.items):
             raise Refusal("item_create_duplicate_item", f"There is an item '{item['id']}' already.", "item.id")
         _check_item(item)
@@ -211,21 +211,23 @@ class Talk:
         self._audio += data
         if turns is None or self.session["audio"]["input"]["format"]["type"] != "audio/pcm":
             return
-        if not self._ear.speaking:
+        if not self._detector.speaking:
             kept = (turns.get("prefix_padding_ms") or PADDING_MS) * bytes_per_ms(_PCM)
             self._audio = self._audio[-max(kept, len(data)) :]
-        for what in self._ear.hear(data, turns.get("silence_duration_ms") or SILENCE_MS):
-            await (self._started(turns) if what == "started" else self._stopped(turns))
+        for what in self._detector.detect(data, turns.get("silence_duration_ms") or SILENCE_MS):
+            await (self._start_speech(turns) if what == "started" else self._stop_speech(turns))
 
-    async def _started(self, turns: Event) -> None:
-        self._heard_item = self._new_id("item")
-        await self.tell("input_audio_buffer.speech_started", audio_start_ms=self._ear.ms, item_id=self._heard_item)
+    async def _start_speech(self, turns: Event) -> None:
+        self._speech_item = self._new_id("item")
+        await self.tell(
+            "input_audio_buffer.speech_started", audio_start_ms=self._detector.ms, item_id=self._speech_item
+        )
         if turns.get("interrupt_response") is not False and self._reply is not None:
             self._reply.cancel("turn_detected")
 
-    async def _stopped(self, turns: Event) -> None:
-        await self.tell("input_audio_buffer.speech_stopped", audio_end_ms=self._ear.ms, item_id=self._heard_item)
-        await self._spoken()
+    async def _stop_speech(self, turns: Event) -> None:
+        await self.tell("input_audio_buffer.speech_stopped", audio_end_ms=self._detector.ms, item_id=self._speech_item)
+        await self._add_speech()
         if turns.get("create_response") is False:
             return
         if self._reply is None:
@@ -236,20 +238,20 @@ class Talk:
     async def _commit(self, event: Event) -> None:
         if len(self._audio) < SHORTEST_MS * bytes_per_ms(self.session["audio"]["input"]["format"]):
             raise Refusal("input_audio_buffer_commit_empty", "The buffer has less than 100ms of audio.")
-        self._heard_item = self._new_id("item")
-        await self._spoken()
+        self._speech_item = self._new_id("item")
+        await self._add_speech()
 
     async def _clear(self, event: Event) -> None:
         self._audio = b""
-        self._ear.forget()
+        self._detector.reset()
         await self.tell("input_audio_buffer.cleared")
 
-    async def _spoken(self) -> None:
+    async def _add_speech(self) -> None:
         """Make a message of the audio, and tell its transcript."""
         audio, self._audio = self._audio, b""
-        self._ear.forget()
+        self._detector.reset()
         part: Event = {"type": "input_audio", "transcript": None}
-        item: Event = {"id": self._heard_item, "object": "realtime.item", "type": "message", "status": "completed"}
+        item: Event = {"id": self._speech_item, "object": "realtime.item", "type": "message", "status": "completed"}
         item |= {"role": "user", "content": [part]}
         before = self._add(item)
         await self.tell("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
@@ -278,11 +280,11 @@ class Talk:
 
     async def _respond(self, options: Event) -> None:
         session = {**self.session, **{k: v for k, v in options.items() if k == "output_modalities"}}
-        self._reply = reply = Reply(self._new_id("resp"), session, self.tell, self._add, self._new_id)
+        self._reply = reply = ServerReply(self._new_id("resp"), session, self.tell, self._add, self._new_id)
         await self.tell("response.created", response=reply.as_dict())
-        self._task = asyncio.create_task(self._replied(reply), name="assent realtime server reply")
+        self._task = asyncio.create_task(self._run_reply(reply), name="assent realtime server reply")
 
-    async def _replied(self, reply: Reply) -> None:
+    async def _run_reply(self, reply: ServerReply) -> None:
         try:
             try:
                 parts = await self._reply_of(deepcopy(self.items), self.session["tools"])
@@ -298,7 +300,7 @@ class Talk:
             if self._wanted:
                 self._wanted = False
                 await self._respond({})
-        except Hangup:
+        except ClientGone:
             pass
 
     async def _cancel_response(self, event: Event) -> None:
@@ -308,17 +310,17 @@ class Talk:
         self._reply.cancel("client_cancelled")
 
 
-ACTS: dict[str, Callable[[Talk, Event], Awaitable[None]]] = {
-    "session.update": Talk._update,
-    "conversation.item.create": Talk._create_item,
-    "conversation.item.delete": Talk._delete_item,
-    "conversation.item.retrieve": Talk._retrieve_item,
-    "conversation.item.truncate": Talk._truncate_item,
-    "input_audio_buffer.append": Talk._append,
-    "input_audio_buffer.commit": Talk._commit,
-    "input_audio_buffer.clear": Talk._clear,
-    "response.create": Talk._create_response,
-    "response.cancel": Talk._cancel_response,
+ACTS: dict[str, Callable[[ClientConnection, Event], Awaitable[None]]] = {
+    "session.update": ClientConnection._update,
+    "conversation.item.create": ClientConnection._create_item,
+    "conversation.item.delete": ClientConnection._delete_item,
+    "conversation.item.retrieve": ClientConnection._retrieve_item,
+    "conversation.item.truncate": ClientConnection._truncate_item,
+    "input_audio_buffer.append": ClientConnection._append,
+    "input_audio_buffer.commit": ClientConnection._commit,
+    "input_audio_buffer.clear": ClientConnection._clear,
+    "response.create": ClientConnection._create_response,
+    "response.cancel": ClientConnection._cancel_response,
 }
 
 
@@ -372,7 +374,7 @@ def _session(model: str, id: str) -> Event:
     }
 
 
-def _usage(items: Sequence[Event], reply: Reply) -> Event:
+def _usage(items: Sequence[Event], reply: ServerReply) -> Event:
     """Return token counts that grow with the conversation and the reply."""
     given, made = 10 * len(items), 5 * len(reply.output)
     cached = {"text_tokens": 0, "audio_tokens": 0, "image_tokens": 0}
