@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ..core import allowed
 from ..core.digest import BadJSON, described, digest, holds, plain
 from ..core.facts import CallKind, Verdict
 from ..errors import InvalidDefinition
@@ -26,6 +27,22 @@ SECRETS = ("authorization", "headers")
 ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 DECISIONS: tuple[Verdict, ...] = ("approve", "reject")
 """The decisions on a request of a provider. Nothing can be edited or answered, because the provider runs the tool."""
+
+
+def _is_rule(given: Any) -> bool:
+    sides = isinstance(given, dict) and all(
+        key in ("always", "never") and isinstance(given[key], dict) for key in given
+    )
+    return given in ("always", "never") or bool(given and sides)
+
+
+IDS = allowed.Values(
+    "a list of ids that is not empty",
+    lambda given: isinstance(given, list) and given and all(type(each) is str for each in given),
+)
+RULE = allowed.Values(
+    '"always", "never", or {"always": {"tool_names": [...]}, "never": {"tool_names": [...]}}', _is_rule
+).or_none
 
 
 class MCPToolApprovalRequest(Struct, frozen=True):
@@ -102,12 +119,7 @@ class FileSearchTool(_Hosted):
         ranking_options: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> None:
-        ids: Any = vector_store_ids
-        if not isinstance(ids, list) or not ids or not all(type(each) is str for each in ids):
-            raise InvalidDefinition(
-                f"FileSearchTool: vector_store_ids is a list of ids that is not empty, got "
-                f"{described(vector_store_ids)}."
-            )
+        allowed.check_option("FileSearchTool", "vector_store_ids", vector_store_ids, IDS)
         options = {"max_num_results": max_num_results, "ranking_options": ranking_options, "filters": filters}
         given = {name: value for name, value in options.items() if value is not None}
         super().__init__("file_search", {"type": "file_search", "vector_store_ids": vector_store_ids, **given})
@@ -139,11 +151,8 @@ class HostedMCPTool(HostedTool):
                 'HostedMCPTool: tool_config needs "type": "mcp" and a "server_label", '
                 f"got {described(config.get('type'))} and {described(label)}."
             )
-        _check_rule(config.get("require_approval"))
-        if on_approval_request is not None and not callable(on_approval_request):
-            raise InvalidDefinition(
-                f"HostedMCPTool: on_approval_request must be a callable, got {described(on_approval_request)}."
-            )
+        allowed.check_option("HostedMCPTool", "require_approval", config.get("require_approval"), RULE)
+        allowed.check_option("HostedMCPTool", "on_approval_request", on_approval_request, allowed.CALLABLE.or_none)
         shown = {key: value for key, value in config.items() if key not in SECRETS}
         super().__init__(
             name=f"mcp:{label}",
@@ -172,16 +181,6 @@ class HostedMCPTool(HostedTool):
                 idempotent=True,
             )
         return calls[name]
-
-
-def _check_rule(rule: Any) -> None:
-    """Raise `InvalidDefinition` unless the provider can read this `require_approval`."""
-    sides = isinstance(rule, dict) and all(key in ("always", "never") and isinstance(rule[key], dict) for key in rule)
-    if rule is not None and rule not in ("always", "never") and not (rule and sides):
-        raise InvalidDefinition(
-            'HostedMCPTool: require_approval is "always", "never", or {"always": {"tool_names": [...]}, "never": '
-            f'{{"tool_names": [...]}}}}, got {described(rule)}.'
-        )
 
 
 def _where(config: Mapping[str, Any]) -> str:

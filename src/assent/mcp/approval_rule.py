@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core import allowed
 from ..core.digest import described, shortened
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.tool import AlwaysAsk, Rule, qualified
@@ -27,6 +28,8 @@ Policy = Callable[["Listed", Collection[str]], Rule]
 """A function of a listed tool and of the names of all, that returns True, False, or the rule to ask for each call."""
 
 WORDS = {"always": True, "never": False}
+TOOL_NAMES = allowed.list_of(lambda name: type(name) is str and name, "a list of tool names")
+KEYS = TOOL_NAMES._replace(words="names of tools")
 SHAPES = (
     '"always", "never", a bool, None, {"tool_name": "always" | "never" | bool}, {"always": {"tool_names": [...]}, '
     '"never": {"tool_names": [...]}}, a function, ask_if_destructive(...) or ask_unless_read_only(...)'
@@ -97,7 +100,7 @@ def policy_from(whose: str, given: Any) -> Policy:
     if callable(given) and not isinstance(given, type):
         takes_arguments(given)
         return lambda listed, names: ServerRule(given, listed)
-    raise InvalidDefinition(f"{whose}: require_approval is {SHAPES}, got {described(given)}.")
+    raise InvalidDefinition(f"{whose}: require_approval must be {SHAPES}, got {described(given)}.")
 
 
 def _of_others(named: Mapping[str, bool], names: Collection[str]) -> Rule:
@@ -117,7 +120,7 @@ def _setting(where: str, given: Any) -> bool:
         return given
     if type(given) is str and given in WORDS:
         return WORDS[given]
-    raise InvalidDefinition(f'{where}: a setting is "always", "never", True or False, got {described(given)}.')
+    raise InvalidDefinition(f'{where} must be "always", "never", True or False, got {described(given)}.')
 
 
 def _has_lists(given: Mapping[Any, Any]) -> bool:
@@ -125,18 +128,12 @@ def _has_lists(given: Mapping[Any, Any]) -> bool:
 
 
 def _by_name(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
-    for name in given:
-        if type(name) is not str or not name:
-            raise InvalidDefinition(f"{whose}: require_approval names tools by text, got {described(name)}.")
+    allowed.check_option(whose, "the keys of require_approval", list(given), KEYS)
     return {name: _setting(f"{whose}: require_approval[{name!r}]", each) for name, each in given.items()}
 
 
 def _by_lists(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
-    unknown = [key for key in given if key not in WORDS]
-    if unknown:
-        raise InvalidDefinition(
-            f'{whose}: require_approval has lists under "always" and "never" only, got {described(unknown[0])}.'
-        )
+    allowed.check_names(f"{whose}: require_approval", given, WORDS)
     named: dict[str, bool] = {}
     for word, needs in WORDS.items():
         for name in _listed(whose, word, given.get(word, {"tool_names": []})):
@@ -155,8 +152,7 @@ def _listed(whose: str, word: str, given: Any) -> list[str]:
 
 
 def _names(whose: str, option: str, given: Any) -> list[str]:
-    if not isinstance(given, list | tuple) or not all(type(name) is str and name for name in given):
-        raise InvalidDefinition(f"{whose}: {option} must be a list of tool names, got {described(given)}.")
+    allowed.check_option(whose, option, given, TOOL_NAMES)
     return list(given)
 
 

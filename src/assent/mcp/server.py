@@ -21,10 +21,10 @@ from weakref import WeakKeyDictionary
 
 from typing_extensions import Unpack
 
+from ..core import allowed
 from ..core.digest import described, shortened, worded
-from ..core.number import is_seconds
 from ..definitions.context import RunContextWrapper
-from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail, guardrails_of
 from ..definitions.tool import FailureText, Tool, default_tool_error_function
 from ..errors import AssentError, InvalidDefinition, MCPServerFailed, UsageError
 from .approval_rule import RequireApproval, policy_from
@@ -92,6 +92,51 @@ class MCPServerOptions(TypedDict, total=False):
     """If False, one call at a time is sent, so that questions of older servers can be told apart."""
 
 
+def _is_str(value: Any) -> bool:
+    return type(value) is str  # which may hold bytes that are no UTF-8, as paths do
+
+
+ANYTHING = allowed.Values("anything", lambda given: True)
+DICT = allowed.instance_of(Mapping, "a dict")
+OPTIONS = allowed.Options(
+    client_session_timeout_seconds=allowed.POSITIVE_SECONDS.or_none,
+    tool_filter=ANYTHING,  # checked by `Filter`
+    use_structured_content=allowed.BOOL,
+    max_retry_attempts=allowed.whole_number(0),
+    retry_backoff_seconds_base=allowed.POSITIVE_SECONDS,
+    retry_backoff_seconds_max=allowed.POSITIVE_SECONDS,
+    message_handler=allowed.CALLABLE.or_none,
+    require_approval=ANYTHING,  # checked by `policy_from`
+    failure_error_function=allowed.CALLABLE.or_none,
+    tool_input_guardrails=guardrails_of(ToolInputGuardrail),
+    tool_output_guardrails=guardrails_of(ToolOutputGuardrail),
+    tool_name_prefix=allowed.Values(
+        "at most 32 of the characters A-Z a-z 0-9 _ -",
+        lambda given: type(given) is str and re.fullmatch(r"[A-Za-z0-9_-]{0,32}", given),
+    ),
+    idempotent_tools=allowed.NAMES,
+    max_result_bytes=allowed.COUNT,
+    max_tools=allowed.COUNT,
+    max_held_calls=allowed.COUNT,
+    parallel_calls=allowed.BOOL,
+)
+STDIO = allowed.Options(
+    command=allowed.NAME,
+    args=allowed.list_of(_is_str, "a list of texts"),
+    env=allowed.dict_of_texts(_is_str).secret.or_none,
+    cwd=ANYTHING,
+)
+SSE = allowed.Options(
+    url=allowed.NAME.secret,
+    headers=allowed.dict_of_texts(_is_str).secret.or_none,
+    timeout=allowed.POSITIVE_SECONDS,
+    sse_read_timeout=allowed.POSITIVE_SECONDS,
+    auth=ANYTHING,
+)
+STREAMABLE_HTTP = allowed.Options(**SSE.options, terminate_on_close=ANYTHING)
+"""The parameters of each transport; the first of them is needed."""
+
+
 class _Here:
     """The connection of one event loop."""
 
@@ -117,11 +162,10 @@ class MCPServer(ConnectedServer):
     """
 
     def __init__(self, *, name: str, cache_tools_list: bool = False, **options: Unpack[MCPServerOptions]) -> None:
-        unknown = set(options) - set(MCPServerOptions.__annotations__)
-        if unknown:
-            raise InvalidDefinition(f"MCP server {name!r}: there is no option {min(unknown)!r}.")
-        if type(name) is not str or not name.strip():
-            raise InvalidDefinition(f"An MCP server needs a name, got {described(name)}.")
+        allowed.check_option(type(self).__name__, "name", name, allowed.NAME)
+        whose = f"MCP server {name!r}"
+        allowed.check_option(whose, "cache_tools_list", cache_tools_list, allowed.BOOL)
+        OPTIONS.check_items(whose, options)
         self.name = name
         self.cache_tools_list = cache_tools_list
         self.call_timeout = options.get("client_session_timeout_seconds", 60.0)
@@ -135,7 +179,7 @@ class MCPServer(ConnectedServer):
         self._longest_pause = options.get("retry_backoff_seconds_max", 30.0)
         self._handler = options.get("message_handler")
         self._filter = Filter(name, options.get("tool_filter"))
-        self._policy = policy_from(f"MCP server {name!r}", options.get("require_approval"))
+        self._policy = policy_from(whose, options.get("require_approval"))
         self._idempotent = options.get("idempotent_tools", ())
         self._parallel = options.get("parallel_calls", True)
         self._tool_options: dict[str, Any] = {
@@ -143,51 +187,12 @@ class MCPServer(ConnectedServer):
             "tool_input_guardrails": options.get("tool_input_guardrails", ()),
             "tool_output_guardrails": options.get("tool_output_guardrails", ()),
         }
-        self._check_options()
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = WeakKeyDictionary()
         self._known: dict[str, tuple[str, MCPTool]] = {}
         """The tools by name, each with the listing's JSON that it was made from."""
         self._names: frozenset[str] = frozenset()
         """The names of all tools that the server has listed, those that the filter leaves out among them."""
         self._stale = True
-
-    def _check_options(self) -> None:
-        for option, value in (
-            ("max_result_bytes", self.max_result_bytes),
-            ("max_held_calls", self.max_held_calls),
-            ("max_tools", self._max_tools),
-        ):
-            if type(value) is not int or value < 1:
-                self._refuse(option, "a whole number above zero", value)
-        if type(self._retries) is not int or self._retries < 0:
-            self._refuse("max_retry_attempts", "a whole number, at least zero", self._retries)
-        for option, seconds in (
-            ("client_session_timeout_seconds", 1.0 if self.call_timeout is None else self.call_timeout),
-            ("retry_backoff_seconds_base", self._pause),
-            ("retry_backoff_seconds_max", self._longest_pause),
-        ):
-            if not is_seconds(seconds) or not seconds:
-                self._refuse(option, "seconds above zero", seconds)
-        flags: tuple[tuple[str, Any], ...] = (
-            ("cache_tools_list", self.cache_tools_list),
-            ("use_structured_content", self.use_structured_content),
-            ("parallel_calls", self._parallel),
-        )
-        for option, flag in flags:
-            if type(flag) is not bool:
-                self._refuse(option, "a bool", flag)
-        prefix: Any = self.tool_name_prefix
-        if type(prefix) is not str or not re.fullmatch(r"[A-Za-z0-9_-]{0,32}", prefix):
-            self._refuse("tool_name_prefix", "at most 32 of the characters A-Z a-z 0-9 _ -", prefix)
-        names: Any = self._idempotent
-        if not isinstance(names, list | tuple | set | frozenset) or not all(type(each) is str for each in names):
-            self._refuse("idempotent_tools", "a list of tool names", names)
-        handler: Any = self._handler
-        if handler is not None and not callable(handler):
-            self._refuse("message_handler", "a function or None", handler)
-
-    def _refuse(self, option: str, what: str, got: Any) -> None:
-        raise InvalidDefinition(f"MCP server {self.name!r}: {option} must be {what}, got {described(got)}.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -506,12 +511,7 @@ class MCPServerStdio(MCPServer):
             name: The server's name; by default made from the command.
             **options: See `MCPServerOptions`.
         """
-        self.params = _checked("MCPServerStdio", params, "command", ("args", "env", "cwd"))
-        args, env = params.get("args", ()), params.get("env") or {}
-        if not isinstance(args, list | tuple) or not all(type(each) is str for each in args):
-            raise InvalidDefinition(f"MCPServerStdio: args must be a list of texts, got {described(args)}.")
-        if not isinstance(env, Mapping) or not all(type(each) is str for pair in env.items() for each in pair):
-            raise InvalidDefinition("MCPServerStdio: env must be a dict of texts.")
+        self.params = _transport("MCPServerStdio", params, STDIO)
         super().__init__(name=name or f"stdio: {params['command']}", cache_tools_list=cache_tools_list, **options)
 
     def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
@@ -539,7 +539,7 @@ class MCPServerSse(MCPServer):
             name: The server's name; by default made from the URL.
             **options: See `MCPServerOptions`.
         """
-        self.params = _http("MCPServerSse", params)
+        self.params = _transport("MCPServerSse", params, SSE)
         super().__init__(name=name or f"sse: {_address(params['url'])}", cache_tools_list=cache_tools_list, **options)
 
     def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
@@ -567,7 +567,7 @@ class MCPServerStreamableHttp(MCPServer):
             name: The server's name; by default made from the URL.
             **options: See `MCPServerOptions`.
         """
-        self.params = _http("MCPServerStreamableHttp", params, "terminate_on_close")
+        self.params = _transport("MCPServerStreamableHttp", params, STREAMABLE_HTTP)
         name = name or f"streamable_http: {_address(params['url'])}"
         super().__init__(name=name, cache_tools_list=cache_tools_list, **options)
 
@@ -578,34 +578,13 @@ class MCPServerStreamableHttp(MCPServer):
         return streamable_transport(self.params, self.max_result_bytes)
 
 
-def _checked(kind: str, params: Any, needed: str, more: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters of a transport, or raise `InvalidDefinition`."""
-    if not isinstance(params, Mapping):
-        raise InvalidDefinition(f"{kind}: params must be a dict, got {described(params)}.")
-    unknown = [key for key in params if key != needed and key not in more]
-    if unknown:
-        allowed = ", ".join((needed, *more))
-        raise InvalidDefinition(f"{kind}: params has {described(unknown[0])}; it may have {allowed}.")
-    value = params.get(needed)
-    if type(value) is not str or not value.strip():
-        raise InvalidDefinition(f"{kind}: params needs {needed!r}, a text, got {described(value)}.")
-    return dict(params)
-
-
-def _http(kind: str, params: Any, *more: str) -> dict[str, Any]:
-    """Return the parameters of a transport over HTTP, or raise `InvalidDefinition`."""
-    checked = _checked(kind, params, "url", ("headers", "timeout", "sse_read_timeout", "auth", *more))
-    headers = checked.get("headers") or {}
-    if not isinstance(headers, Mapping) or not all(type(each) is str for pair in headers.items() for each in pair):
-        raise InvalidDefinition(f"{kind}: headers must be a dict of texts.")
-    for option in ("timeout", "sse_read_timeout"):
-        value = checked.get(option, 1.0)
-        value = value.total_seconds() if isinstance(value, timedelta) else value
-        if not is_seconds(value) or not value:
-            raise InvalidDefinition(f"{kind}: {option} must be seconds above zero, got {described(value)}.")
-        if option in checked:
-            checked[option] = value
-    return checked
+def _transport(kind: str, params: Any, options: allowed.Options) -> dict[str, Any]:
+    """Return the parameters of a transport, with times as seconds, or raise `InvalidDefinition`."""
+    allowed.check_option(kind, "params", params, DICT)
+    given = {key: each.total_seconds() if isinstance(each, timedelta) else each for key, each in params.items()}
+    needed = next(iter(options.options))
+    options.check_items(f"{kind}: params", {needed: None, **given})
+    return given
 
 
 def _address(url: str) -> str:

@@ -11,18 +11,18 @@ from collections.abc import AsyncIterator, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.digest import BadJSON, described, parse_object
+from ..core import allowed
+from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, ModelFailed, UsageError
-from .client import shared
+from ..errors import ModelFailed, UsageError
+from .client import client_with, shared
 from .failure import broke_off, hidden, incomplete, passing, refused, unreached
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec
 from .wire import (
     Draft,
     Kind,
     call_ids,
-    checked_name,
     content_parts,
     fresh_id,
     said_texts,
@@ -72,6 +72,9 @@ PASSING_TYPES = ("overloaded_error", "api_error", "rate_limit_error", "timeout_e
 """Types of errors that a retry may fix."""
 JSON_ONLY = "Reply with JSON alone, without any other text, that fits this JSON schema:\n"
 
+CLIENT = client_with("messages", "an anthropic.AsyncAnthropic")
+CACHING = allowed.one_of("5m", "1h").or_none
+
 
 class AnthropicModel:
     """A model of Anthropic's Messages API. Needs `pip install "assent[anthropic]"`.
@@ -88,16 +91,11 @@ class AnthropicModel:
     def __init__(
         self, model: str, client: AsyncAnthropic | None = None, *, prompt_caching: Literal["5m", "1h"] | None = None
     ) -> None:
-        self.name = checked_name("AnthropicModel", model)
+        allowed.check_option("AnthropicModel", "model", model, allowed.NAME)
+        allowed.check_option("AnthropicModel", "client", client, CLIENT)
+        allowed.check_option("AnthropicModel", "prompt_caching", prompt_caching, CACHING)
+        self.name = model
         """The model's name."""
-        if client is not None and (not hasattr(client, "messages") or hasattr(client, "__enter__")):
-            raise InvalidDefinition(
-                f"AnthropicModel: client must be an anthropic.AsyncAnthropic, got a {type(client).__name__}."
-            )
-        if prompt_caching not in (None, "5m", "1h"):
-            raise InvalidDefinition(
-                f'AnthropicModel: prompt_caching is "5m", "1h" or None, got {described(prompt_caching)}.'
-            )
         self._client = client
         self._caching = prompt_caching
 

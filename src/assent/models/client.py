@@ -10,7 +10,16 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple, TypeVar
 
+from ..core import allowed
+
 C = TypeVar("C")
+
+
+def client_with(attribute: str, words: str) -> allowed.Values:
+    """Return the values that are async clients with this attribute, or None."""
+    return allowed.Values(
+        words, lambda given: hasattr(given, attribute) and not hasattr(given, "__enter__"), is_secret=True
+    ).or_none
 
 
 class Kept(NamedTuple):

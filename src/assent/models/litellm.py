@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+from ..core import allowed
 from ..core.transcript import Item
 from ..errors import UsageError
 from .model import ModelRequest, ModelResponse
 from .openai_chat import ChatReply, parameters, streamed
 from .openai_client import failed
-from .wire import call_ids, checked_name
+from .wire import call_ids
 
 DIALECT = "litellm"
 
@@ -25,7 +26,8 @@ class LitellmModel:
     """
 
     def __init__(self, model: str, base_url: str | None = None, api_key: str | None = None) -> None:
-        self.name = checked_name("LitellmModel", model)
+        allowed.check_option("LitellmModel", "model", model, allowed.NAME)
+        self.name = model
         """The model's name, with the prefix of its provider."""
         self.provider = self.name.partition("/")[0] if "/" in self.name else "litellm"
         """The provider's name in traces."""

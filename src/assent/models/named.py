@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..core import allowed
 from ..core.digest import described
 from ..errors import InvalidDefinition
 from .model import Model
@@ -21,6 +22,11 @@ EMBEDDED = "embedded"
 """The name of the embedded model."""
 PARTS = re.compile(r"([^:/\s]+)[:/](.*)", re.DOTALL)
 """A prefix and a name, such as `openai:gpt-5.2` or `openai/gpt-5.2`."""
+PREFIX = allowed.Values(
+    "text without spaces, colons and slashes",
+    lambda given: type(given) is str and re.fullmatch(r"[^:/\s]+", given),
+)
+PROVIDER = allowed.Values("a function of a model's name that returns the model", callable)
 FINE_TUNED = "ft"
 """The prefix of OpenAI's fine-tuned models, which is part of their names."""
 
@@ -70,15 +76,8 @@ def register_provider(prefix: str, provider: Provider) -> None:
     the model. A later provider for the same prefix replaces the earlier one, for agents that are made from then on. A
     provider for `"openai"` is also called for names without a prefix.
     """
-    if type(prefix) is not str or not re.fullmatch(r"[^:/\s]+", prefix):
-        raise InvalidDefinition(
-            f"A provider's prefix is text without spaces, colons and slashes, got {described(prefix)}."
-        )
-    if not callable(provider):
-        raise InvalidDefinition(
-            f"The provider for {prefix!r} must be a function of a model's name that gives the model, got "
-            f"{described(provider)}."
-        )
+    allowed.check_option("register_provider", "prefix", prefix, PREFIX)
+    allowed.check_option(f"register_provider({prefix!r}, ...)", "provider", provider, PROVIDER)
     _providers[prefix] = provider
 
 

@@ -11,18 +11,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from ..core import allowed
 from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, ModelFailed, UsageError
+from ..errors import ModelFailed, UsageError
 from .failure import broke_off, incomplete
 from .model import ModelRequest, ModelResponse, OutputSpec, ToolSpec
-from .openai_client import failed, shared_client
+from .openai_client import failed, openai_client_with, shared_client
 from .wire import (
     Draft,
     Kind,
     call_ids,
-    checked_name,
     content_parts,
     fresh_id,
     said_texts,
@@ -77,13 +77,10 @@ class OpenAIChatCompletionsModel:
     """The provider's name in traces."""
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
-        self.name = checked_name("OpenAIChatCompletionsModel", model)
+        allowed.check_option("OpenAIChatCompletionsModel", "model", model, allowed.NAME)
+        allowed.check_option("OpenAIChatCompletionsModel", "openai_client", openai_client, openai_client_with("chat"))
+        self.name = model
         """The model's name."""
-        if openai_client is not None and (not hasattr(openai_client, "chat") or hasattr(openai_client, "__enter__")):
-            raise InvalidDefinition(
-                "OpenAIChatCompletionsModel: openai_client must be an openai.AsyncOpenAI, got a "
-                f"{type(openai_client).__name__}."
-            )
         self._client = openai_client
 
     def __repr__(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ..core import allowed
 from ..errors import ModelFailed, UsageError
-from .client import shared
+from .client import client_with, shared
 from .failure import broke_off, hidden, passing, refused, unreached
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ PASSING_CODES = ("rate_limit_exceeded", "server_error", "vector_store_timeout")
 """Error codes in a stream that a retry may fix."""
 SPENT = "insufficient_quota"
 """The error code of a 429 that a retry cannot fix."""
+
+
+def openai_client_with(attribute: str) -> allowed.Values:
+    """Return the clients that have this part of OpenAI's API, or None."""
+    return client_with(attribute, "an openai.AsyncOpenAI")
 
 
 async def shared_client() -> AsyncOpenAI:

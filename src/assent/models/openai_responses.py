@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.digest import described, holds
+from ..core import allowed
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, ModelFailed, UsageError
+from ..errors import ModelFailed, UsageError
 from .failure import broke_off
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
-from .openai_client import failed, gave_up, shared_client
+from .openai_client import failed, gave_up, openai_client_with, shared_client
 from .wire import responses_items
 
 if TYPE_CHECKING:
@@ -49,13 +49,8 @@ class OpenAIResponsesModel:
     """The provider's name in traces."""
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
-        if type(model) is not str or not model.strip() or not holds(model):
-            raise InvalidDefinition(f"OpenAIResponsesModel: a model's name is text, got {described(model)}.")
-        client: Any = openai_client
-        if client is not None and (not hasattr(client, "responses") or hasattr(client, "__enter__")):
-            raise InvalidDefinition(
-                f"OpenAIResponsesModel: openai_client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
-            )
+        allowed.check_option("OpenAIResponsesModel", "model", model, allowed.NAME)
+        allowed.check_option("OpenAIResponsesModel", "openai_client", openai_client, openai_client_with("responses"))
         self.name = model
         """The model's name."""
         self._client = openai_client

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..core.digest import described, holds
+from ..core.digest import described
 from ..core.transcript import Item, as_function, is_given
-from ..errors import InvalidDefinition, UsageError
+from ..errors import UsageError
 from .model import ModelRequest, ModelSettings
 
 WIRE = "assent:wire"
@@ -178,10 +178,3 @@ def settings_as_named(settings: ModelSettings, names: Sequence[str]) -> dict[str
     """Return the settings with these names that are set."""
     every = {name: getattr(settings, name) for name in names}
     return {name: value for name, value in every.items() if value is not None}
-
-
-def checked_name(whose: str, name: Any) -> str:
-    """Return a model's name, or raise `InvalidDefinition` if it is none."""
-    if type(name) is not str or not name.strip() or not holds(name):
-        raise InvalidDefinition(f"{whose}: a model's name is text, got {described(name)}.")
-    return name

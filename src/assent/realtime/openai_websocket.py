@@ -17,10 +17,10 @@ from urllib.parse import quote, urlsplit
 
 from msgspec.json import encode
 
+from ..core import allowed
 from ..core.digest import described, worded
 from ..errors import ModelFailed, UsageError
 from ..models.failure import hidden, passing, refused, unreached
-from ..models.wire import checked_name
 from ..version import __version__
 from .config import RealtimeModelConfig
 from .model import (
@@ -69,7 +69,8 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         close_timeout: float = 2,
         max_size: int = LARGEST_MESSAGE,
     ) -> None:
-        self.name = checked_name("OpenAIRealtimeWebSocketModel", model)
+        allowed.check_option("OpenAIRealtimeWebSocketModel", "model", model, allowed.NAME)
+        self.name = model
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
         self._close_timeout = close_timeout
@@ -265,7 +266,9 @@ def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | No
     settings = options.get("initial_model_settings") or {}
     if not isinstance(settings, Mapping):
         raise UsageError(f"initial_model_settings are a dict, got {described(settings)}.")
-    return checked_name("initial_model_settings", settings.get("model_name", name)), tracker
+    name = settings.get("model_name", name)
+    allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
+    return name, tracker
 
 
 def _is_address(url: str) -> bool:

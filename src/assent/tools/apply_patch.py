@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ..core.digest import described
+from ..core import allowed
 from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview
@@ -27,6 +27,10 @@ OperationRule = bool | Callable[[RunContextWrapper[Any], ApplyPatchOperation, st
 """True if a patch needs approval, or a function of context, operation and call id; the first True asks."""
 
 METHODS = ("create_file", "update_file", "delete_file")
+EDITOR = allowed.Values(
+    f"an object with the methods {', '.join(METHODS)}",
+    lambda given: not isinstance(given, type) and all(callable(getattr(given, name, None)) for name in METHODS),
+)
 DESCRIPTION = """Create, change, move and delete files with a patch.
 
 *** Begin Patch
@@ -188,11 +192,7 @@ class ApplyPatchTool(Tool):
         editor: Any = self.editor
         if isinstance(editor, PatchEditor):
             return editor
-        missing = [name for name in METHODS if not callable(getattr(editor, name, None))]
-        if missing or isinstance(editor, type):
-            raise InvalidDefinition(
-                f"ApplyPatchTool needs an editor with the methods {', '.join(METHODS)}, got {described(editor)}."
-            )
+        allowed.check_option("ApplyPatchTool", "editor", editor, EDITOR)
         return OneByOne(editor)
 
     @property

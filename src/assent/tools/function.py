@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from ..core.digest import described
+from ..core import allowed
 from ..definitions.calling import in_thread, is_async
 from ..definitions.context import THREAD_CONFIG, RunContextWrapper, ToolContext
 from ..definitions.deadline import Deadline
@@ -22,8 +22,8 @@ from ..definitions.tool import (
     Previewer,
     Rule,
     Tool,
-    checked_names,
     default_tool_error_function,
+    in_order,
 )
 from ..errors import InvalidDefinition, UsageError
 
@@ -181,8 +181,7 @@ def function_tool(
     options = {name: value for name, value in locals().items() if name != "function"}
     if function is None:
         return functools.partial(_made_from, **options)
-    if not callable(function):
-        raise InvalidDefinition(f"function_tool takes a function, got {described(function)}; name its options.")
+    allowed.check_option("function_tool", "its first argument", function, allowed.CALLABLE)
     return _made_from(function, **options)
 
 
@@ -241,7 +240,8 @@ def _made_from(
 
 def _redacted(schema: FunctionSchema, redact: Sequence[str]) -> tuple[str, ...]:
     """Return the parameters to mask: those named, and those whose types say so."""
-    named = checked_names(f"Tool {schema.name!r}: redact", redact)
+    allowed.check_option(f"Tool {schema.name!r}", "redact", redact, allowed.NAMES)
+    named = in_order(redact)
     return (*named, *(name for name in schema.secrets if name not in named))
 
 

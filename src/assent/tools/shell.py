@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from ..core import allowed
 from ..core.digest import described, holds
 from ..definitions.calling import called
 from ..definitions.context import RunContextWrapper, ToolContext
@@ -101,6 +102,8 @@ ShellRule = bool | Callable[[RunContextWrapper[Any], ShellActionRequest, str], b
 LONGEST_SHOWN = 80
 """The most characters of a command that is part of a preview's sentence."""
 LIMITS = ("timeout_ms", "max_output_length")
+EXECUTOR = allowed.Values("LocalShellExecutor(cwd=...), or another function of a ShellCommandRequest", callable)
+LOCAL = allowed.Values('{"type": "local"}', lambda given: given in ({"type": "local"}, {})).or_none
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -166,11 +169,7 @@ class ShellTool(Tool):
 
     def __post_init__(self) -> None:
         _check_environment(self.environment)
-        if not callable(self.executor):
-            raise InvalidDefinition(
-                "ShellTool needs an executor, such as LocalShellExecutor(cwd=...) or a function of a "
-                f"ShellCommandRequest, got {described(self.executor)}."
-            )
+        allowed.check_option("ShellTool", "executor", self.executor, EXECUTOR)
         cwd, copied = getattr(self.executor, "cwd", None), self.preview
         if not self.description or (isinstance(copied, ShellPreview) and self.description == copied.description):
             object.__setattr__(self, "description", ShellPreview(cwd).description)
@@ -279,8 +278,7 @@ def _check_environment(environment: Any) -> None:
             f"ShellTool: in the environment {kind!r} the provider runs the commands, and nobody is asked. Assent does "
             "not offer it; give an executor that runs the commands in a container of yours."
         )
-    if kind is None or set(environment) - {"type"}:
-        raise InvalidDefinition(f'ShellTool: environment is None or {{"type": "local"}}, got {described(environment)}.')
+    allowed.check_option("ShellTool", "environment", environment, LOCAL)
 
 
 def _of_arguments(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..core import allowed
 from ..core.digest import described
-from ..core.number import is_count
 from ..definitions.calling import in_thread
 from ..definitions.preview import AnyBlock, Diff, Preview, Text, break_warning
 from ..errors import InvalidArguments, InvalidDefinition, NotAsShown, PatchRefused
@@ -51,6 +51,10 @@ MAX_SHOWN = 100_000
 WORKSPACE = "workspace/"
 """The precondition that has the root; no path ends so."""
 NOTHING: Mapping[str, Any] = {}
+PROTECTED = allowed.Values(
+    "a list of names without slashes",
+    lambda given: not isinstance(given, str) and all(type(name) is str and "/" not in name for name in given),
+)
 
 
 _LOCKS: set[int] = set()
@@ -101,10 +105,8 @@ class WorkspaceEditor(TracedEditor):
                 "WorkspaceEditor cannot keep its promises on this system, which opens no files relative to an open "
                 "directory. Use it on Linux or macOS, or give ApplyPatchTool an editor of your own."
             )
-        if not is_count(max_file_bytes):
-            raise InvalidDefinition(f"WorkspaceEditor: max_file_bytes must be 1 or more, got {max_file_bytes!r}.")
-        if isinstance(protected, str) or not all(type(name) is str and "/" not in name for name in protected):
-            raise InvalidDefinition(f"WorkspaceEditor: protected is a list of names, got {described(protected)}.")
+        allowed.check_option("WorkspaceEditor", "max_file_bytes", max_file_bytes, allowed.COUNT)
+        allowed.check_option("WorkspaceEditor", "protected", protected, PROTECTED)
         try:
             self._root = Path(root).resolve(strict=True)
             self._identity = identity(os.stat(self._root))
