@@ -203,7 +203,7 @@ def test_a_prefix_is_a_word(prefix: Any) -> None:
 
 
 def test_a_provider_is_a_function(registering: Callable[..., None]) -> None:
-    with pytest.raises(InvalidDefinition, match="'acme'.*provider must be a function"):
+    with pytest.raises(InvalidDefinition, match=r"'acme'.*provider must be a function"):
         registering("acme", "gpt-5.2")
 
 

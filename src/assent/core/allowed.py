@@ -66,15 +66,24 @@ class Options:
             if type(value) not in types and not fits(value):
                 self.check_items(whose, {option: getattr(given, option) for option in self.options}, error)
 
-    def check_items(self, whose: str, given: Mapping[str, Any], error: type[UsageError] = InvalidDefinition) -> None:
-        """Raise `error` unless the keys of a dict are options, and may have their values."""
-        check_names(whose, given, self.options, error)
+    def check_items(
+        self, whose: str, given: Mapping[str, Any], error: type[UsageError] = InvalidDefinition, within: str = ""
+    ) -> None:
+        """Raise `error` unless the keys of a dict are options, and may have their values.
+
+        `within` comes before the names in messages, for a dict that is part of another.
+        """
+        check_names(whose, given, self.options, error, within)
         for option, value in given.items():
-            check_option(whose, option, value, self.options[option], error)
+            check_option(whose, f"{within}{option}", value, self.options[option], error)
 
 
 def check_names(
-    whose: str, given: Iterable[Any], known: Collection[str], error: type[UsageError] = InvalidDefinition
+    whose: str,
+    given: Iterable[Any],
+    known: Collection[str],
+    error: type[UsageError] = InvalidDefinition,
+    within: str = "",
 ) -> None:
     """Raise `error` for a name that is not known, with the nearest one and all that are known."""
     for name in given:
@@ -84,7 +93,8 @@ def check_names(
 
         near = get_close_matches(str(name), known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise error(f"{whose}: there is no option {described(name)}{hint} There are: {', '.join(sorted(known))}.")
+        unknown = described(f"{within}{name}" if within else name)
+        raise error(f"{whose}: there is no option {unknown}{hint} There are: {', '.join(sorted(known))}.")
 
 
 LISTS = (list, tuple)
@@ -129,12 +139,20 @@ def whole_number(least: int = 1, most: int = LARGEST) -> Values:
     return Values(f"a whole number from {least} to {end}", lambda value: type(value) is int and least <= value <= most)
 
 
+def number(least: float, most: float) -> Values:
+    """Return the values that are numbers in a range; NaN is in none."""
+    return Values(
+        f"a number from {least} to {most}", lambda value: type(value) in (int, float) and least <= value <= most
+    )
+
+
 def seconds(least: float = 0, most: float = LONGEST) -> Values:
     """Return the values that are a number of seconds in a range; NaN is in none."""
-    words = f"a number of seconds from {least} to {'100 years' if most == LONGEST else most}"
-    return Values(words, lambda value: type(value) in (int, float) and least <= value <= most)
+    end = "100 years" if most == LONGEST else most
+    return number(least, most)._replace(words=f"a number of seconds from {least} to {end}")
 
 
+ANYTHING = Values("anything", lambda value: True)
 BOOL = Values("True or False", lambda value: False, (bool,))
 CALLABLE = Values("a callable", callable)
 BOOL_OR_CALLABLE = Values("True, False or a callable", callable, (bool,))

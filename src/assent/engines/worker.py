@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from ..approval.decision import checked_name
 from ..approval.question import new_id
+from ..core import allowed
 from ..core.digest import described
 from ..core.digest import text as clean_text
-from ..core.number import is_count, is_seconds
 from ..core.run import UNDER_WAY
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
@@ -75,6 +75,18 @@ SWEEP = 60.0
 
 OnError = Callable[[RunRecord, BaseException], Any]
 
+OPTIONS = allowed.Options(
+    store=allowed.instance_of(Store, "a Store, such as SQLiteStore(path)"),
+    concurrency=allowed.COUNT,
+    poll=allowed.POSITIVE_SECONDS,
+    drain=allowed.seconds(),
+    max_failures=allowed.COUNT,
+    run_config=allowed.instance_of(RunConfig).or_none,
+    hooks=allowed.instance_of(RunHooks).or_none,
+    sessions=allowed.CALLABLE.or_none,
+    on_error=allowed.CALLABLE.or_none,
+)
+
 
 class Worker:
     """Drives the runs of a store, many at once, until it is stopped.
@@ -121,10 +133,8 @@ class Worker:
         on_error: OnError | None = None,
         random: Callable[[], float] = random.random,
     ) -> None:
-        if not isinstance(store, Store):
-            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {described(store)}.")
-        _check_numbers(concurrency, max_failures, poll, drain)
-        _check_objects(run_config, hooks, sessions, on_error)
+        given = {name: value for name, value in locals().items() if name in OPTIONS.options}
+        OPTIONS.check_items("Worker", given, UsageError)
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
         self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store
@@ -410,22 +420,3 @@ def one_line(error: BaseException) -> str:
     """Return an error as one line that any store can keep."""
     text = clean_text(f"{type(error).__name__}: {error}")[0].replace("\0", "")
     return " ".join(text.split())[:LONGEST_ERROR]
-
-
-def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -> None:
-    for option, count in (("concurrency", concurrency), ("max_failures", max_failures)):
-        if not is_count(count):
-            raise UsageError(f"{option} is a whole number from 1 to 2**63 - 1, got {described(count)}.")
-    for option, seconds in (("poll", poll), ("drain", drain)):
-        if not is_seconds(seconds) or (option == "poll" and not seconds):
-            raise UsageError(f"{option} is a number of seconds, at most 100 years, got {described(seconds)}.")
-
-
-def _check_objects(config: Any, hooks: Any, sessions: Any, on_error: Any) -> None:
-    if config is not None and not isinstance(config, RunConfig):
-        raise UsageError(f"run_config must be a RunConfig, got {described(config)}.")
-    if hooks is not None and not isinstance(hooks, RunHooks):
-        raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
-    for option, function in (("sessions", sessions), ("on_error", on_error)):
-        if function is not None and not callable(function):
-            raise UsageError(f"{option} must be a function, got {described(function)}.")

@@ -96,17 +96,16 @@ def _is_str(value: Any) -> bool:
     return type(value) is str  # which may hold bytes that are no UTF-8, as paths do
 
 
-ANYTHING = allowed.Values("anything", lambda given: True)
 DICT = allowed.instance_of(Mapping, "a dict")
 OPTIONS = allowed.Options(
     client_session_timeout_seconds=allowed.POSITIVE_SECONDS.or_none,
-    tool_filter=ANYTHING,  # checked by `Filter`
+    tool_filter=allowed.ANYTHING,  # checked by `Filter`
     use_structured_content=allowed.BOOL,
     max_retry_attempts=allowed.whole_number(0),
     retry_backoff_seconds_base=allowed.POSITIVE_SECONDS,
     retry_backoff_seconds_max=allowed.POSITIVE_SECONDS,
     message_handler=allowed.CALLABLE.or_none,
-    require_approval=ANYTHING,  # checked by `policy_from`
+    require_approval=allowed.ANYTHING,  # checked by `policy_from`
     failure_error_function=allowed.CALLABLE.or_none,
     tool_input_guardrails=guardrails_of(ToolInputGuardrail),
     tool_output_guardrails=guardrails_of(ToolOutputGuardrail),
@@ -124,16 +123,16 @@ STDIO = allowed.Options(
     command=allowed.NAME,
     args=allowed.list_of(_is_str, "a list of texts"),
     env=allowed.dict_of_texts(_is_str).secret.or_none,
-    cwd=ANYTHING,
+    cwd=allowed.ANYTHING,
 )
 SSE = allowed.Options(
     url=allowed.NAME.secret,
     headers=allowed.dict_of_texts(_is_str).secret.or_none,
     timeout=allowed.POSITIVE_SECONDS,
     sse_read_timeout=allowed.POSITIVE_SECONDS,
-    auth=ANYTHING,
+    auth=allowed.ANYTHING,
 )
-STREAMABLE_HTTP = allowed.Options(**SSE.options, terminate_on_close=ANYTHING)
+STREAMABLE_HTTP = allowed.Options(**SSE.options, terminate_on_close=allowed.ANYTHING)
 """The parameters of each transport; the first of them is needed."""
 
 

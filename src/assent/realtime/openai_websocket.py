@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from msgspec.json import encode
 
 from ..core import allowed
-from ..core.digest import described, worded
+from ..core.digest import worded
 from ..errors import ModelFailed, UsageError
 from ..models.failure import hidden, passing, refused, unreached
 from ..version import __version__
@@ -47,7 +47,6 @@ ADDRESS = "wss://api.openai.com/v1/realtime?model="
 CONNECT_TIMEOUT = 10.0
 LARGEST_MESSAGE = 16 * 2**20
 """The bytes of the largest message that is read."""
-OPTIONS = ("api_key", "url", "headers", "initial_model_settings", "playback_tracker", "connect_timeout")
 NORMAL = 1000
 TOO_LARGE = 1009
 NO_PONG = 1011
@@ -250,25 +249,12 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 
 def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
-    if not isinstance(options, Mapping):
-        raise UsageError(f"The options of a realtime model are a dict, got {described(options)}.")
-    for each in options:
-        if each not in OPTIONS:
-            raise UsageError(f"A realtime model has no option {each!r}; there are: {', '.join(OPTIONS)}.")
-    url, seconds = options.get("url"), options.get("connect_timeout", CONNECT_TIMEOUT)
-    if url is not None and not (isinstance(url, str) and _is_address(url)):
-        raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        raise UsageError(f"The connect_timeout of a realtime model is a number of seconds, got {described(seconds)}.")
-    tracker = options.get("playback_tracker")
-    if tracker is not None and not isinstance(tracker, RealtimePlaybackTracker):
-        raise UsageError(f"A playback_tracker is a RealtimePlaybackTracker, got {described(tracker)}.")
+    allowed.check_option("Realtime model", "options", options, DICT, UsageError)
+    OPTIONS.check_items("RealtimeModelConfig", options, UsageError)
     settings = options.get("initial_model_settings") or {}
-    if not isinstance(settings, Mapping):
-        raise UsageError(f"initial_model_settings are a dict, got {described(settings)}.")
     name = settings.get("model_name", name)
     allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
-    return name, tracker
+    return name, options.get("playback_tracker")
 
 
 def _is_address(url: str) -> bool:
@@ -277,6 +263,19 @@ def _is_address(url: str) -> bool:
         return parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0 and not parts.fragment
     except ValueError:  # the port is read here, and may be none
         return False
+
+
+DICT = allowed.instance_of(Mapping, "a dict")
+OPTIONS = allowed.Options(
+    api_key=allowed.ANYTHING,  # checked by `_key`, which may call it
+    url=allowed.Values(
+        "an address of ws:// or wss://", lambda given: isinstance(given, str) and _is_address(given)
+    ).or_none,
+    headers=DICT.secret.or_none,
+    initial_model_settings=DICT.or_none,
+    playback_tracker=allowed.instance_of(RealtimePlaybackTracker).or_none,
+    connect_timeout=allowed.POSITIVE_SECONDS,
+)
 
 
 async def _key(options: RealtimeModelConfig) -> str | None:

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..approval.question import new_id
-from ..core.digest import described
-from ..core.number import is_count, is_seconds
+from ..core import allowed
 from ..core.run import Run
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
@@ -36,6 +35,14 @@ from .session import RealtimeSession
 
 ATTEMPTS, DELAY, WAIT, LENGTH = 3, 0.5, 2.0, 100
 
+DICT = allowed.instance_of(Mapping, "a dict")
+OPTIONS = allowed.Options(
+    starting_agent=allowed.instance_of(RealtimeAgent),
+    model=allowed.instance_of(RealtimeModel).or_none,
+    run_config=allowed.instance_of(RunConfig).or_none,
+    hooks=allowed.instance_of(RunHooks).or_none,
+)
+
 
 class RealtimeRunner:
     """Runs live sessions of an agent.
@@ -60,14 +67,8 @@ class RealtimeRunner:
         run_config: RunConfig | None = None,
         hooks: RunHooks[Any] | None = None,
     ) -> None:
-        if not isinstance(starting_agent, RealtimeAgent):
-            raise UsageError(f"starting_agent must be a RealtimeAgent, got {described(starting_agent)}.")
-        if model is not None and not isinstance(model, RealtimeModel):
-            raise UsageError(f"model must be a RealtimeModel, got {described(model)}.")
-        if run_config is not None and not isinstance(run_config, RunConfig):
-            raise UsageError(f"run_config must be a RunConfig, got {described(run_config)}.")
-        if hooks is not None and not isinstance(hooks, RunHooks):
-            raise UsageError(f"hooks must be a RunHooks, got {described(hooks)}.")
+        given = {"starting_agent": starting_agent, "model": model, "run_config": run_config, "hooks": hooks}
+        OPTIONS.check_items("RealtimeRunner", given, UsageError)
         check_store(store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _checked("config", config, RealtimeRunConfig)
@@ -142,12 +143,8 @@ def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:
     """Return settings as a dict, or raise `UsageError` if one of them is not known."""
     if given is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{name} is a dict, got {described(given)}.")
-    known = kind.__annotations__
-    for key in given:
-        if key not in known:
-            raise UsageError(f"{name} has no setting {key!r}; there are: {', '.join(sorted(known))}.")
+    allowed.check_option("RealtimeRunner", name, given, DICT, UsageError)
+    allowed.check_names(f"RealtimeRunner: {name}", given, kind.__annotations__, UsageError)
     return dict(given)
 
 
@@ -158,14 +155,13 @@ def _limits(settings: dict[str, Any]) -> dict[str, Any]:
     wait = settings.get("transcript_wait", WAIT)
     guards = _checked("guardrails_settings", settings.get("guardrails_settings"), RealtimeGuardrailsSettings)
     length = guards.get("debounce_text_length", LENGTH)
-    for name, value, fits in (
-        ("reconnect: attempts", attempts, is_count(attempts, 0)),
-        ("reconnect: delay", delay, is_seconds(delay)),
-        ("transcript_wait", wait, is_seconds(wait)),
-        ("guardrails_settings: debounce_text_length", length, is_count(length)),
+    for name, value, values in (
+        ("reconnect: attempts", attempts, allowed.whole_number(0)),
+        ("reconnect: delay", delay, allowed.seconds()),
+        ("transcript_wait", wait, allowed.seconds()),
+        ("guardrails_settings: debounce_text_length", length, allowed.COUNT),
     ):
-        if not fits:
-            raise UsageError(f"{name} is a number that is not negative, got {described(value)}.")
+        allowed.check_option("RealtimeRunner", name, value, values, UsageError)
     return {"attempts": attempts, "delay": delay, "transcript_wait": wait, "guard_length": length}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.digest import described
+from ..core import allowed
 from ..errors import UsageError
 from ..models.model import ToolSpec
 from .config import RealtimeSessionModelSettings
@@ -34,8 +34,8 @@ def session_of(
 
     Settings that the API keeps when an update leaves them out are always in it, so that none is left from before.
     """
-    given = _checked(settings, SETTINGS, "")
-    audio = _checked(given.get("audio", {}), AUDIO, "audio.")
+    given = _check(settings, SETTINGS)
+    audio = _check(given.get("audio", {}), AUDIO, "audio.")
     session: dict[str, Any] = {
         "type": "realtime",
         "instructions": given.get("instructions", instructions) or "",
@@ -57,28 +57,8 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _is_object(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
-
-
-def _is_number(low: float, high: float) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-
-
-def _one_of(*values: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in values
-
-
-def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or check(value)
 
 
 def _is_format(value: Any) -> bool:
@@ -97,94 +77,65 @@ def _are_older_modalities(value: Any) -> bool:
     return _are_modalities(value) or (isinstance(value, list | tuple) and sorted(map(str, value)) == ["audio", "text"])
 
 
-def _is_limit(value: Any) -> bool:
-    return value == "inf" or (_is_count(value) and value > 0)
+TEXT = allowed.Values("text", _is_text)
+TEXTS = allowed.list_of(_is_text, "a list of texts")
+COUNT = allowed.whole_number(0)
+OBJECT = allowed.Values("a dict", _is_object)
+OBJECT_OR_NONE = OBJECT.or_none._replace(words="a dict, or None to turn it off")
+FORMAT = allowed.Values('"pcm16", "g711_ulaw", "g711_alaw", or a dict with a "type"', _is_format)
+VOICE = allowed.Values('the name of a voice, or {"id": ...}', _is_text_or_object)
+SPEED = allowed.number(0.25, 1.5)
 
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(map(_is_text, value))
-
-
-Check = tuple[Callable[[Any], bool], str]
-"""A test of a setting's value, and the values that pass it, in words."""
-
-TEXT: Check = (_is_text, "text")
-FLAG: Check = (_is_flag, "True or False")
-COUNT: Check = (_is_count, "a whole number, not below 0")
-OBJECT: Check = (_is_object, "a dict")
-OBJECT_OR_NONE: Check = (_or_none(_is_object), "a dict, or None to turn it off")
-FORMAT: Check = (_is_format, '"pcm16", "g711_ulaw", "g711_alaw", or a dict with a "type"')
-VOICE: Check = (_is_text_or_object, 'the name of a voice, or {"id": ...}')
-SPEED: Check = (_is_number(0.25, 1.5), "a number from 0.25 to 1.5")
-
-SETTINGS: dict[str, Check] = {
-    "model_name": TEXT,
-    "instructions": (lambda value: isinstance(value, str), "text"),
-    "output_modalities": (_are_modalities, '["audio"] or ["text"]'),
-    "modalities": (_are_older_modalities, '["audio"], ["text"] or both'),
-    "audio": OBJECT,
-    "voice": VOICE,
-    "speed": SPEED,
-    "input_audio_format": FORMAT,
-    "output_audio_format": FORMAT,
-    "input_audio_transcription": OBJECT_OR_NONE,
-    "input_audio_noise_reduction": OBJECT_OR_NONE,
-    "turn_detection": OBJECT_OR_NONE,
-    "max_output_tokens": (_is_limit, 'a whole number above 0, or "inf"'),
-    "tool_choice": (_is_text_or_object, '"auto", "none", "required", the name of a tool, or a dict'),
-    "parallel_tool_calls": FLAG,
-    "reasoning": OBJECT,
-    "prompt": OBJECT,
-    "tracing": (lambda value: value is None or value == "auto" or _is_object(value), '"auto", a dict, or None'),
+SETTINGS = allowed.Options(
+    model_name=TEXT,
+    instructions=allowed.instance_of(str, "text"),
+    output_modalities=allowed.Values('["audio"] or ["text"]', _are_modalities),
+    modalities=allowed.Values('["audio"], ["text"] or both', _are_older_modalities),
+    audio=OBJECT,
+    voice=VOICE,
+    speed=SPEED,
+    input_audio_format=FORMAT,
+    output_audio_format=FORMAT,
+    input_audio_transcription=OBJECT_OR_NONE,
+    input_audio_noise_reduction=OBJECT_OR_NONE,
+    turn_detection=OBJECT_OR_NONE,
+    max_output_tokens=allowed.Values(
+        'a whole number above 0, or "inf"', lambda value: value == "inf" or allowed.COUNT.fits(value)
+    ),
+    tool_choice=allowed.Values('"auto", "none", "required", the name of a tool, or a dict', _is_text_or_object),
+    parallel_tool_calls=allowed.BOOL,
+    reasoning=OBJECT,
+    prompt=OBJECT,
+    tracing=allowed.Values('"auto", a dict', lambda value: value == "auto" or _is_object(value)).or_none,
+)
+AUDIO = allowed.Options(input=OBJECT, output=OBJECT)
+AUDIO_INPUT = allowed.Options(
+    format=FORMAT, noise_reduction=OBJECT_OR_NONE, transcription=OBJECT_OR_NONE, turn_detection=OBJECT_OR_NONE
+)
+AUDIO_OUTPUT = allowed.Options(format=FORMAT, voice=VOICE, speed=SPEED)
+TRANSCRIPTION_SETTINGS = allowed.Options(
+    model=TEXT, language=TEXT, prompt=TEXT, delay=TEXT, keywords=TEXTS, languages=TEXTS
+)
+NOISE_REDUCTION = allowed.Options(type=allowed.one_of("near_field", "far_field"), strength=allowed.number(0, 1))
+VAD = {
+    "type": allowed.one_of("semantic_vad", "server_vad"),
+    "create_response": allowed.BOOL,
+    "interrupt_response": allowed.BOOL,
 }
-AUDIO: dict[str, Check] = {"input": OBJECT, "output": OBJECT}
-AUDIO_INPUT: dict[str, Check] = {
-    "format": FORMAT,
-    "noise_reduction": OBJECT_OR_NONE,
-    "transcription": OBJECT_OR_NONE,
-    "turn_detection": OBJECT_OR_NONE,
-}
-AUDIO_OUTPUT: dict[str, Check] = {"format": FORMAT, "voice": VOICE, "speed": SPEED}
-TRANSCRIPTION_SETTINGS: dict[str, Check] = {
-    "model": TEXT,
-    "language": TEXT,
-    "prompt": TEXT,
-    "delay": TEXT,
-    "keywords": (_are_texts, "a list of texts"),
-    "languages": (_are_texts, "a list of texts"),
-}
-NOISE_REDUCTION: dict[str, Check] = {
-    "type": (_one_of("near_field", "far_field"), '"near_field" or "far_field"'),
-    "strength": (_is_number(0, 1), "a number from 0 to 1"),
-}
-ANY_VAD: dict[str, Check] = {
-    "type": (_one_of("semantic_vad", "server_vad"), '"semantic_vad" or "server_vad"'),
-    "create_response": FLAG,
-    "interrupt_response": FLAG,
-}
-SEMANTIC_VAD: dict[str, Check] = {
-    "eagerness": (_one_of("auto", "low", "medium", "high"), '"auto", "low", "medium" or "high"'),
-}
-SERVER_VAD: dict[str, Check] = {
-    "prefix_padding_ms": COUNT,
-    "silence_duration_ms": COUNT,
-    "threshold": (_is_number(0, 1), "a number from 0 to 1"),
-    "idle_timeout_ms": (_or_none(_is_count), "a whole number, not below 0, or None"),
-}
+SEMANTIC_VAD = allowed.Options(**VAD, eagerness=allowed.one_of("auto", "low", "medium", "high"))
+SERVER_VAD = allowed.Options(
+    **VAD,
+    prefix_padding_ms=COUNT,
+    silence_duration_ms=COUNT,
+    threshold=allowed.number(0, 1),
+    idle_timeout_ms=COUNT.or_none,
+)
 
 
-def _checked(given: Any, known: Mapping[str, Check], where: str) -> dict[str, Any]:
+def _check(given: Any, known: allowed.Options, where: str = "") -> dict[str, Any]:
     """Return a copy of the settings at `where`, or raise `UsageError` for one that is not known or does not fit."""
-    if not isinstance(given, Mapping):
-        raise UsageError(f"The settings of a realtime model are a dict, got {described(given)}.")
-    for name, value in given.items():
-        if name not in known:
-            raise UsageError(
-                f"The setting {where}{name} of a realtime model does not exist; there are: {', '.join(sorted(known))}."
-            )
-        fits, words = known[name]
-        if not fits(value):
-            raise UsageError(f"The setting {where}{name} of a realtime model is {words}; got {described(value)}.")
+    allowed.check_option("Realtime model", "settings", given, OBJECT, UsageError)
+    known.check_items("RealtimeSessionModelSettings", given, UsageError, where)
     return dict(given)
 
 
@@ -207,7 +158,7 @@ def _either(given: Mapping[str, Any], short: str, audio: Mapping[str, Any], long
 
 
 def _input(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
-    audio = _checked(audio, AUDIO_INPUT, "audio.input.")
+    audio = _check(audio, AUDIO_INPUT, "audio.input.")
     heard = _either(given, "input_audio_transcription", audio, "input.transcription", {})
     turns = _either(given, "turn_detection", audio, "input.turn_detection", TURN_DETECTION)
     out: dict[str, Any] = {
@@ -218,12 +169,12 @@ def _input(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
     noise = _either(given, "input_audio_noise_reduction", audio, "input.noise_reduction", LEFT_OUT)
     if noise is not LEFT_OUT:
         where = "audio.input.noise_reduction."
-        out["noise_reduction"] = None if noise is None else _checked(noise, NOISE_REDUCTION, where)
+        out["noise_reduction"] = None if noise is None else _check(noise, NOISE_REDUCTION, where)
     return out
 
 
 def _output(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
-    audio = _checked(audio, AUDIO_OUTPUT, "audio.output.")
+    audio = _check(audio, AUDIO_OUTPUT, "audio.output.")
     out: dict[str, Any] = {"format": _format(_either(given, "output_audio_format", audio, "output.format", "pcm16"))}
     for name in ("voice", "speed"):
         value = _either(given, name, audio, f"output.{name}", LEFT_OUT)
@@ -239,7 +190,7 @@ def _format(given: str | Mapping[str, Any]) -> dict[str, Any]:
 def _transcription(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if given is None:
         return None
-    return {"model": TRANSCRIPTION, **_checked(given, TRANSCRIPTION_SETTINGS, "audio.input.transcription.")}
+    return {"model": TRANSCRIPTION, **_check(given, TRANSCRIPTION_SETTINGS, "audio.input.transcription.")}
 
 
 def _turn_detection(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -247,9 +198,10 @@ def _turn_detection(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if given is None:
         return None
     where = "audio.input.turn_detection."
-    kind = given.get("type", "server_vad" if set(given) & set(SERVER_VAD) else "semantic_vad")
-    known = ANY_VAD | (SERVER_VAD if kind == "server_vad" else SEMANTIC_VAD)
-    return {"type": kind, **_checked(given, known, where)}
+    own = SERVER_VAD.options.keys() - VAD.keys()
+    kind = given.get("type", "server_vad" if given.keys() & own else "semantic_vad")
+    known = SERVER_VAD if kind == "server_vad" else SEMANTIC_VAD
+    return {"type": kind, **_check(given, known, where)}
 
 
 def _choice(choice: str | Mapping[str, Any]) -> str | dict[str, Any]:
