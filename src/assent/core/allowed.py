@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import InvalidDefinition, UsageError
 from .digest import described, holds
 from .number import LARGEST, LONGEST
 
 
-class Values(NamedTuple):
+class Values(Struct, frozen=True):
     """The values that an option may have."""
 
     words: str
@@ -32,12 +35,16 @@ class Values(NamedTuple):
     @property
     def or_none(self) -> Values:
         """These values, and None."""
-        return self._replace(words=f"{self.words} or None", types=(*self.types, NoneType))
+        return replace(self, words=f"{self.words} or None", types=(*self.types, NoneType))
+
+    def in_words(self, words: str) -> Values:
+        """Return these values with other words."""
+        return replace(self, words=words)
 
     @property
     def secret(self) -> Values:
         """These values, of which no message shows any."""
-        return self._replace(is_secret=True)
+        return replace(self, is_secret=True)
 
 
 def check_option(
@@ -58,11 +65,12 @@ class Options:
     def __init__(self, **options: Values) -> None:
         self.options = options
         self._values_of = attrgetter(*options)
-        self._checks = [(allowed.types, allowed.fits) for allowed in options.values()]
+        self._types = [allowed.types for allowed in options.values()]
+        self._fits = [allowed.fits for allowed in options.values()]
 
     def check(self, whose: str, given: object, error: type[UsageError] = InvalidDefinition) -> None:
         """Raise `error` unless the attributes of an object may have their values."""
-        for value, (types, fits) in zip(self._values_of(given), self._checks, strict=True):
+        for value, types, fits in zip(self._values_of(given), self._types, self._fits):  # noqa: B905  # `strict` costs
             if type(value) not in types and not fits(value):
                 self.check_items(whose, {option: getattr(given, option) for option in self.options}, error)
 
@@ -149,7 +157,7 @@ def number(least: float, most: float) -> Values:
 def seconds(least: float = 0, most: float = LONGEST) -> Values:
     """Return the values that are a number of seconds in a range; NaN is in none."""
     end = "100 years" if most == LONGEST else most
-    return number(least, most)._replace(words=f"a number of seconds from {least} to {end}")
+    return number(least, most).in_words(f"a number of seconds from {least} to {end}")
 
 
 ANYTHING = Values("anything", lambda value: True)

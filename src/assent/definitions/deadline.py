@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..core import allowed
 
 SILENCE = allowed.one_of("reject", "wait")
-SECONDS = allowed.POSITIVE_SECONDS._replace(words=f"a Deadline or {allowed.POSITIVE_SECONDS.words}")
+SECONDS = allowed.POSITIVE_SECONDS.in_words(f"a Deadline or {allowed.POSITIVE_SECONDS.words}")
 
 
 class Deadline(Struct, frozen=True):

@@ -29,7 +29,7 @@ Policy = Callable[["Listed", Collection[str]], Rule]
 
 WORDS = {"always": True, "never": False}
 TOOL_NAMES = allowed.list_of(lambda name: type(name) is str and name, "a list of tool names")
-KEYS = TOOL_NAMES._replace(words="names of tools")
+KEYS = TOOL_NAMES.in_words("names of tools")
 SHAPES = (
     '"always", "never", a bool, None, {"tool_name": "always" | "never" | bool}, {"always": {"tool_names": [...]}, '
     '"never": {"tool_names": [...]}}, a function, ask_if_destructive(...) or ask_unless_read_only(...)'

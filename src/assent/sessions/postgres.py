@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-TIMEOUT = allowed.POSITIVE_SECONDS._replace(
-    words="a number of seconds above zero, at most 2,000,000",
-    fits=lambda value: type(value) in (int, float) and 0 < value <= 2_000_000,
+TIMEOUT = allowed.Values(
+    "a number of seconds above zero, at most 2,000,000",
+    lambda value: type(value) in (int, float) and 0 < value <= 2_000_000,
 )
 
 
