@@ -69,7 +69,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """An engine of its own for the test, with a library that follows a script."""
     made, engine = Library(), embedded_engine.Engine()
     monkeypatch.setattr(embedded_engine, "_engine", engine)
-    monkeypatch.setattr(embedded_engine, "_loaded", lambda: made)
+    monkeypatch.setattr(embedded_engine, "_load", lambda: made)
     monkeypatch.setattr(embedded, "see_that_it_is_installed", lambda: None)
     monkeypatch.setattr(embedded, "grammar", lambda schema: f"grammar of {json.dumps(schema)}")
     yield made

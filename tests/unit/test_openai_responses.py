@@ -514,7 +514,7 @@ async def test_a_task_that_is_cancelled_closes_the_http_response(server: OpenAIS
 
 def kept() -> int:
     gc.collect()
-    return sum(map(len, assent.models.client._kept.values()))
+    return sum(map(len, assent.models.client._clients.values()))
 
 
 async def test_models_of_one_loop_share_their_connections(server: OpenAIServer, environment: None) -> None:

@@ -19,7 +19,7 @@ from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from ..models.named import is_model, model_from
 from ..schema.typed import parameters as parameters_of
 from .context import RunContextWrapper
-from .delegation import TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
+from .delegation import INPUT_TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
 from .guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from .handoff import Handoff, handoff
 from .hooks import AgentHooks
@@ -27,7 +27,7 @@ from .hosted import HostedTool
 from .item import ToolCallOutputItem
 from .output import AgentOutputSchema
 from .server import ToolServer
-from .tool import Approver, Enabled, FailureText, Rule, Tool, default_tool_error_function, in_order, qualified
+from .tool import Approver, Enabled, FailureText, Rule, Tool, as_tuple, default_tool_error_function, qualified_name
 
 T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
@@ -72,7 +72,7 @@ def _is_tool_use(given: Any) -> bool:
     return stops or callable(given) or given in ("run_llm_again", "stop_on_first_tool")
 
 
-OPTIONS = allowed.Options(
+AGENT_OPTIONS = allowed.Options(
     instructions=allowed.TEXT_OR_CALLABLE.or_none,
     tools=allowed.LIST,
     handoffs=allowed.LIST,
@@ -143,12 +143,12 @@ class Agent(AgentBase, Generic[T]):
     def __post_init__(self) -> None:
         allowed.check_option("Agent", "name", self.name, allowed.NAME)
         whose = f"Agent {self.name!r}"
-        OPTIONS.check(whose, self)
+        AGENT_OPTIONS.check(whose, self)
         if self.model is not None:
             self.model = model_from(whose, self.model)
         self.tools, self.handoffs, self.mcp_servers = list(self.tools), list(self.handoffs), list(self.mcp_servers)
         self.input_guardrails, self.output_guardrails = list(self.input_guardrails), list(self.output_guardrails)
-        self.reviewers = in_order(self.reviewers)
+        self.reviewers = as_tuple(self.reviewers)
         try:
             schema_of(self)
         except InvalidDefinition as error:
@@ -206,9 +206,9 @@ class Agent(AgentBase, Generic[T]):
         return AgentTool(
             name=name,
             description=tool_description or self.handoff_description or f"Ask the agent {self.name}.",
-            params_json_schema=(shape or TEXT).json_schema,
-            required=(shape or TEXT).required,
-            defaults=(shape or TEXT).defaults,
+            params_json_schema=(shape or INPUT_TEXT).json_schema,
+            required=(shape or INPUT_TEXT).required,
+            defaults=(shape or INPUT_TEXT).defaults,
             needs_approval=needs_approval,
             on_approval=on_approval,
             is_enabled=is_enabled,
@@ -259,7 +259,7 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
             )
         out[tool.name] = tool
     _check_native(agent, out)
-    specs, hosted = offered(out)
+    specs, hosted = split_offer(out)
     choosy = any(tool.is_enabled is not True for tool in out.values())
     leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
     agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading, hosted, served)
@@ -300,7 +300,7 @@ def _check_native(agent: Agent[Any], tools: dict[str, Tool]) -> None:
             )
 
 
-def offered(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:
+def split_offer(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:
     """Return the tools that the model is offered, and the settings of those that the provider runs."""
     specs = tuple(tool.spec for tool in tools.values() if not isinstance(tool, HostedTool))
     return specs, tuple(tool.config for tool in tools.values() if isinstance(tool, HostedTool))
@@ -333,4 +333,4 @@ def instructions_mark(agent: Agent[Any]) -> str:
     told = agent.instructions
     if told is None:
         return ""
-    return digest({"text": told})[:16] if isinstance(told, str) else qualified(told)
+    return digest({"text": told})[:16] if isinstance(told, str) else qualified_name(told)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..core import allowed
 
 SILENCE = allowed.one_of("reject", "wait")
-SECONDS = allowed.POSITIVE_SECONDS.in_words(f"a Deadline or {allowed.POSITIVE_SECONDS.words}")
+DEADLINE = allowed.POSITIVE_SECONDS.in_words(f"a Deadline or {allowed.POSITIVE_SECONDS.words}")
 
 
 class Deadline(Struct, frozen=True):
@@ -43,5 +43,5 @@ def deadline_from(whose: str, given: Any) -> Deadline | None:
     """Return the deadline from a `Deadline`, or from the seconds after which the call is rejected; None stays None."""
     if given is None or isinstance(given, Deadline):
         return given
-    allowed.check_option(whose, "deadline", given, SECONDS)
+    allowed.check_option(whose, "deadline", given, DEADLINE)
     return Deadline(given)

@@ -21,7 +21,7 @@ Extractor = Callable[[Any], Any | Awaitable[Any]]
 OnStream = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 InputBuilder = Callable[[dict[str, Any]], str | list[Item] | Awaitable[str | list[Item]]]
 
-OPTIONS = allowed.Options(
+AGENT_TOOL_OPTIONS = allowed.Options(
     **dict.fromkeys(("custom_output_extractor", "on_stream", "input_builder"), allowed.CALLABLE.or_none),
     max_turns=allowed.COUNT.or_none,
 )
@@ -51,7 +51,7 @@ class AgentTool(Tool, Generic[A]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        OPTIONS.check(f"Tool {self.name!r}", self)
+        AGENT_TOOL_OPTIONS.check(f"Tool {self.name!r}", self)
         # The agent that works on the call is part of what a person approves, so the fingerprint covers its name.
         object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
@@ -78,7 +78,7 @@ class AgentTool(Tool, Generic[A]):
         return args
 
 
-TEXT = Parameters(
+INPUT_TEXT = Parameters(
     {
         "type": "object",
         "properties": {"input": {"type": "string", "description": "What the agent is told."}},

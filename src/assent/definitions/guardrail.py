@@ -39,7 +39,7 @@ InputCheck = Callable[
 OutputCheck = Callable[[RunContextWrapper[Any], Any, Any], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]]
 
 
-OPTIONS = allowed.Options(guardrail_function=allowed.CALLABLE, name=allowed.NONEMPTY.or_none)
+GUARDRAIL_OPTIONS = allowed.Options(guardrail_function=allowed.CALLABLE, name=allowed.NONEMPTY.or_none)
 
 
 class _Guardrail(Struct, Generic[G], frozen=True):
@@ -47,7 +47,7 @@ class _Guardrail(Struct, Generic[G], frozen=True):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        OPTIONS.check(type(self).__name__, self)
+        GUARDRAIL_OPTIONS.check(type(self).__name__, self)
 
     def get_name(self) -> str:
         """Return the guardrail's name, or its function's name if none was given."""
@@ -239,7 +239,7 @@ def guardrails_of(kind: type[Guardrail]) -> allowed.Values:
     return allowed.list_of(lambda each: isinstance(each, kind), f"a list of {kind.__name__}, made by its decorator")
 
 
-def named(guardrails: Iterable[K]) -> dict[str, K]:
+def guardrails_by_name(guardrails: Iterable[K]) -> dict[str, K]:
     """Return the guardrails by name. A name that occurs again gets a number."""
     out: dict[str, K] = {}
     for each in guardrails:

@@ -31,7 +31,7 @@ T = TypeVar("T", default=Any)
 A = TypeVar("A", bound=AgentBase, default=Any)
 """The types of the context and of the agent, for annotations."""
 
-AGENT = allowed.instance_of(AgentBase, "an Agent")
+AN_AGENT = allowed.instance_of(AgentBase, "an Agent")
 
 
 class HandoffInputData(Struct, frozen=True):
@@ -126,13 +126,13 @@ def handoff(
         needs_approval: True if a person must approve the handoff, or a function as for tools.
         on_approval: Code that decides in the person's place.
     """
-    allowed.check_option("handoff", "agent", agent, AGENT)
+    allowed.check_option("handoff", "agent", agent, AN_AGENT)
     name = tool_name_override or f"transfer_to_{re.sub(r'[^a-z0-9_]', '_', agent.name.lower())}"
     for option, value in (("on_handoff", on_handoff), ("input_filter", input_filter)):
         allowed.check_option(f"Handoff {name!r}", option, value, allowed.CALLABLE.or_none)
     if input_type is not None and on_handoff is None:
         raise InvalidDefinition(f"Handoff {name!r}: input_type is for on_handoff; give one, or leave it out.")
-    if on_handoff is not None and not takes(on_handoff, 1 if input_type is None else 2):
+    if on_handoff is not None and not accepts(on_handoff, 1 if input_type is None else 2):
         given = "the context" if input_type is None else "the context and what the model said"
         raise InvalidDefinition(f"Handoff {name!r}: on_handoff is called with {given}, and does not take that.")
     shape = parameters(name, input_type) if input_type is not None else None
@@ -154,7 +154,7 @@ def handoff(
     )
 
 
-def takes(function: Callable[..., Any], count: int) -> bool:
+def accepts(function: Callable[..., Any], count: int) -> bool:
     """Return True if the function can be called with `count` arguments, or if its signature is unknown."""
     try:
         inspect.signature(function).bind(*range(count))

@@ -24,8 +24,8 @@ from .tool import Approver, Tool
 
 SECRETS = ("authorization", "headers")
 """The settings of an MCP server that may hold secrets. They are sent to the provider, and kept nowhere."""
-ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
-DECISIONS: tuple[Verdict, ...] = ("approve", "reject")
+ANY_ARGUMENTS: dict[str, Any] = {"type": "object", "additionalProperties": True}
+HOSTED_DECISIONS: tuple[Verdict, ...] = ("approve", "reject")
 """The decisions on a request of a provider. Nothing can be edited or answered, because the provider runs the tool."""
 
 
@@ -66,7 +66,7 @@ class HostedTool(Tool):
     kind: CallKind = "hosted"
 
 
-def _checked(kind: str, config: Any) -> dict[str, Any]:
+def _settings(kind: str, config: Any) -> dict[str, Any]:
     """Return a copy of the settings, or raise `InvalidDefinition` unless they are a JSON object."""
     try:
         if not isinstance(config, Mapping):
@@ -85,9 +85,9 @@ class _Hosted(HostedTool):
         super().__init__(
             name=name,
             description=f"{kind}, which the provider runs.",
-            params_json_schema=ANYTHING,
-            config=_checked(kind, config),
-            version=digest(_checked(kind, config))[:16],
+            params_json_schema=ANY_ARGUMENTS,
+            config=_settings(kind, config),
+            version=digest(_settings(kind, config))[:16],
         )
 
 
@@ -144,7 +144,7 @@ class HostedMCPTool(HostedTool):
     on_approval_request: OnApprovalRequest | None
 
     def __init__(self, tool_config: Mapping[str, Any], on_approval_request: OnApprovalRequest | None = None) -> None:
-        config = _checked("HostedMCPTool", tool_config)
+        config = _settings("HostedMCPTool", tool_config)
         label = config.get("server_label")
         if config.setdefault("type", "mcp") != "mcp" or type(label) is not str or not label or not holds(label):
             raise InvalidDefinition(
@@ -157,7 +157,7 @@ class HostedMCPTool(HostedTool):
         super().__init__(
             name=f"mcp:{label}",
             description=f"The MCP server {label}{_where(config)}, which the provider calls.",
-            params_json_schema=ANYTHING,
+            params_json_schema=ANY_ARGUMENTS,
             server=label,
             version=digest(shown)[:16],
             config=config,
@@ -172,11 +172,11 @@ class HostedMCPTool(HostedTool):
             calls[name] = HostedMCPCall(
                 name=name,
                 description=f"{name} at the MCP server {self.server}{_where(self.config)}. The provider runs it.",
-                params_json_schema=ANYTHING,
+                params_json_schema=ANY_ARGUMENTS,
                 server=self.server,
                 version=self.version,  # an approval is for the server as it was: its port, its connector, its tools
                 needs_approval=True,
-                allowed=DECISIONS,
+                allowed=HOSTED_DECISIONS,
                 on_approval=_approver(self.on_approval_request),
                 idempotent=True,
             )

@@ -65,9 +65,9 @@ class AgentOutputSchema:
         if not _is_type(output_type):
             raise InvalidDefinition(f"An output type must be a type, got {described(output_type)}.")
         self.output_type = output_type
-        self.name = _named(output_type)
+        self.name = _type_name(output_type)
         self.strict = strict_json_schema
-        self._codec, schema = _made(self.name, output_type)
+        self._codec, schema = _make_codec(self.name, output_type)
         self.json_schema, self.is_wrapped = (None, False) if self.is_plain_text() else self._offered(schema)
         self.fingerprint = digest({"name": self.name, "schema": self.json_schema})[:32]
 
@@ -166,12 +166,12 @@ def _is_alias(kind: Any) -> bool:
     return isinstance(kind, (ours, getattr(typing, "TypeAliasType", ours)))
 
 
-def _named(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _named(args[0])
+        return _type_name(args[0])
     if origin in (Union, UnionType):
-        return " | ".join(map(_named, args))
+        return " | ".join(map(_type_name, args))
     if origin is Literal:
         return f"Literal[{', '.join(map(_worth, args))}]"
     if isinstance(kind, str | ForwardRef):  # a forward reference in brackets
@@ -179,7 +179,7 @@ def _named(kind: Any) -> str:
     if isinstance(kind, NoneType | EllipsisType) or kind is NoneType:
         return "..." if kind is ... else "None"
     name = getattr(origin or kind, "__name__", type(kind).__name__)
-    return f"{name}[{', '.join(map(_named, args))}]" if args else str(name)
+    return f"{name}[{', '.join(map(_type_name, args))}]" if args else str(name)
 
 
 def _worth(value: Any) -> str:
@@ -240,7 +240,7 @@ class _Codec(Protocol):
     def read(self, data: bytes) -> Any: ...
 
 
-def _made(name: str, kind: Any) -> tuple[_Codec, Json]:
+def _make_codec(name: str, kind: Any) -> tuple[_Codec, Json]:
     """Return the type's codec and its schema, or raise `InvalidDefinition`."""
     from ..schema.signature import mentions
 

@@ -59,7 +59,7 @@ class AlwaysAsk:
         return True
 
 
-OPTIONS = allowed.Options(
+TOOL_OPTIONS = allowed.Options(
     needs_approval=allowed.BOOL_OR_CALLABLE,
     is_enabled=allowed.BOOL_OR_CALLABLE,
     **dict.fromkeys(
@@ -150,9 +150,9 @@ class Tool:
 
     def _rule(self) -> bool | str:
         """Return the rule with the allowed decisions and the description's name, as a person agrees to them."""
-        rule = self.needs_approval if type(self.needs_approval) is bool else marked(self.needs_approval)
+        rule = self.needs_approval if type(self.needs_approval) is bool else callable_mark(self.needs_approval)
         if self.allowed is not None or self.describe is not None:
-            told = marked(self.describe) if self.describe is not None else ""
+            told = callable_mark(self.describe) if self.describe is not None else ""
             rule = f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
         return f"{rule} for {', '.join(self.reviewers)}" if self.reviewers else rule
 
@@ -195,7 +195,7 @@ class Tool:
 
     def takes(self, name: str) -> bool:
         """Return True if a call can have an argument of this name."""
-        return takes(self.params_json_schema, name)
+        return has_parameter(self.params_json_schema, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -205,9 +205,9 @@ class Tool:
         whose = f"Tool {self.name!r}"
         if not holds(f"{self.description}{self.version}"):
             raise InvalidDefinition(f"{whose}: UTF-8 cannot hold its description or version.")
-        OPTIONS.check(whose, self)
+        TOOL_OPTIONS.check(whose, self)
         for option in ("tool_input_guardrails", "tool_output_guardrails", "reviewers", "redact"):
-            object.__setattr__(self, option, in_order(getattr(self, option)))
+            object.__setattr__(self, option, as_tuple(getattr(self, option)))
         for name in self.redact:
             if not self.takes(name):
                 raise InvalidDefinition(f"{whose}: redact names {described(name)}, which it does not take.")
@@ -226,12 +226,12 @@ class Tool:
         raise NotImplementedError
 
 
-def in_order(given: Collection[K]) -> tuple[K, ...]:
+def as_tuple(given: Collection[K]) -> tuple[K, ...]:
     """Return the values as a tuple; those of a set sorted."""
     return tuple(sorted(given) if isinstance(given, set | frozenset) else given)
 
 
-def takes(schema: Mapping[str, Any], name: str) -> bool:
+def has_parameter(schema: Mapping[str, Any], name: str) -> bool:
     """Return True if the schema allows an argument of this name."""
     return name in schema.get("properties", ()) or bool(schema.get("additionalProperties"))
 
@@ -248,7 +248,7 @@ def parameter_order(schema: Mapping[str, Any], order: Sequence[str] = ()) -> lis
     return list(dict.fromkeys([name for name in (*listed, *sorted(names)) if type(name) is str and name in names]))
 
 
-def qualified(function: Any) -> str:
+def qualified_name(function: Any) -> str:
     """Return the qualified name of a callable, without its module, so that a script and an import of it agree."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -256,7 +256,7 @@ def qualified(function: Any) -> str:
     return name if type(name) is str else type(function).__qualname__
 
 
-def marked(function: Any) -> str:
+def callable_mark(function: Any) -> str:
     """Return the callable's part of a fingerprint: its qualified name, and its `version` attribute if it has one.
 
     Code is not part of the fingerprint, so set a version when a rule changes: `large.version = "2"`.
@@ -265,7 +265,7 @@ def marked(function: Any) -> str:
         function = function.func
     version = getattr(function, "version", None)
     if version is None:
-        return qualified(function)
+        return qualified_name(function)
     if type(version) is not str or not version or not holds(version):
-        raise InvalidDefinition(f"The version of {qualified(function)} must be text, got {described(version)}.")
-    return f"{qualified(function)}@{version}"
+        raise InvalidDefinition(f"The version of {qualified_name(function)} must be text, got {described(version)}.")
+    return f"{qualified_name(function)}@{version}"

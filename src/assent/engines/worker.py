@@ -75,7 +75,7 @@ SWEEP = 60.0
 
 OnError = Callable[[RunRecord, BaseException], Any]
 
-OPTIONS = allowed.Options(
+WORKER_OPTIONS = allowed.Options(
     store=allowed.instance_of(Store, "a Store, such as SQLiteStore(path)"),
     concurrency=allowed.COUNT,
     poll=allowed.POSITIVE_SECONDS,
@@ -133,8 +133,8 @@ class Worker:
         on_error: OnError | None = None,
         random: Callable[[], float] = random.random,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in OPTIONS.options}
-        OPTIONS.check_items("Worker", given, UsageError)
+        given = {name: value for name, value in locals().items() if name in WORKER_OPTIONS.options}
+        WORKER_OPTIONS.check_items("Worker", given, UsageError)
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
         self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core import allowed
 from ..core.digest import described, shortened
 from ..definitions.context import JUDGED, RunContextWrapper
-from ..definitions.tool import AlwaysAsk, Rule, qualified
+from ..definitions.tool import AlwaysAsk, Rule, qualified_name
 from ..errors import InvalidDefinition
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ApprovalFunction = Callable[..., bool | Awaitable[bool]]
 Policy = Callable[["Listed", Collection[str]], Rule]
 """A function of a listed tool and of the names of all, that returns True, False, or the rule to ask for each call."""
 
-WORDS = {"always": True, "never": False}
+SETTINGS = {"always": True, "never": False}
 TOOL_NAMES = allowed.list_of(lambda name: type(name) is str and name, "a list of tool names")
 KEYS = TOOL_NAMES.in_words("names of tools")
 SHAPES = (
@@ -91,7 +91,7 @@ def policy_from(whose: str, given: Any) -> Policy:
     """Return the policy of a `require_approval`, or raise `InvalidDefinition`."""
     if isinstance(given, AnnotationRule):
         return given.policy(whose)
-    if given is None or type(given) is bool or (type(given) is str and given in WORDS):
+    if given is None or type(given) is bool or (type(given) is str and given in SETTINGS):
         needs = _setting(whose, given) if given is not None else False
         return lambda listed, names: needs
     if isinstance(given, Mapping):
@@ -118,13 +118,13 @@ def _of_others(named: Mapping[str, bool], names: Collection[str]) -> Rule:
 def _setting(where: str, given: Any) -> bool:
     if type(given) is bool:
         return given
-    if type(given) is str and given in WORDS:
-        return WORDS[given]
+    if type(given) is str and given in SETTINGS:
+        return SETTINGS[given]
     raise InvalidDefinition(f'{where} must be "always", "never", True or False, got {described(given)}.')
 
 
 def _has_lists(given: Mapping[Any, Any]) -> bool:
-    return any(isinstance(given.get(word), Mapping) for word in WORDS)
+    return any(isinstance(given.get(word), Mapping) for word in SETTINGS)
 
 
 def _by_name(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
@@ -133,17 +133,17 @@ def _by_name(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
 
 
 def _by_lists(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
-    allowed.check_names(f"{whose}: require_approval", given, WORDS)
+    allowed.check_names(f"{whose}: require_approval", given, SETTINGS)
     named: dict[str, bool] = {}
-    for word, needs in WORDS.items():
-        for name in _listed(whose, word, given.get(word, {"tool_names": []})):
+    for word, needs in SETTINGS.items():
+        for name in _names_under(whose, word, given.get(word, {"tool_names": []})):
             if named.get(name, needs) is not needs:
                 raise InvalidDefinition(f'{whose}: require_approval has {name!r} under "always" and under "never".')
             named[name] = needs
     return named
 
 
-def _listed(whose: str, word: str, given: Any) -> list[str]:
+def _names_under(whose: str, word: str, given: Any) -> list[str]:
     if not isinstance(given, Mapping) or set(given) != {"tool_names"}:
         raise InvalidDefinition(
             f'{whose}: require_approval["{word}"] must be {{"tool_names": [...]}}, got {described(given)}.'
@@ -179,7 +179,7 @@ class ServerRule:
 
     def __init__(self, rule: ApprovalFunction, listed: Listed) -> None:
         self._rule, self._listed, self._all = rule, listed, takes_arguments(rule)
-        self.__qualname__ = qualified(rule)
+        self.__qualname__ = qualified_name(rule)
         self.version = getattr(rule, "version", None)
 
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool | Awaitable[bool]:

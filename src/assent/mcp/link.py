@@ -19,8 +19,8 @@ from mcp.client.subscriptions import SubscriptionLost
 from ..core.digest import worded
 from ..errors import MCPServerFailed
 from ..version import __version__
-from .call import Call, Progress, refusal
-from .http_transport import SENDING
+from .call import Progress, ServerCall, refusal_error
+from .http_transport import REQUEST_PROGRESS
 from .stdio_transport import Stderr
 
 log = logging.getLogger("assent.mcp")
@@ -31,7 +31,7 @@ Transport = Callable[[Stderr], AbstractAsyncContextManager[Any]]
 MessageHandler = Callable[[Any], Awaitable[None]]
 
 
-class Watched:
+class WatchedStream:
     """The stream of messages from a server, with a callback for its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class Watched:
         """Return all else from the stream itself."""
         return getattr(self._stream, name)
 
-    async def __aenter__(self) -> Watched:
+    async def __aenter__(self) -> WatchedStream:
         """Enter the stream."""
         await self._stream.__aenter__()
         return self
@@ -50,7 +50,7 @@ class Watched:
         """Leave the stream."""
         return await self._stream.__aexit__(*error)
 
-    def __aiter__(self) -> Watched:
+    def __aiter__(self) -> WatchedStream:
         """Iterate over the messages."""
         return self
 
@@ -63,7 +63,7 @@ class Watched:
             raise
 
 
-class Link:
+class ServerConnection:
     """An open connection, and the calls under way in it."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Link:
         self.stderr = Stderr()
         self.alive = False
         self.session: ClientSession
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, ServerCall] = {}
         """The calls under way, by idempotency key, those that wait for a person among them."""
         self._stop = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class Link:
     @asynccontextmanager
     async def _watched(self) -> Any:
         async with self._transport(self.stderr) as (read, write):
-            yield Watched(read, self._ended), write
+            yield WatchedStream(read, self._ended), write
 
     def _ended(self) -> None:
         self.alive = False
@@ -206,11 +206,11 @@ class Link:
 
     async def _elicited(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Put a server's question to the call that it belongs to; refuse it if that is not certain."""
-        call = SENDING.get()
-        if not isinstance(call, Call) or self.calls.get(call.key) is not call:
+        call = REQUEST_PROGRESS.get()
+        if not isinstance(call, ServerCall) or self.calls.get(call.key) is not call:
             working = [each for each in self.calls.values() if each.question is None and not each.task.done()]
             if len(working) != 1:
-                return refusal(
+                return refusal_error(
                     f"{len(working)} calls are under way, and the question does not say which of them it belongs to"
                 )
             [call] = working
@@ -234,9 +234,9 @@ class Link:
         state: str | None = None,
         progress: Progress | None = None,
         meta: Any = None,
-    ) -> Call:
+    ) -> ServerCall:
         """Send a call of a tool."""
-        call = Call(self._server, key, holdable)
+        call = ServerCall(self._server, key, holdable)
         self.calls[key] = call
         params = types.CallToolRequestParams(
             name=name, arguments=args, input_responses=responses, request_state=state, _meta=meta
@@ -245,12 +245,12 @@ class Link:
         call.task.add_done_callback(lambda _: self._forget(call))
         return call
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: ServerCall) -> None:
         """Drop a held call."""
         call.held = False
         self._forget(call)
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: ServerCall) -> None:
         """Drop a call that has ended. A held one is kept, for the body that will ask for its result."""
         if self.calls.get(call.key) is call and not call.held:
             del self.calls[call.key]

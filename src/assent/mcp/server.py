@@ -30,8 +30,8 @@ from ..errors import AssentError, InvalidDefinition, MCPServerFailed, UsageError
 from .approval_rule import RequireApproval, policy_from
 from .connected import ConnectedServer
 from .sdk_words import NO_SESSION
-from .tool import MCPTool, made_from
-from .tool_filter import Filter, ToolFilter
+from .tool import MCPTool, tool_from_listing
+from .tool_filter import ToolFilter, ToolSelection
 
 if TYPE_CHECKING:
     from mcp.types import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from mcp.types import Tool as Listed
 
-    from .link import Link
+    from .link import ServerConnection
 
 log = logging.getLogger("assent.mcp")
 
@@ -96,8 +96,8 @@ def _is_str(value: Any) -> bool:
     return type(value) is str  # which may hold bytes that are no UTF-8, as paths do
 
 
-DICT = allowed.instance_of(Mapping, "a dict")
-OPTIONS = allowed.Options(
+PARAMETERS = allowed.instance_of(Mapping, "a dict")
+SERVER_OPTIONS = allowed.Options(
     client_session_timeout_seconds=allowed.POSITIVE_SECONDS.or_none,
     tool_filter=allowed.ANYTHING,  # checked by `Filter`
     use_structured_content=allowed.BOOL,
@@ -140,7 +140,7 @@ class _Here:
     """The connection of one event loop."""
 
     def __init__(self) -> None:
-        self.link: Link | None = None
+        self.link: ServerConnection | None = None
         self.owned = False
         """True if the user connected the server; then it stays open until `cleanup`."""
         self.drives = 0
@@ -164,7 +164,7 @@ class MCPServer(ConnectedServer):
         allowed.check_option(type(self).__name__, "name", name, allowed.NAME)
         whose = f"MCP server {name!r}"
         allowed.check_option(whose, "cache_tools_list", cache_tools_list, allowed.BOOL)
-        OPTIONS.check_items(whose, options)
+        SERVER_OPTIONS.check_items(whose, options)
         self.name = name
         self.cache_tools_list = cache_tools_list
         self.call_timeout = options.get("client_session_timeout_seconds", 60.0)
@@ -177,7 +177,7 @@ class MCPServer(ConnectedServer):
         self._pause = options.get("retry_backoff_seconds_base", 1.0)
         self._longest_pause = options.get("retry_backoff_seconds_max", 30.0)
         self._handler = options.get("message_handler")
-        self._filter = Filter(name, options.get("tool_filter"))
+        self._filter = ToolSelection(name, options.get("tool_filter"))
         self._policy = policy_from(whose, options.get("require_approval"))
         self._idempotent = options.get("idempotent_tools", ())
         self._parallel = options.get("parallel_calls", True)
@@ -267,7 +267,7 @@ class MCPServer(ConnectedServer):
             self._places[loop] = _Here()
         return self._places[loop]
 
-    async def link(self) -> Link:
+    async def link(self) -> ServerConnection:
         """Return the connection of this event loop; connect again if it was lost."""
         here = self._here()
         if here.link is not None and here.link.alive:
@@ -284,20 +284,20 @@ class MCPServer(ConnectedServer):
                 here.link = await self._retried(self._opened)
             return here.link
 
-    async def drop(self, link: Link) -> None:
+    async def drop(self, link: ServerConnection) -> None:
         """Close a connection that is of no more use; the next use connects again."""
         here = self._here()
         async with here.lock:
             if here.link is link:
                 await here.close()
 
-    async def _opened(self) -> Link:
+    async def _opened(self) -> ServerConnection:
         try:
             await asyncio.to_thread(importlib.import_module, "assent.mcp.conversation")  # takes most of a second
             module = importlib.import_module("assent.mcp.link")
         except ModuleNotFoundError as error:
             raise UsageError(MISSING.format(error.name)) from error
-        link: Link = module.Link(
+        link: ServerConnection = module.Link(
             self.name,
             self.open_transport,
             timeout=self.call_timeout,
@@ -355,7 +355,7 @@ class MCPServer(ConnectedServer):
             "idempotent": listed.name in self._idempotent,
         }
         try:
-            return made_from(self, listed, options)
+            return tool_from_listing(self, listed, options)
         except AssentError as error:
             raise MCPServerFailed(
                 f"The MCP server {self.name!r} lists a tool {described(listed.name)} that cannot be used: {error}"
@@ -441,16 +441,16 @@ class MCPServer(ConnectedServer):
         self, tool_name: str, arguments: dict[str, Any] | None = None, meta: dict[str, Any] | None = None
     ) -> CallToolResult:
         """Call a tool yourself, outside of any run: nobody is asked, and nothing is recorded."""
-        from .call import Refused, Unsent, failure
+        from .call import CallRefusedByServer, RequestUnsent, tool_failure
 
         link = await self.link()
         key = f"direct {next(_numbers)}"
         call = link.begin(key, tool_name, arguments or {}, holdable=False, meta=meta)
         try:
             result = await call.next(self.call_timeout)
-        except Refused as error:
-            raise failure(error) from error.error
-        except Unsent as error:
+        except CallRefusedByServer as error:
+            raise tool_failure(error) from error.error
+        except RequestUnsent as error:
             raise MCPServerFailed(str(error)) from error
         if not hasattr(result, "is_error"):
             raise MCPServerFailed(f"The MCP server {self.name!r} asks for input, which only a call in a run can give.")
@@ -579,7 +579,7 @@ class MCPServerStreamableHttp(MCPServer):
 
 def _transport(kind: str, params: Any, options: allowed.Options) -> dict[str, Any]:
     """Return the parameters of a transport, with times as seconds, or raise `InvalidDefinition`."""
-    allowed.check_option(kind, "params", params, DICT)
+    allowed.check_option(kind, "params", params, PARAMETERS)
     given = {key: each.total_seconds() if isinstance(each, timedelta) else each for key, each in params.items()}
     needed = next(iter(options.options))
     options.check_items(f"{kind}: params", {needed: None, **given})

@@ -18,7 +18,7 @@ from .result import output_of
 if TYPE_CHECKING:
     from mcp.types import Tool as Listed
 
-LONGEST = 64
+LONGEST_TOOL_NAME = 64
 """The longest name of a function that providers accept."""
 
 
@@ -78,7 +78,7 @@ class MCPTool(Tool):
         return ForeignSchema(self.params_json_schema)
 
 
-def made_from(server: ConnectedServer, listed: Listed, options: dict[str, Any]) -> MCPTool:
+def tool_from_listing(server: ConnectedServer, listed: Listed, options: dict[str, Any]) -> MCPTool:
     """Return the tool for an entry of a server's listing."""
     schema = {"type": "object", "properties": {}, **listed.input_schema}
     required = schema.get("required")
@@ -101,7 +101,7 @@ def made_from(server: ConnectedServer, listed: Listed, options: dict[str, Any]) 
 def offered_name(prefix: str, name: str) -> str:
     """Return the name that the model is offered: with the prefix, and only with characters that providers accept."""
     made = prefix + re.sub(r"[^A-Za-z0-9_-]", "_", name)
-    if len(made) <= LONGEST:
+    if len(made) <= LONGEST_TOOL_NAME:
         return made
     mark = digest({"name": name})[:8]
-    return f"{made[: LONGEST - len(mark) - 1]}_{mark}"
+    return f"{made[: LONGEST_TOOL_NAME - len(mark) - 1]}_{mark}"

@@ -54,11 +54,13 @@ def create_static_tool_filter(
     return made or None
 
 
-FILTER = allowed.Values("a function, create_static_tool_filter(...) or None", lambda given: isinstance(given, Mapping))
-FILTERS = allowed.Options(allowed_tool_names=TOOL_NAMES, blocked_tool_names=TOOL_NAMES)
+FILTER_SHAPES = allowed.Values(
+    "a function, create_static_tool_filter(...) or None", lambda given: isinstance(given, Mapping)
+)
+FILTER_OPTIONS = allowed.Options(allowed_tool_names=TOOL_NAMES, blocked_tool_names=TOOL_NAMES)
 
 
-class Filter:
+class ToolSelection:
     """A checked tool filter."""
 
     def __init__(self, server: str, given: Any) -> None:
@@ -71,8 +73,8 @@ class Filter:
         if callable(given):
             self._function = given
             return
-        allowed.check_option(f"MCP server {server!r}", "tool_filter", given, FILTER)
-        FILTERS.check_items(f"MCP server {server!r}: tool_filter", given)
+        allowed.check_option(f"MCP server {server!r}", "tool_filter", given, FILTER_SHAPES)
+        FILTER_OPTIONS.check_items(f"MCP server {server!r}: tool_filter", given)
         self._allowed = frozenset(given["allowed_tool_names"]) if "allowed_tool_names" in given else None
         self._blocked = frozenset(given.get("blocked_tool_names", ()))
 

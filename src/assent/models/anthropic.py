@@ -16,20 +16,27 @@ from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import ModelFailed, UsageError
-from .client import client_with, shared
-from .failure import broke_off, hidden, incomplete, passing, refused, unreached
+from .client import client_with, share_client
+from .failure import (
+    incomplete_failure,
+    is_passing,
+    status_failure,
+    stream_failure,
+    unreachable_failure,
+    without_secrets,
+)
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec
 from .wire import (
-    Draft,
+    ItemDraft,
     Kind,
     call_ids,
-    content_parts,
+    check_supported,
     fresh_id,
+    message_parts,
     said_texts,
-    see_that_it_is_told,
     settings_as_named,
     turns,
-    untold,
+    unsupported,
     wire_data,
 )
 
@@ -104,8 +111,8 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes the HTTP response."""
-        client = self._client if self._client is not None else await shared("ANTHROPIC_", _made)
-        wanted = parameters(self.name, request, self._caching)
+        client = self._client if self._client is not None else await share_client("ANTHROPIC_", _make_client)
+        wanted = anthropic_parameters(self.name, request, self._caching)
         talk = wanted["messages"]
         reply = AnthropicReply(self.name, call_ids(request))
         for pause in range(MAX_PAUSES + 1):
@@ -133,7 +140,7 @@ class AnthropicModel:
                 f"Anthropic's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
             ) from error
         except Exception as error:
-            raise _failed(self.name, error) from error
+            raise _client_failure(self.name, error) from error
 
 
 async def _next(reply: AnthropicReply, events: Any) -> list[Item] | None:
@@ -146,10 +153,10 @@ async def _next(reply: AnthropicReply, events: Any) -> list[Item] | None:
     except Exception as error:
         if reply.stop is not None:
             return None
-        raise _failed(reply.name, error) from error
+        raise _client_failure(reply.name, error) from error
 
 
-def _made() -> AsyncAnthropic:
+def _make_client() -> AsyncAnthropic:
     try:
         from anthropic import AsyncAnthropic
     except ImportError as error:
@@ -172,31 +179,31 @@ def _made() -> AsyncAnthropic:
     return client
 
 
-def _failed(name: str, error: Exception) -> ModelFailed:
+def _client_failure(name: str, error: Exception) -> ModelFailed:
     """Return the `ModelFailed` for a failure of the client."""
-    return hidden(error, _failure(name, error))
+    return without_secrets(error, _failure(name, error))
 
 
 def _failure(name: str, error: Exception) -> ModelFailed:
     from anthropic import APIConnectionError, APIStatusError
 
     if isinstance(error, APIConnectionError):
-        return unreached(name, error)
+        return unreachable_failure(name, error)
     if not isinstance(error, APIStatusError):
-        return broke_off(name, f"{type(error).__name__}: {error}")
+        return stream_failure(name, f"{type(error).__name__}: {error}")
     body = error.body if isinstance(error.body, dict) else {}
     said: Item = body["error"] if isinstance(body.get("error"), dict) else {}
     why = ": ".join(filter(None, (said.get("type"), said.get("message")))) or error.message
-    retryable = passing(error.status_code) or said.get("type") in PASSING_TYPES
-    return refused(name, error.status_code, why, retryable=retryable, request=error.request_id)
+    retryable = is_passing(error.status_code) or said.get("type") in PASSING_TYPES
+    return status_failure(name, error.status_code, why, retryable=retryable, request=error.request_id)
 
 
 # -- requests ------------------------------------------------------------------------------------------
 
 
-def parameters(name: str, request: ModelRequest, caching: str | None = None) -> dict[str, Any]:
+def anthropic_parameters(name: str, request: ModelRequest, caching: str | None = None) -> dict[str, Any]:
     """Return the arguments for the client's `messages.create`."""
-    see_that_it_is_told(WHERE, request, UNKNOWN)
+    check_supported(WHERE, request, UNKNOWN)
     settings, output = request.settings, request.output
     system = [{"type": "text", "text": request.instructions}] if request.instructions else []
     format = _format(output)
@@ -259,14 +266,14 @@ def _made_blocks(item: Item) -> list[Item]:
         return [{**data, "thinking": text} if data.get("type") == "thinking" else deepcopy(data)]
     if data is not None:
         return [deepcopy(data)]
-    raise untold(WHERE, f"an item of type {kind!r}")
+    raise unsupported(WHERE, f"an item of type {kind!r}")
 
 
 def _given_blocks(item: Item) -> list[Item]:
     if item.get("type") != "function_call_output":
-        return [_part(part) for part in content_parts(item.get("content"), WHERE)]
+        return [_part(part) for part in message_parts(item.get("content"), WHERE)]
     output = item.get("output")
-    content = output if isinstance(output, str) else [_part(part) for part in content_parts(output, WHERE)]
+    content = output if isinstance(output, str) else [_part(part) for part in message_parts(output, WHERE)]
     result = {"type": "tool_result", "tool_use_id": _id(item), "content": content}
     return [{**result, "is_error": True} if item.get("status") == "incomplete" else result]
 
@@ -294,7 +301,7 @@ def _part(part: Item) -> Item:
     if kind in OWN_PARTS:
         return {**part}
     if not isinstance(part.get("text"), str):
-        raise untold(WHERE, f"a part of type {kind!r}")
+        raise unsupported(WHERE, f"a part of type {kind!r}")
     return {"type": "text", "text": part["text"]}
 
 
@@ -303,7 +310,7 @@ def _source(part: Item, name: str, what: str) -> Item:
         return {"type": "file", "file_id": part["file_id"]}
     url = part.get(name)
     if not isinstance(url, str):
-        raise untold(WHERE, f"{what} without {name} or file_id")
+        raise unsupported(WHERE, f"{what} without {name} or file_id")
     data = re.fullmatch(r"data:([\w/.+-]+);base64,(.*)", url, re.DOTALL)
     if data:
         return {"type": "base64", "media_type": data[1], "data": data[2]}
@@ -354,10 +361,10 @@ class AnthropicReply:
         self.id: str | None = None
         self.stop: str | None = None
         """The reason why the model stopped; None while it has not."""
-        self.drafts: list[Draft] = []
+        self.drafts: list[ItemDraft] = []
         self._used = used
         self._why: Item = {}
-        self._open: dict[int, Draft] = {}
+        self._open: dict[int, ItemDraft] = {}
         self._usage: Item = {}
         self._before = Usage()
         """The usage of the parts before a pause."""
@@ -393,14 +400,14 @@ class AnthropicReply:
     def response(self) -> ModelResponse:
         """Return the whole reply, or raise `ModelFailed` if it is not whole."""
         if self.stop is None:
-            raise broke_off(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without saying how")
         if self.stop in INCOMPLETE:
-            raise incomplete(self.name, self.stop, INCOMPLETE[self.stop])
+            raise incomplete_failure(self.name, self.stop, INCOMPLETE[self.stop])
         if self.stop == "pause_turn":
-            raise incomplete(self.name, f"it paused more than {MAX_PAUSES} times")
+            raise incomplete_failure(self.name, f"it paused more than {MAX_PAUSES} times")
         if self.stop == "refusal":  # nothing that was said before counts, calls least of all
             text = self._why.get("explanation") or "".join(each.text for each in self.drafts if each.kind == "text")
-            self.drafts = [Draft("refusal", 0, DIALECT)]
+            self.drafts = [ItemDraft("refusal", 0, DIALECT)]
             self.drafts[0].grow(text or "The model refused to answer.")
         return ModelResponse([draft.item() for draft in self.drafts], self._used_tokens(), self.id)
 
@@ -408,7 +415,7 @@ class AnthropicReply:
         self.id, self._open = message.get("id"), {}
         self._usage = dict(message.get("usage") or {})
 
-    def _block(self, block: Item) -> tuple[Draft, str]:
+    def _block(self, block: Item) -> tuple[ItemDraft, str]:
         """Return the draft of a block, and the text that the block begins with."""
         kind, field = BLOCKS.get(str(block.get("type")), ("block", ""))
         fields: Item = {}
@@ -416,7 +423,7 @@ class AnthropicReply:
             fields = {"call_id": fresh_id(block.get("id"), self._used), "name": block["name"]}
         elif kind == "block":
             fields = {"type": f"anthropic:{block.get('type')}"}
-        draft = Draft(kind, len(self.drafts), DIALECT, **fields)
+        draft = ItemDraft(kind, len(self.drafts), DIALECT, **fields)
         self.drafts.append(draft)
         draft.wire = {name: value for name, value in block.items() if name not in OWN_FIELDS.get(kind, ())}
         if kind == "text" and not block.get("citations"):
@@ -424,7 +431,7 @@ class AnthropicReply:
         begins = block.get(field) if field else None
         return draft, json.dumps(begins) if kind == "call" and begins else begins or ""
 
-    def _delta(self, draft: Draft, delta: Item) -> Iterator[Item]:
+    def _delta(self, draft: ItemDraft, delta: Item) -> Iterator[Item]:
         kind = str(delta.get("type"))
         if kind in ("text_delta", "thinking_delta"):
             yield draft.grow(delta[kind.removesuffix("_delta")])

@@ -23,7 +23,7 @@ SHORTEST = 6
 """The length of the shortest secret. Shorter values, such as "none" for a local server, are words."""
 
 
-def refused(name: str, status: int, said: str, *, retryable: bool, request: str | None = None) -> ModelFailed:
+def status_failure(name: str, status: int, said: str, *, retryable: bool, request: str | None = None) -> ModelFailed:
     """Return the error for an HTTP status that says that the request failed; `request` is the provider's id of it."""
     asked = f", request {request}" if request else ""
     advice = ADVICE.get(status) or ("Try again later." if retryable else "See what was asked.")
@@ -32,39 +32,39 @@ def refused(name: str, status: int, said: str, *, retryable: bool, request: str 
     )
 
 
-def passing(status: int) -> bool:
+def is_passing(status: int) -> bool:
     """Return True if a retry may fix what an HTTP status says."""
     return status in PASSING or status >= 500
 
 
-def unreached(name: str, error: Exception) -> ModelFailed:
+def unreachable_failure(name: str, error: Exception) -> ModelFailed:
     """Return the error for a server that cannot be reached, or does not answer in time."""
     why = ": ".join(str(each).rstrip(".") for each in (error, error.__cause__) if each is not None and str(each))
     return ModelFailed(f"The model {name!r} could not be reached, or the line broke ({why}); try again.")
 
 
-def broke_off(name: str, why: str) -> ModelFailed:
+def stream_failure(name: str, why: str) -> ModelFailed:
     """Return the error for a stream that ended before its last event."""
     return ModelFailed(f"The stream of model {name!r} broke off before the reply was complete ({why}); try again.")
 
 
-def incomplete(name: str, why: str, advice: str = "") -> ModelFailed:
+def incomplete_failure(name: str, why: str, advice: str = "") -> ModelFailed:
     """Return the error for a reply that the provider cut short."""
     return ModelFailed(
         f"The model {name!r} stopped before its reply was complete ({why}). {advice}".rstrip(), retryable=False
     )
 
 
-def hidden(error: Exception, failure: ModelFailed, key: str | None = None) -> ModelFailed:
+def without_secrets(error: Exception, failure: ModelFailed, key: str | None = None) -> ModelFailed:
     """Return the failure without secrets, and take them out of the texts of its causes, which logs show with it."""
     secrets = [*([key] if key else []), *_secrets(error)]
-    failure.args = _without(failure.args, secrets)
+    failure.args = _replace_secrets(failure.args, secrets)
     cause: BaseException | None = error
     while cause is not None:
-        cause.args = _without(cause.args, secrets)
+        cause.args = _replace_secrets(cause.args, secrets)
         for name in ("message", "body"):  # openai and anthropic keep the text there, too
             if isinstance(getattr(cause, name, None), str):
-                setattr(cause, name, _without((getattr(cause, name),), secrets)[0])
+                setattr(cause, name, _replace_secrets((getattr(cause, name),), secrets)[0])
         cause = cause.__cause__ or cause.__context__
     return failure
 
@@ -81,7 +81,7 @@ def _secrets(error: Exception) -> list[str]:
     )
 
 
-def _without(args: tuple[Any, ...], secrets: list[str]) -> tuple[Any, ...]:
+def _replace_secrets(args: tuple[Any, ...], secrets: list[str]) -> tuple[Any, ...]:
     out = []
     for each in args:
         if isinstance(each, str):

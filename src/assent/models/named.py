@@ -83,7 +83,7 @@ def register_provider(prefix: str, provider: Provider) -> None:
 
 def model_from(whose: str, given: Any) -> Model:
     """Return the model that was given as a `Model`, as a chat model of LangChain, or by its name."""
-    model = _named(whose, given) if isinstance(given, str) else adapted(given)
+    model = _model_by_name(whose, given) if isinstance(given, str) else adapt_model(given)
     if not is_model(model):
         raise InvalidDefinition(
             f"{whose}: model must be a model's name, or a Model, an object with an async `stream` method; "
@@ -94,7 +94,7 @@ def model_from(whose: str, given: Any) -> Model:
     return found
 
 
-def adapted(given: Any) -> Any:
+def adapt_model(given: Any) -> Any:
     """Return a chat model of LangChain as a `Model`, and anything else as it is.
 
     LangChain is not imported to find out: the names of the object's classes tell.
@@ -116,7 +116,7 @@ def is_model(given: Any) -> bool:
     return callable(stream) and not inspect.isgeneratorfunction(stream)
 
 
-def _named(whose: str, name: str) -> Any:
+def _model_by_name(whose: str, name: str) -> Any:
     if name == EMBEDDED:
         return _embedded()
     parts = PARTS.fullmatch(name)
@@ -127,7 +127,7 @@ def _named(whose: str, name: str) -> Any:
     if parts is None or parts[1] == FINE_TUNED:
         return _providers[OPENAI](name)
     if parts[1] in _providers:
-        return adapted(_providers[parts[1]](parts[2]))
+        return adapt_model(_providers[parts[1]](parts[2]))
     known = ", ".join(f"{each}/" for each in sorted(_providers))
     raise InvalidDefinition(
         f"{whose}: no provider is known for the model {described(name)}. A name without a prefix is OpenAI's, and the "

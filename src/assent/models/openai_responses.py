@@ -13,16 +13,16 @@ from ..core import allowed
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import ModelFailed, UsageError
-from .failure import broke_off
+from .failure import stream_failure
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
-from .openai_client import failed, gave_up, openai_client_with, shared_client
+from .openai_client import openai_client_with, openai_failure, reported_failure, shared_client
 from .wire import responses_items
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
     from openai.types.responses import ResponseStreamEvent
 
-ENDS = ("response.completed", "response.failed", "response.incomplete", "error")
+FINAL_EVENTS = ("response.completed", "response.failed", "response.incomplete", "error")
 CHOICES = ("auto", "required", "none")
 SAME = ("temperature", "top_p", "truncation", "reasoning", "metadata", "store", "extra_headers", "extra_query")
 """Settings that the client has under the same name."""
@@ -66,19 +66,19 @@ class OpenAIResponsesModel:
             # Read to the end, not only to the reply: a connection that was not read to its end is not used again.
             while (event := await self._next(events, reply)) is not None:
                 end = (
-                    _end(event) if getattr(event, "type", None) in ENDS else None
+                    _end(event) if getattr(event, "type", None) in FINAL_EVENTS else None
                 )  # before the consumer can change the event
                 yield event
                 reply = self._reply(end) if end is not None else reply
         finally:
             await events.close()
         if reply is None:
-            raise broke_off(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without saying how")
         yield reply
 
     async def _asked(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
         client = self._client or await shared_client()
-        wanted = parameters(self.name, request)
+        wanted = responses_parameters(self.name, request)
         try:
             if request.conversation_id is not None:
                 return await _asked_once(client, wanted)
@@ -88,7 +88,7 @@ class OpenAIResponsesModel:
                 f"OpenAI's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
             ) from error
         except Exception as error:
-            raise failed(self.name, error) from error
+            raise openai_failure(self.name, error) from error
         return events
 
     async def _next(
@@ -100,7 +100,7 @@ class OpenAIResponsesModel:
         except Exception as error:
             if reply is not None:
                 return None
-            raise failed(self.name, error) from error
+            raise openai_failure(self.name, error) from error
 
     def _reply(self, event: Item) -> ModelResponse:
         """Return the reply in a final event, or raise `ModelFailed` if there is none."""
@@ -114,7 +114,7 @@ class OpenAIResponsesModel:
                 retryable=False,
             )
         error = response.get("error") or event
-        raise gave_up(self.name, error.get("code"), error.get("message"))
+        raise reported_failure(self.name, error.get("code"), error.get("message"))
 
 
 async def _asked_once(client: AsyncOpenAI, wanted: dict[str, Any]) -> AsyncStream[ResponseStreamEvent]:
@@ -141,7 +141,7 @@ def _end(event: ResponseStreamEvent) -> Item:
     return event.to_dict(mode="json", exclude_unset=True, warnings=False)
 
 
-def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
+def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
     """Return the arguments for the client's `responses.create`."""
     settings = request.settings
     wanted: dict[str, Any] = {
@@ -156,14 +156,14 @@ def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "max_output_tokens": settings.max_tokens,
         "include": settings.response_include,
-        "extra_body": {**_given(settings, BODY), **(settings.extra_body or {})} or None,
-        **_given(settings, SAME),
+        "extra_body": {**_settings_given(settings, BODY), **(settings.extra_body or {})} or None,
+        **_settings_given(settings, SAME),
     }
     said = {key: value for key, value in wanted.items() if value is not None}
     return {**said, **(settings.extra_args or {})}
 
 
-def _given(settings: ModelSettings, names: tuple[str, ...]) -> dict[str, Any]:
+def _settings_given(settings: ModelSettings, names: tuple[str, ...]) -> dict[str, Any]:
     every = {name: getattr(settings, name) for name in names}
     return {name: value for name, value in every.items() if value is not None}
 

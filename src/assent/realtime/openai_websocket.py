@@ -20,7 +20,7 @@ from msgspec.json import encode
 from ..core import allowed
 from ..core.digest import worded
 from ..errors import ModelFailed, UsageError
-from ..models.failure import hidden, passing, refused, unreached
+from ..models.failure import is_passing, status_failure, unreachable_failure, without_secrets
 from ..version import __version__
 from .config import RealtimeModelConfig
 from .model import (
@@ -250,7 +250,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
     allowed.check_option("Realtime model", "options", options, DICT, UsageError)
-    OPTIONS.check_items("RealtimeModelConfig", options, UsageError)
+    CONNECTION_OPTIONS.check_items("RealtimeModelConfig", options, UsageError)
     settings = options.get("initial_model_settings") or {}
     name = settings.get("model_name", name)
     allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
@@ -266,7 +266,7 @@ def _is_address(url: str) -> bool:
 
 
 DICT = allowed.instance_of(Mapping, "a dict")
-OPTIONS = allowed.Options(
+CONNECTION_OPTIONS = allowed.Options(
     api_key=allowed.ANYTHING,  # checked by `_key`, which may call it
     url=allowed.Values(
         "an address of ws:// or wss://", lambda given: isinstance(given, str) and _is_address(given)
@@ -322,7 +322,7 @@ def _failed(name: str, error: Exception, secrets: Sequence[str | None]) -> Model
     for secret in secrets:
         for word in (secret or "").split():
             if len(word) >= 6 and word != "Bearer":
-                hidden(error, failure, word)
+                without_secrets(error, failure, word)
     return failure
 
 
@@ -331,7 +331,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return refused(name, status, _said(error.response.body), retryable=passing(status))
+        return status_failure(name, status, _said(error.response.body), retryable=is_passing(status))
     if isinstance(error, InvalidHandshake) and not isinstance(error, InvalidMessage | ProxyError):
         return ModelFailed(
             f"The server of the model {name!r} speaks no WebSocket at this address: {error}.", retryable=False
@@ -339,7 +339,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
     if isinstance(error, ssl.SSLCertVerificationError):
         return ModelFailed(f"The server of the model {name!r} cannot be trusted: {error}.", retryable=False)
     if isinstance(error, OSError | EOFError | InvalidMessage | ProxyError):
-        return unreached(name, error)
+        return unreachable_failure(name, error)
     return ModelFailed(f"The model {name!r} cannot be connected ({worded(error)}).", retryable=False)
 
 

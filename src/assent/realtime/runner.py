@@ -36,7 +36,7 @@ from .session import RealtimeSession
 ATTEMPTS, DELAY, WAIT, LENGTH = 3, 0.5, 2.0, 100
 
 DICT = allowed.instance_of(Mapping, "a dict")
-OPTIONS = allowed.Options(
+RUNNER_OPTIONS = allowed.Options(
     starting_agent=allowed.instance_of(RealtimeAgent),
     model=allowed.instance_of(RealtimeModel).or_none,
     run_config=allowed.instance_of(RunConfig).or_none,
@@ -68,7 +68,7 @@ class RealtimeRunner:
         hooks: RunHooks[Any] | None = None,
     ) -> None:
         given = {"starting_agent": starting_agent, "model": model, "run_config": run_config, "hooks": hooks}
-        OPTIONS.check_items("RealtimeRunner", given, UsageError)
+        RUNNER_OPTIONS.check_items("RealtimeRunner", given, UsageError)
         check_store(store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _checked("config", config, RealtimeRunConfig)

@@ -48,7 +48,7 @@ ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | No
 SessionInput = Callable[[list[Item], list[Item]], list[Item] | Awaitable[list[Item]]]
 
 
-OPTIONS = allowed.Options(
+RUN_CONFIG_OPTIONS = allowed.Options(
     model_settings=allowed.instance_of(ModelSettings).or_none,
     input_guardrails=guardrails_of(InputGuardrail),
     output_guardrails=guardrails_of(OutputGuardrail),
@@ -167,7 +167,7 @@ class RunConfig(Struct, frozen=True, kw_only=True):
         return self.deadline  # type: ignore[return-value]  # `__post_init__` has replaced seconds with a `Deadline`
 
     def __post_init__(self) -> None:
-        OPTIONS.check("RunConfig", self)
+        RUN_CONFIG_OPTIONS.check("RunConfig", self)
         force_setattr(self, "input_guardrails", tuple(self.input_guardrails))
         force_setattr(self, "output_guardrails", tuple(self.output_guardrails))
         force_setattr(self, "deadline", deadline_from("RunConfig", self.deadline))

@@ -39,7 +39,7 @@ async def check_session(make_session: MakeSession) -> None:
         return session
 
     exact = writes_exactly(await fresh())
-    for check in (*CHECKS, *(EXACT_CHECKS if exact else ())):
+    for check in (*SESSION_CHECKS, *(EXACT_CHECKS if exact else ())):
         await check(fresh)
     for session in made:
         await session.clear_session()
@@ -301,7 +301,7 @@ async def _writes_all_or_nothing(fresh: Fresh) -> None:
         _same(await session.get_items(), ITEMS, "What failed to be written can be written afterwards.")
 
 
-CHECKS = (
+SESSION_CHECKS = (
     _is_a_session,
     _begins_empty,
     _keeps_order,

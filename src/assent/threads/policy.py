@@ -17,7 +17,7 @@ from ..core import allowed
 from ..core.facts import Verdict
 from ..definitions.agent import Agent
 from ..definitions.context import RunContextWrapper
-from ..definitions.tool import Tool, qualified
+from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidDefinition
 from .interrupts import PREFIX
 from .message import tool_call
@@ -28,7 +28,7 @@ DECISIONS: tuple[Verdict, ...] = ("approve", "edit", "reject", "respond")
 DEFAULT: tuple[Verdict, ...] = ("approve", "edit", "reject")
 TOOLS = allowed.list_of(allowed.NONEMPTY.fits, "names of tools")
 SETTING = allowed.instance_of(Mapping, 'True, False or {"allowed_decisions": [...]}')
-OPTIONS = allowed.Options(
+INTERRUPT_OPTIONS = allowed.Options(
     allowed_decisions=allowed.Values(
         f"a list of one or more of {', '.join(DECISIONS)}",
         lambda given: isinstance(given, list | tuple) and given and set(map(str, given)) <= set(DECISIONS),
@@ -115,7 +115,9 @@ def _config(name: str, given: Any) -> InterruptOnConfig | None:
     if given is True:
         return {"allowed_decisions": list(DEFAULT)}
     allowed.check_option("HumanInTheLoopMiddleware", f"interrupt_on[{name!r}]", given, SETTING)
-    OPTIONS.check_items(f"HumanInTheLoopMiddleware: interrupt_on[{name!r}]", {"allowed_decisions": None, **given})
+    INTERRUPT_OPTIONS.check_items(
+        f"HumanInTheLoopMiddleware: interrupt_on[{name!r}]", {"allowed_decisions": None, **given}
+    )
     made: Any = {**given, "allowed_decisions": list(dict.fromkeys(given["allowed_decisions"]))}
     return made  # type: ignore[no-any-return]
 
@@ -125,7 +127,7 @@ class When:
 
     def __init__(self, tool: Tool, when: Callable[[ToolCallRequest], Any]) -> None:
         self.tool, self.when = tool, when
-        self.__qualname__ = qualified(when)
+        self.__qualname__ = qualified_name(when)
         self.version = getattr(when, "version", None)
 
     async def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
@@ -146,7 +148,7 @@ class Described:
 
     def __init__(self, tool: Tool, text: Any) -> None:
         self.tool, self.text = tool, text
-        self.__qualname__ = qualified(text) if callable(text) else "text"
+        self.__qualname__ = qualified_name(text) if callable(text) else "text"
         self.version = getattr(text, "version", None) if callable(text) else None
 
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:

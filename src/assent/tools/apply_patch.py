@@ -18,10 +18,10 @@ from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview
 from ..definitions.probe import CannotTell, Found, Happened, NotHappened
-from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified
+from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified_name
 from ..errors import AssentError, InvalidArguments, InvalidDefinition, PatchRefused, UsageError
-from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done
-from .patch_format import ApplyPatchOperation, checked, patch_of, read_patch
+from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done_sentence
+from .patch_format import ApplyPatchOperation, check_operation, patch_of, read_patch
 
 OperationRule = bool | Callable[[RunContextWrapper[Any], ApplyPatchOperation, str], bool | Awaitable[bool]]
 """True if a patch needs approval, or a function of context, operation and call id; the first True asks."""
@@ -67,7 +67,7 @@ class _PerOperation:
 
     def __init__(self, rule: Callable[..., Any]) -> None:
         self.rule = rule
-        self.__qualname__ = qualified(rule)
+        self.__qualname__ = qualified_name(rule)
         while isinstance(rule, functools.partial):
             rule = rule.func
         self.version = getattr(rule, "version", None)
@@ -140,7 +140,7 @@ def _is_done(editor: TracedEditor, files: Any) -> bool:
 
 
 def _output(operations: Operations) -> dict[str, str]:
-    return {"status": "completed", "output": "\n".join(f"{done(each)}." for each in operations)}
+    return {"status": "completed", "output": "\n".join(f"{done_sentence(each)}." for each in operations)}
 
 
 def _takes_shown(editor: PatchEditor) -> bool:
@@ -248,4 +248,4 @@ def _native(args: dict[str, Any]) -> ApplyPatchOperation:
         raise InvalidArguments(
             f"an operation has a type ({', '.join(METHODS)}), a path, and where needed a diff and a move_to, all texts"
         )
-    return checked(ApplyPatchOperation(**given))
+    return check_operation(ApplyPatchOperation(**given))

@@ -22,8 +22,8 @@ from ..definitions.tool import (
     Previewer,
     Rule,
     Tool,
+    as_tuple,
     default_tool_error_function,
-    in_order,
 )
 from ..errors import InvalidDefinition, UsageError
 
@@ -180,18 +180,18 @@ def function_tool(
 
     options = {name: value for name, value in locals().items() if name != "function"}
     if function is None:
-        return functools.partial(_made_from, **options)
+        return functools.partial(_make_tool, **options)
     allowed.check_option("function_tool", "its first argument", function, allowed.CALLABLE)
-    return _made_from(function, **options)
+    return _make_tool(function, **options)
 
 
 def thread_tool(function: Callable[..., Any]) -> FunctionTool:
     """Make a tool of an agent with threads from a plain function, which may take the config of its thread."""
     options: dict[str, Any] = {"name_override": None, "description_override": None, "use_docstring_info": True}
-    return _made_from(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
+    return _make_tool(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
 
 
-def _made_from(
+def _make_tool(
     function: Callable[..., Any],
     *,
     name_override: str | None,
@@ -230,7 +230,7 @@ def _made_from(
         strict_json_schema=strict_mode,
         defaults=schema.defaults,
         timeout=timeout,
-        redact=_redacted(schema, redact),
+        redact=_parameters_to_mask(schema, redact),
         function=function,
         schema=schema,
         awaits=awaits,
@@ -238,10 +238,10 @@ def _made_from(
     )
 
 
-def _redacted(schema: FunctionSchema, redact: Sequence[str]) -> tuple[str, ...]:
+def _parameters_to_mask(schema: FunctionSchema, redact: Sequence[str]) -> tuple[str, ...]:
     """Return the parameters to mask: those named, and those whose types say so."""
     allowed.check_option(f"Tool {schema.name!r}", "redact", redact, allowed.NAMES)
-    named = in_order(redact)
+    named = as_tuple(redact)
     return (*named, *(name for name in schema.secrets if name not in named))
 
 

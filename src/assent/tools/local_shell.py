@@ -24,14 +24,14 @@ from .shell_environment import command_environment
 from .shell_process import Process, Stop
 from .shell_watcher import marked_processes, marks_are_seen
 
-LOOK_AGAIN, GONE = 0.05, 1.0
+LOOK_AGAIN, LOOK_LIMIT = 0.05, 1.0
 """The seconds between two looks for processes that are just being killed, and those for all looks."""
 MOST_NAMED = 5
 """The most processes that are named to a person."""
 NOT_STARTED, KILLED = 126, 137
 """The exit codes of commands that could not be started, or were killed, as shells have them."""
 
-PROGRAM = allowed.Values(
+SHELL_PATH = allowed.Values(
     "the path of a program", lambda given: type(given) is str and os.path.isabs(given) and shutil.which(given)
 )
 
@@ -77,7 +77,7 @@ class LocalShellExecutor:
         check = functools.partial(allowed.check_option, "LocalShellExecutor")
         check("timeout", timeout, allowed.POSITIVE_SECONDS)
         check("max_output", max_output, allowed.COUNT)
-        check("shell", shell, PROGRAM)
+        check("shell", shell, SHELL_PATH)
         self.timeout, self.max_output, self.shell = timeout, max_output, shell
 
     @property
@@ -170,7 +170,7 @@ def _describe_left(call: str) -> str:
     host = os.uname().nodename
     if not marks_are_seen():
         return f"On {host} ({sys.platform}) nobody can see if processes of its commands still run."
-    end = time.monotonic() + GONE
+    end = time.monotonic() + LOOK_LIMIT
     while (left := _left(call)) and time.monotonic() < end:
         time.sleep(LOOK_AGAIN)  # whoever kills them may be about to
     elsewhere = "Other hosts, other users and processes with another environment cannot be seen from here."

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from ..core import allowed
 from ..core.digest import described, holds
-from ..definitions.calling import called
+from ..definitions.calling import call_function
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview, Shell
 from ..definitions.probe import CannotTell
-from ..definitions.tool import Tool, qualified
+from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidArguments, InvalidDefinition
 from ..models.model import Native
 from .shell_command import SimpleCommand, check_length, parse_command
@@ -208,7 +208,7 @@ class ShellTool(Tool):
         raw = {"type": "shell_call", "call_id": ctx.call_id, "action": _json(bound)}
         request = ShellCommandRequest(ctx, ShellCallData(ctx.call_id, bound, "in_progress", raw))
         executor: Any = self.executor
-        return _output(await called(functools.partial(executor, request)), bound.max_output_length)
+        return _output(await call_function(functools.partial(executor, request)), bound.max_output_length)
 
 
 def action_from(args: Mapping[str, Any]) -> ShellActionRequest:
@@ -261,7 +261,7 @@ class ShellProbe:
 
     async def __call__(self, ctx: ToolContext[Any], args: dict[str, Any]) -> CannotTell:
         """Return what can be seen of one call."""
-        return CannotTell(await called(functools.partial(self.look, ctx)))
+        return CannotTell(await call_function(functools.partial(self.look, ctx)))
 
 
 def _json(action: ShellActionRequest) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def _of_arguments(rule: Callable[..., Any]) -> Callable[..., Any]:
     def judged(ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         return rule(ctx, action_from(args), call_id)
 
-    judged.__qualname__ = qualified(rule)
+    judged.__qualname__ = qualified_name(rule)
     judged.version = getattr(function, "version", None)  # type: ignore[attr-defined]
     return judged
 
@@ -307,8 +307,8 @@ def _output(given: Any, limit: int | None) -> dict[str, Any]:
             raise TypeError(f"the output of a command is a ShellCommandOutput with texts, not {described(each)}")
     shown = [
         {
-            "stdout": shortened(each.stdout, limit),
-            "stderr": shortened(each.stderr, limit),
+            "stdout": cut_middle(each.stdout, limit),
+            "stderr": cut_middle(each.stderr, limit),
             "outcome": {"type": "timeout"}
             if each.outcome.type == "timeout"
             else {"type": "exit", "exit_code": each.outcome.exit_code or 0},
@@ -319,7 +319,7 @@ def _output(given: Any, limit: int | None) -> dict[str, Any]:
     return {"output": shown, **({"max_output_length": most} if most is not None else {})}
 
 
-def shortened(text: str, limit: int | None) -> str:
+def cut_middle(text: str, limit: int | None) -> str:
     """Return the text, or its beginning and end if it has more characters than the limit."""
     if limit is None or len(text) <= limit:
         return text

@@ -15,7 +15,7 @@ _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[!-~]([ -~]*[!-~])?"
 """Patterns of a header's name and value. The HTTP client would refuse others with a message that repeats the secret."""
 
-OPTIONS = allowed.Options(
+TRACING_OPTIONS = allowed.Options(
     headers=allowed.dict_of_texts().secret,
     metadata=allowed.dict_of_texts().secret,
     workflow_name=allowed.NONEMPTY.or_none,
@@ -54,7 +54,7 @@ class Tracing:
     """Your own provider, in place of an endpoint."""
 
     def __post_init__(self) -> None:
-        OPTIONS.check("Tracing", self)
+        TRACING_OPTIONS.check("Tracing", self)
         for name in ("headers", "metadata"):
             object.__setattr__(self, name, dict(getattr(self, name)))
         self._check_endpoint()
@@ -119,7 +119,7 @@ def exporter() -> ModuleType:
 # -- saving with a run -------------------------------------------------------------------------------
 
 
-def save(tracing: Tracing | None) -> codec.Traced | None:
+def save_tracing(tracing: Tracing | None) -> codec.Traced | None:
     """Return the settings that another process needs to send spans to the same endpoint, the key included."""
     if tracing is None or tracing.endpoint is None:
         return None
@@ -134,7 +134,7 @@ def save(tracing: Tracing | None) -> codec.Traced | None:
     )
 
 
-def load(saved: codec.Traced | None) -> Tracing | None:
+def load_tracing(saved: codec.Traced | None) -> Tracing | None:
     """Return the tracing settings of a saved run."""
     if saved is None:
         return None

@@ -18,7 +18,7 @@ from ...core.digest import text as clean_text
 from ...core.number import is_count
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, news, open_requests, transcript
-from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
+from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offer, toolbox_of
 from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
 from ...definitions.output import TRY_AGAIN
 from ...definitions.tool import Tool
@@ -182,7 +182,7 @@ def _hides_more(last: f.Defined, fact: f.Defined) -> bool:
 async def _enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(scope, tool, agent)}
-    specs, hosted = offered(tools)
+    specs, hosted = split_offer(tools)
     return replace(box, tools=tools, specs=specs, hosted=hosted)
 
 

@@ -17,7 +17,7 @@ from ...core import facts as f
 from ...core.digest import BadJSON
 from ...core.rules import RUNNING
 from ...core.run import CallState
-from ...definitions.preview import Diff, Preview, moved, preview_json, read_preview
+from ...definitions.preview import Diff, Preview, broken_preconditions, preview_json, read_preview
 from ...definitions.tool import Tool
 from ...errors import UnreadableState
 from ..definition_check import ask_again
@@ -84,7 +84,7 @@ async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
     seat = scope.graph.of(state)
     proposed = seat.tool_of(state, state.call.tool)
     made = await preview_of(proposed, scope.ctx, effective(state, asked)) if proposed is not None else f.NOTHING
-    differs = moved(before, read_preview(made))
+    differs = broken_preconditions(before, read_preview(made))
     if not differs:
         return NOTHING_NEW
     what = f"What was shown has changed since it was approved, and it did not run. {' '.join(differs)}"
