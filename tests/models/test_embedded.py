@@ -291,7 +291,7 @@ async def test_an_engine_that_breaks_is_a_failure_of_the_model(library: Library)
 @pytest.mark.parametrize("text", ['{"order": 1', "[1]", "I will not."])
 async def test_arguments_that_are_no_object_are_a_failure_of_the_model(library: Library, text: str) -> None:
     library.answers = [saying(text, end="length")]
-    with pytest.raises(ModelFailed, match="JSON is not whole"):
+    with pytest.raises(ModelFailed, match="JSON is incomplete"):
         await heard(asking(tools=TOOLS, settings=ModelSettings(tool_choice="refund")))
 
 

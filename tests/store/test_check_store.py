@@ -1166,7 +1166,7 @@ class KeepsEvidenceAsText(MemoryStore):
         return page
 
 
-@fault("A store goes by the clock that it was made with.")
+@fault("A store uses the clock that it was made with.")
 class HasItsOwnClock(MemoryStore):
     def clock(self) -> float:
         return super().clock() + 1

@@ -72,7 +72,7 @@ def test_line_ends_a_missing_one_at_the_end_and_a_byte_order_mark_stay(text: str
         ("a\nb\n", "@@ b\n-a", "are not one after another below its @@ line"),
         ("a\nb\n", "@@\n-a\n*** End of File", "not the last of the file"),
         ("a\nb\n", "@@\n-a\n-b\n-c\n*** End of File", "not the last of the file"),
-        ("a\nb\n", "+c", "nothing says where"),
+        ("a\nb\n", "+c", "does not say where"),
         ("a\nb\na\n", "@@ a\n+c", "fits at line 2 and at line 4"),
         ("", "-a", "does not have the line 'a'"),
         ("a\n", "--- a\n+++ b\n@@ -1 +1 @@\n-a", "does not have the line '-- a'"),

@@ -133,8 +133,8 @@ def handoff(
     if input_type is not None and on_handoff is None:
         raise InvalidDefinition(f"Handoff {name!r}: input_type is for on_handoff; give one, or leave it out.")
     if on_handoff is not None and not accepts(on_handoff, 1 if input_type is None else 2):
-        given = "the context" if input_type is None else "the context and what the model said"
-        raise InvalidDefinition(f"Handoff {name!r}: on_handoff is called with {given}, and does not take that.")
+        given = "the context" if input_type is None else "the context and the model's arguments"
+        raise InvalidDefinition(f"Handoff {name!r}: on_handoff must accept {given}.")
     shape = parameters(name, input_type) if input_type is not None else None
     default = f"Hand over to the agent {agent.name}. {agent.handoff_description or ''}".strip()
     return Handoff(

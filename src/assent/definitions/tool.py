@@ -210,7 +210,7 @@ class Tool:
             object.__setattr__(self, option, as_tuple(getattr(self, option)))
         for name in self.redact:
             if not self.takes(name):
-                raise InvalidDefinition(f"{whose}: redact names {described(name)}, which it does not take.")
+                raise InvalidDefinition(f"{whose}: redact names {described(name)}, which is not one of its parameters.")
         object.__setattr__(self, "deadline", deadline_from(whose, self.deadline))
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:

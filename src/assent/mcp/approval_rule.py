@@ -81,7 +81,7 @@ def ask_unless_read_only(*, trust_annotations: Literal[True], always: Sequence[s
     """
     if trust_annotations is not True:
         raise InvalidDefinition(
-            "ask_unless_read_only believes what the server says of its own tools; give trust_annotations=True if you "
+            "ask_unless_read_only trusts what the server says about its own tools; give trust_annotations=True if you "
             "trust the server, or name the tools in require_approval."
         )
     return AnnotationRule(dict.fromkeys(_names("ask_unless_read_only", "always", always), "always"), True)

@@ -159,7 +159,7 @@ class ServerCall:
             if self.unsent:
                 raise RequestUnsent(worded(error)) from error
             raise OutcomeUnknown(
-                f"The connection to the MCP server {self.server!r} broke during the call ({worded(error)})."
+                f"The connection to the MCP server {self.server!r} was lost during the call ({worded(error)})."
             ) from error
 
     def _worded(self, error: MCPError) -> Exception:
@@ -171,7 +171,7 @@ class ServerCall:
         if status >= 400:
             words = f"{words}, HTTP {status}"
         if error.code == TOO_LARGE or LIMIT in words or (error.code == PARSE_ERROR and status == 200):
-            return MCPServerFailed(f"{whose} ran the call, and its answer cannot be used: {words}.")
+            return MCPServerFailed(f"{whose} ran the call, but its answer cannot be used: {words}.")
         if error.code == CONNECTION_CLOSED or (status >= 500 and error.message == NO_REASON):
             return OutcomeUnknown(
                 f"The connection to the MCP server {self.server!r} ended during the call ({words}). What the server "

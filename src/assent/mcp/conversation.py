@@ -94,14 +94,14 @@ async def converse(
         idempotent: True if the user says that the tool may be called again.
         check: A function that lists the tools again and raises `NotAsShown` if the tool has changed.
     """
-    talk = CallRounds(server, ctx, name, args, idempotent, check)
+    rounds = CallRounds(server, ctx, name, args, idempotent, check)
     for _ in range(ROUNDS):
         try:
-            said = await talk.step(ROUND_STEP, talk.go_on)
+            said = await rounds.step(ROUND_STEP, rounds.go_on)
         except Complete as done:
             return done.result
-        await talk.ask(msgspec.convert(said, Round))
-    await talk.give_up()
+        await rounds.ask(msgspec.convert(said, Round))
+    await rounds.give_up()
     raise MCPServerFailed(f"The MCP server {server.name!r} asked {ROUNDS} times in one call; the call was given up.")
 
 
@@ -218,7 +218,7 @@ class CallRounds:
         try:
             return await self._sent(link, state=state)
         except (RequestUnsent, CallRefusedByServer) as error:
-            raise OutcomeUnknown(f"The MCP server {self._server.name!r} was at work on the call: {error}") from error
+            raise OutcomeUnknown(f"The MCP server {self._server.name!r} was working on the call: {error}") from error
 
     # Calls that are held open
 
@@ -295,9 +295,9 @@ class CallRounds:
                 )
             found.append(_request(self._server.name, key, each.params))
         if not found:
-            raise MCPServerFailed(f"The MCP server {self._server.name!r} did not come to an end with the call.")
+            raise MCPServerFailed(f"The MCP server {self._server.name!r} did not finish the call.")
         if len(found) > QUESTIONS or len(result.request_state or "") > LARGEST_MESSAGE:
-            raise MCPServerFailed(f"The MCP server {self._server.name!r} asks for too much at once.")
+            raise MCPServerFailed(f"The MCP server {self._server.name!r} asks too many questions at once.")
         return found
 
 
@@ -330,7 +330,7 @@ def _pages(data: Any) -> list[Request]:
     try:
         pages = [ElicitRequestURLParams.model_validate(each) for each in data["elicitations"]]
     except (ValidationError, KeyError, TypeError) as error:
-        raise MCPServerFailed("The MCP server wants pages to be visited and does not say which.") from error
+        raise MCPServerFailed("The MCP server asks for pages to be opened, but names none.") from error
     return [_request("", page.elicitation_id or str(number), page) for number, page in enumerate(pages)]
 
 
@@ -342,7 +342,9 @@ def _host(server: str, url: str) -> str:
     except (ValueError, UnicodeError):
         host, parts = "", urlsplit("")
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise MCPServerFailed(f"The MCP server {server!r} asks to open {shortened(url, 200)!r}, which is no web page.")
+        raise MCPServerFailed(
+            f"The MCP server {server!r} asks to open {shortened(url, 200)!r}, which is not a web page."
+        )
     return host
 
 

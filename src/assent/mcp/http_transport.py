@@ -70,7 +70,9 @@ class WatchedClient(httpx2.AsyncClient):
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             if response.headers.get("content-encoding", "identity") != "identity":
                 await response.aclose()  # it was not asked for, and its size could not be limited
-                raise httpx2.DecodingError("the server compressed its answer unasked", request=request)
+                raise httpx2.DecodingError(
+                    "the server sent a compressed answer that was not requested", request=request
+                )
             if isinstance(response.stream, httpx2.AsyncByteStream):
                 response.stream = LimitedResponse(response.stream, self.limit)
         return response

@@ -259,6 +259,8 @@ class ServerConnection:
         """Cancel the calls that have waited longest for a person, so that at most this many wait."""
         waiting = [call for call in self.calls.values() if call.held]
         for call in waiting[: max(0, len(waiting) - most)]:
-            log.warning("The MCP server %r holds too many calls for an answer; the oldest is given up", self._server)
+            log.warning(
+                "The MCP server %r has too many calls that wait for an answer; the oldest is cancelled", self._server
+            )
             self.forget(call)
             await call.cancel()

@@ -396,7 +396,7 @@ class MCPServer(ConnectedServer):
             if cursor is None:
                 return list(found.values())
             if cursor in cursors:
-                raise MCPServerFailed(f"The MCP server {self.name!r} lists its tools in a circle.")
+                raise MCPServerFailed(f"The MCP server {self.name!r} repeats a page of its list of tools.")
             cursors.add(cursor)
 
     async def _asked(self, what: str, method: str, *args: Any, paged: bool = True) -> Any:
@@ -594,5 +594,5 @@ def _address(url: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidDefinition("An MCP server's url must be one such as https://host/mcp.")
+        raise InvalidDefinition("An MCP server's url must be an http or https URL, such as https://host/mcp.")
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"

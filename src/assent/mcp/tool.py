@@ -67,11 +67,11 @@ class MCPTool(Tool):
         return output_of(result, self.origin.use_structured_content)
 
     async def _check_listed(self) -> None:
-        """Raise `NotAsShown` if the server has changed this tool, or has it no more."""
+        """Raise `NotAsShown` if the server has changed this tool, or no longer has it."""
         await self.origin.refresh(fresh=True)
         listed = {each.name: each.fingerprint for each in self.origin.tools}
         if listed.get(self.name) != self.fingerprint:
-            raise NotAsShown(f"The server {self.server!r} has changed its tool {self.name!r}, or has it no more.")
+            raise NotAsShown(f"The server {self.server!r} has changed its tool {self.name!r}, or no longer has it.")
 
     @functools.cached_property
     def _foreign(self) -> ForeignSchema:

@@ -37,7 +37,7 @@ class MCPUtil:
         """
         if convert_schemas_to_strict:
             raise InvalidDefinition(
-                "convert_schemas_to_strict: a schema is offered as the server gave it; leave it out."
+                "convert_schemas_to_strict must be False: a schema is offered as the server gave it."
             )
         found: dict[str, Tool] = {}
         for server in servers:

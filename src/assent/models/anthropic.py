@@ -18,6 +18,7 @@ from ..core.transcript import Item
 from ..errors import ModelFailed, UsageError
 from .client import client_with, share_client
 from .failure import (
+    arguments_failure,
     incomplete_failure,
     is_passing,
     status_failure,
@@ -73,7 +74,7 @@ INVALID = "INVALID_JSON"
 """The key under which arguments that are no JSON object are sent back, as Anthropic's documentation advises."""
 INCOMPLETE = {
     "max_tokens": "Allow more with ModelSettings(max_tokens=...).",
-    "model_context_window_exceeded": "The talk is too long for the model.",
+    "model_context_window_exceeded": "The conversation is too long for the model.",
 }
 PASSING_TYPES = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
 """Types of errors that a retry may fix."""
@@ -88,7 +89,7 @@ class AnthropicModel:
 
     Without a `client`, an `anthropic.AsyncAnthropic`, one is made for each event loop when the model is first asked,
     from `ANTHROPIC_API_KEY` and the other `ANTHROPIC_...` environment variables. Retries and timeouts are the client's.
-    With `prompt_caching`, "5m" or "1h", the tools, the instructions and the talk so far are cached for that long. A
+    With `prompt_caching`, "5m" or "1h", the tools, the instructions and the conversation are cached for that long. A
     failure raises `ModelFailed`, whose cause is the client's own exception.
     """
 
@@ -113,11 +114,11 @@ class AnthropicModel:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes the HTTP response."""
         client = self._client if self._client is not None else await share_client("ANTHROPIC_", _make_client)
         wanted = anthropic_parameters(self.name, request, self._caching)
-        talk = wanted["messages"]
+        messages = wanted["messages"]
         reply = AnthropicReply(self.name, call_ids(request))
         for pause in range(MAX_PAUSES + 1):
             if pause:
-                wanted = {**wanted, "messages": [*talk, reply.paused()]}
+                wanted = {**wanted, "messages": [*messages, reply.paused()]}
             events = await self._asked(client, wanted)
             try:
                 while (shown := await _next(reply, events)) is not None:
@@ -136,9 +137,7 @@ class AnthropicModel:
         try:
             return await client.messages.create(**wanted, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"Anthropic's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("Anthropic's client", error) from error
         except Exception as error:
             raise _client_failure(self.name, error) from error
 
@@ -169,11 +168,11 @@ def _make_client() -> AsyncAnthropic:
         client.messages  # noqa: B018  # loaded at its first use, so load it in this thread
     except Exception as error:  # the client or its HTTP client may raise anything
         raise UsageError(
-            f"Anthropic's client cannot be made of the ANTHROPIC_... variables that are set: {error}"
+            f"Anthropic's client cannot be made from the ANTHROPIC_... variables that are set: {error}"
         ) from error
     if not (client.api_key or client.auth_token or getattr(client, "credentials", None)):
         raise UsageError(
-            "There is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY, or bring a client, "
+            "There is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY, or give a client, "
             "AnthropicModel(name, AsyncAnthropic(api_key=...))."
         )
     return client
@@ -209,20 +208,20 @@ def anthropic_parameters(name: str, request: ModelRequest, caching: str | None =
     format = _format(output)
     if output is not None and format is None:
         system.append({"type": "text", "text": JSON_ONLY + json.dumps(output.schema)})
-    first, talk = _messages(request)
+    first, messages = _messages(request)
     system += first
     tools = [
         {"name": spec.name, "description": spec.description, "input_schema": spec.parameters} for spec in request.tools
     ]
     if caching is not None:
-        _cache(caching, tools, system, talk)
+        _cache(caching, tools, system, messages)
     reasoning = dict(settings.reasoning or {})
     config = {"effort": reasoning.pop("effort", None), "format": format}
     wanted: dict[str, Any] = {
         "model": name,
         "max_tokens": settings.max_tokens or MAX_TOKENS,
         "system": system or None,
-        "messages": talk,
+        "messages": messages,
         "tools": tools or None,
         "tool_choice": _choice(settings, bool(tools)),
         "thinking": reasoning or None,
@@ -234,20 +233,20 @@ def anthropic_parameters(name: str, request: ModelRequest, caching: str | None =
 
 
 def _messages(request: ModelRequest) -> tuple[list[Item], list[Item]]:
-    """Return the system messages before the talk, as blocks, and then the talk, with one message for each turn."""
+    """Return the system messages that come first, as blocks, and then the others, with one message for each turn."""
     first: list[Item] = []
-    talk: list[Item] = []
+    messages: list[Item] = []
     for made, items in turns(request):
         for item in items:
             role = "assistant" if made else "system" if item.get("role") in ("system", "developer") else "user"
             blocks = _made_blocks(item) if made else _given_blocks(item)
-            if role == "system" and not talk:
+            if role == "system" and not messages:
                 first += blocks
-            elif talk and talk[-1]["role"] == role:
-                talk[-1]["content"] += blocks
+            elif messages and messages[-1]["role"] == role:
+                messages[-1]["content"] += blocks
             elif blocks:
-                talk.append({"role": role, "content": blocks})
-    return first, talk
+                messages.append({"role": role, "content": blocks})
+    return first, messages
 
 
 def _made_blocks(item: Item) -> list[Item]:
@@ -342,9 +341,9 @@ def _format(output: OutputSpec | None) -> Item | None:
         return None
 
 
-def _cache(caching: str, tools: list[Item], system: list[Item], talk: list[Item]) -> None:
-    """Mark the ends of the tools, of the system prompt and of the talk for the cache."""
-    last = [block for block in (talk[-1]["content"] if talk else ()) if block.get("type") in CACHEABLE]
+def _cache(caching: str, tools: list[Item], system: list[Item], messages: list[Item]) -> None:
+    """Mark the ends of the tools, of the system prompt and of the conversation for the cache."""
+    last = [block for block in (messages[-1]["content"] if messages else ()) if block.get("type") in CACHEABLE]
     for blocks in (tools, system, last):
         if blocks:
             blocks[-1]["cache_control"] = {"type": "ephemeral", "ttl": caching}
@@ -400,7 +399,7 @@ class AnthropicReply:
     def response(self) -> ModelResponse:
         """Return the whole reply, or raise `ModelFailed` if it is not whole."""
         if self.stop is None:
-            raise stream_failure(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without a stop_reason")
         if self.stop in INCOMPLETE:
             raise incomplete_failure(self.name, self.stop, INCOMPLETE[self.stop])
         if self.stop == "pause_turn":

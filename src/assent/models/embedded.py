@@ -114,8 +114,8 @@ def _check_whole(text: str) -> None:
     except BadJSON as error:
         raise incomplete_failure(
             NAME,
-            f"its JSON is not whole: {error}",
-            "Allow more with ModelSettings(max_tokens=...), or use less schema.",
+            f"its JSON is incomplete: {error}",
+            "Allow more with ModelSettings(max_tokens=...), or use a smaller schema.",
         ) from None
 
 
@@ -129,7 +129,7 @@ async def _choose_tool(request: ModelRequest, used: TokenTally) -> ToolSpec | No
     if choice in tools:
         return tools[choice]
     if choice not in ("auto", "required", "none"):
-        raise UsageError(f"{WHERE} is to call the tool {described(choice)}, which it is not offered.")
+        raise UsageError(f"{WHERE}: tool_choice names {described(choice)}, which is not among the tools.")
     if not tools or choice == "none" or (choice == "auto" and _has_called(request.input, tools)):
         return None
     words = ANSWER
@@ -176,7 +176,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def _prompt(request: ModelRequest, tool: ToolSpec | None = None) -> str:
-    """Return the prompt for a call of this tool, or for words: the whole talk, as far as it is text."""
+    """Return the prompt for a call of this tool, or for words: the whole conversation, as far as it is text."""
     told = [request.instructions] if request.instructions else []
     if tool is not None:
         signature = f"{tool.name}({', '.join(tool.parameters.get('properties', {}))}): {tool.description}"

@@ -6,15 +6,15 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..errors import ModelFailed
+from ..errors import ModelFailed, UsageError
 
 PASSING = (408, 409, 429)
 """HTTP statuses that a retry may fix, besides all from 500 on."""
 ADVICE = {
-    401: "See that the key is right.",
-    403: "See what the key and its project may do.",
-    404: "See that the model's name, the base URL and the ids of the talk are right.",
-    429: "Ask less often, or see to the account's limits.",
+    401: "Check the key.",
+    403: "Check what the key and its project may do.",
+    404: "Check the model's name, the base URL and the ids of the conversation.",
+    429: "Send fewer requests, or check the account's limits.",
 }
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 KEY_VARIABLES = ("_KEY", "_TOKEN", "_SECRET")
@@ -26,9 +26,9 @@ SHORTEST = 6
 def status_failure(name: str, status: int, said: str, *, retryable: bool, request: str | None = None) -> ModelFailed:
     """Return the error for an HTTP status that says that the request failed; `request` is the provider's id of it."""
     asked = f", request {request}" if request else ""
-    advice = ADVICE.get(status) or ("Try again later." if retryable else "See what was asked.")
+    advice = ADVICE.get(status) or ("Try again later." if retryable else "Check the request.")
     return ModelFailed(
-        f"The model {name!r} was asked in vain (status {status}{asked}): {said} {advice}", retryable=retryable
+        f"The model {name!r} did not answer (status {status}{asked}): {said} {advice}", retryable=retryable
     )
 
 
@@ -40,12 +40,12 @@ def is_passing(status: int) -> bool:
 def unreachable_failure(name: str, error: Exception) -> ModelFailed:
     """Return the error for a server that cannot be reached, or does not answer in time."""
     why = ": ".join(str(each).rstrip(".") for each in (error, error.__cause__) if each is not None and str(each))
-    return ModelFailed(f"The model {name!r} could not be reached, or the line broke ({why}); try again.")
+    return ModelFailed(f"The model {name!r} could not be reached, or the connection was lost ({why}); try again.")
 
 
 def stream_failure(name: str, why: str) -> ModelFailed:
     """Return the error for a stream that ended before its last event."""
-    return ModelFailed(f"The stream of model {name!r} broke off before the reply was complete ({why}); try again.")
+    return ModelFailed(f"The stream of model {name!r} stopped before the reply was complete ({why}); try again.")
 
 
 def incomplete_failure(name: str, why: str, advice: str = "") -> ModelFailed:
@@ -53,6 +53,11 @@ def incomplete_failure(name: str, why: str, advice: str = "") -> ModelFailed:
     return ModelFailed(
         f"The model {name!r} stopped before its reply was complete ({why}). {advice}".rstrip(), retryable=False
     )
+
+
+def arguments_failure(client: str, error: Exception) -> UsageError:
+    """Return the error for arguments that a provider's client does not take."""
+    return UsageError(f"{client} does not accept these arguments (check ModelSettings, above all extra_args): {error}")
 
 
 def without_secrets(error: Exception, failure: ModelFailed, key: str | None = None) -> ModelFailed:

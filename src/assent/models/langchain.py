@@ -129,7 +129,7 @@ def _message(message: Item) -> BaseMessage:
             text = call["function"]["arguments"]
             invalid.append({**own, "args": text, "error": str(error), "type": "invalid_tool_call"})
     content, ids = message["content"] or "", {call["id"] for call in (*calls, *invalid)}
-    if isinstance(content, list):  # a call that is not part of the talk any more has no answer
+    if isinstance(content, list):  # a call that is no longer part of the conversation has no answer
         content = [
             each
             for each in content

@@ -10,6 +10,7 @@ from typing import Any
 from ..core import allowed
 from ..core.transcript import Item
 from ..errors import UsageError
+from .failure import arguments_failure
 from .model import ModelRequest, ModelResponse
 from .openai_chat import ChatReply, chat_parameters, stream_reply
 from .openai_client import openai_failure
@@ -43,9 +44,7 @@ class LitellmModel:
         try:
             chunks = await litellm.acompletion(**{**self._own, **wanted}, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"LiteLLM cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("LiteLLM", error) from error
         except Exception as error:
             raise openai_failure(self.name, error, self._own.get("api_key")) from error
         reply = LitellmReply(self.name, call_ids(request), DIALECT)

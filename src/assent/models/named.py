@@ -121,9 +121,9 @@ def _model_by_name(whose: str, name: str) -> Any:
         return _embedded()
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
-        raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name is missing in it.")
+        raise InvalidDefinition(f"{whose}: the model's name is missing in {described(name)}.")
     if parts is None and re.search(r"\s", name):
-        raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name has no spaces.")
+        raise InvalidDefinition(f"{whose}: a model's name has no spaces, got {described(name)}.")
     if parts is None or parts[1] == FINE_TUNED:
         return _providers[OPENAI](name)
     if parts[1] in _providers:

@@ -15,8 +15,8 @@ from ..core import allowed
 from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import ModelFailed, UsageError
-from .failure import incomplete_failure, stream_failure
+from ..errors import ModelFailed
+from .failure import arguments_failure, incomplete_failure, stream_failure
 from .model import ModelRequest, ModelResponse, OutputSpec, ToolSpec
 from .openai_client import openai_client_with, openai_failure, shared_client
 from .wire import (
@@ -61,7 +61,7 @@ CARRIED = "assent:message"
 CALL_FIELDS = ("index", "id", "type", "function")
 INCOMPLETE = {
     "length": "Allow more with ModelSettings(max_tokens=...).",
-    "content_filter": "A filter of the provider stopped it; ask otherwise.",
+    "content_filter": "The provider's content filter stopped it; change the request.",
 }
 
 
@@ -95,9 +95,7 @@ class OpenAIChatCompletionsModel:
         try:
             chunks: Any = await client.chat.completions.create(**wanted, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"OpenAI's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("OpenAI's client", error) from error
         except Exception as error:
             raise openai_failure(self.name, error) from error
         reply = ChatReply(self.name, call_ids(request))
@@ -331,7 +329,7 @@ class ChatReply:
     def response(self) -> ModelResponse:
         """Return the whole reply, or raise `ModelFailed` if it is not whole."""
         if self.finish is None:
-            raise stream_failure(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without a finish_reason")
         if self.finish in INCOMPLETE:
             raise incomplete_failure(self.name, self.finish, INCOMPLETE[self.finish])
         if any(not draft.fields["name"] for draft in self.drafts if draft.kind == "call"):

@@ -38,7 +38,7 @@ def _make_client() -> AsyncOpenAI:
         ) from error
     if not os.environ.get("OPENAI_API_KEY"):
         raise UsageError(
-            "There is no key for OpenAI: set the environment variable OPENAI_API_KEY, or bring a client, "
+            "There is no key for OpenAI: set the environment variable OPENAI_API_KEY, or give a client, "
             "OpenAIResponsesModel(name, AsyncOpenAI(api_key=...))."
         )
     try:
@@ -46,7 +46,9 @@ def _make_client() -> AsyncOpenAI:
         client.responses, client.chat  # noqa: B018  # loaded at their first use, so load them in this thread
         return client
     except Exception as error:  # the client or its HTTP client may raise anything
-        raise UsageError(f"OpenAI's client cannot be made of the OPENAI_... variables that are set: {error}") from error
+        raise UsageError(
+            f"OpenAI's client cannot be made from the OPENAI_... variables that are set: {error}"
+        ) from error
 
 
 def openai_failure(name: str, error: Exception, key: str | None = None) -> ModelFailed:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..core import allowed
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import ModelFailed, UsageError
-from .failure import stream_failure
+from ..errors import ModelFailed
+from .failure import arguments_failure, stream_failure
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
 from .openai_client import openai_client_with, openai_failure, reported_failure, shared_client
 from .wire import responses_items
@@ -32,7 +32,7 @@ PAUSE = 0.5
 """The seconds before a request that was refused for its rate is made again; doubled each time."""
 INCOMPLETE = {
     "max_output_tokens": "Allow more with ModelSettings(max_tokens=...).",
-    "content_filter": "A filter of the provider stopped it; ask otherwise.",
+    "content_filter": "The provider's content filter stopped it; change the request.",
 }
 
 
@@ -73,7 +73,7 @@ class OpenAIResponsesModel:
         finally:
             await events.close()
         if reply is None:
-            raise stream_failure(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without a final event")
         yield reply
 
     async def _asked(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
@@ -84,9 +84,7 @@ class OpenAIResponsesModel:
                 return await _asked_once(client, wanted)
             events: AsyncStream[ResponseStreamEvent] = await client.responses.create(**wanted, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"OpenAI's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("OpenAI's client", error) from error
         except Exception as error:
             raise openai_failure(self.name, error) from error
         return events

@@ -151,13 +151,13 @@ def said_texts(item: Item, where: str) -> list[tuple[str, str]]:
 def unsupported(where: str, what: str) -> UsageError:
     """Return the error for something that a dialect has no form for."""
     return UsageError(
-        f"{where} cannot be told {what}. Give the model another input, without it, or another model that knows it; a "
+        f"{where} has no form for {what}. Leave it out of the input, or use another model; a "
         "handoff's input_filter may leave items out."
     )
 
 
 def check_supported(where: str, request: ModelRequest, unknown: Sequence[str]) -> None:
-    """Raise `UsageError` if the request has a setting, or the id of a talk, that a dialect does not know."""
+    """Raise `UsageError` if the request has a setting, or a conversation id, that a dialect does not know."""
     if request.previous_response_id is not None or request.conversation_id is not None:
         raise UsageError(
             f"{where} keeps no conversation: leave out conversation_id, previous_response_id and "
@@ -169,7 +169,7 @@ def check_supported(where: str, request: ModelRequest, unknown: Sequence[str]) -
     for name in unknown:
         if getattr(request.settings, name) is not None:
             raise UsageError(
-                f"{where} has no setting {name}; leave it out of ModelSettings, or say it as the provider calls it, "
+                f"{where} has no setting {name}; leave it out of ModelSettings, or give it under the provider's name, "
                 "with extra_args."
             )
 

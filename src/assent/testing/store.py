@@ -52,7 +52,7 @@ async def _try(make_store: MakeStore, check: Check) -> None:
         raise AssertionError(f"A store is a subclass of `Store`; {type(store).__name__} is not.")
     try:
         if store.clock() != clock():
-            raise AssertionError("A store goes by the clock that it was made with.")
+            raise AssertionError("A store uses the clock that it was made with.")
         await asyncio.wait_for(check(store, clock), CHECK_TIMEOUT)
     except AssertionError:
         raise

@@ -176,7 +176,7 @@ class ApplyPatchTool(Tool):
     def __post_init__(self) -> None:
         whole = self._whole
         if self.timeout is not None:
-            raise InvalidDefinition(f"Tool {self.name!r}: a patch is not stopped in the middle; leave out timeout.")
+            raise InvalidDefinition(f"Tool {self.name!r}: a patch cannot be stopped halfway; leave out timeout.")
         if callable(self.needs_approval) and not self.judges_arguments:
             object.__setattr__(self, "needs_approval", _PerOperation(self.needs_approval))
         object.__setattr__(self, "judges_arguments", True)

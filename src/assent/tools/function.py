@@ -83,8 +83,8 @@ def injected_value(source: str, ctx: ToolContext[Any]) -> Any:
     config = THREAD_CONFIG.get()
     if config is None:
         raise UsageError(
-            f"The tool {ctx.tool_name!r} takes the RunnableConfig of its thread, and nobody called invoke here: this "
-            "run is driven without one. Take what it needs from ctx: ToolContext instead."
+            f"The tool {ctx.tool_name!r} takes the RunnableConfig of its thread, but this "
+            "run was not started by invoke and has none. Take what it needs from ctx: ToolContext instead."
         )
     given = config.get("configurable")
     return {**config, "configurable": {**given} if isinstance(given, Mapping) else {}}  # a copy for each body

@@ -242,7 +242,7 @@ def _bare(lines: list[str], section: Section, starts: list[int], cursor: int) ->
     if section.anchors:
         return sorted({start for start in starts if start >= cursor})
     if lines:
-        raise PatchRefused(f'it only adds lines, and nothing says where; give lines around them, or "{END_OF_FILE}"')
+        raise PatchRefused(f'it only adds lines and does not say where; give lines around them, or "{END_OF_FILE}"')
     return [0]
 
 

@@ -78,7 +78,7 @@ def _pattern(given: Any) -> Pattern:
     try:
         check_name(words[0])
     except UnclearCommand as error:
-        raise InvalidDefinition(f"allow_commands: {given!r} is always asked about: {error}") from None
+        raise InvalidDefinition(f"allow_commands: {given!r} always needs approval: {error}") from None
     return tuple(words)
 
 

@@ -472,7 +472,7 @@ async def _judged(
 
 
 async def _check_server(scope: Scope, tool: Tool) -> None:
-    """Raise `NotRun` if the server of a replacement call's tool has changed the tool, or has it no more."""
+    """Raise `NotRun` if the server of a replacement call's tool has changed the tool, or no longer has it."""
     if tool.source is not None:
         await scope.servers.renew(tool.source)
         if is_stale(tool):

@@ -101,7 +101,7 @@ async def question_anew(scope: Scope, path: Path, state: CallState, what: str, p
 
 
 async def _look_at_server(scope: Scope, path: Path, state: CallState) -> Again:
-    """Ask again if the server has changed the call's tool, or has it no more."""
+    """Ask again if the server has changed the call's tool, or no longer has it."""
     seat, accepted = scope.graph.of(state), state.fingerprint or state.call.definition
     tool, by_person = seat.tool_of(state), _by_person(state)
     if tool is not None and tool.source is not None:
