@@ -70,7 +70,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     made, engine = Library(), embedded_engine.Engine()
     monkeypatch.setattr(embedded_engine, "_engine", engine)
     monkeypatch.setattr(embedded_engine, "_load", lambda: made)
-    monkeypatch.setattr(embedded, "see_that_it_is_installed", lambda: None)
+    monkeypatch.setattr(embedded, "check_installed", lambda: None)
     monkeypatch.setattr(embedded, "grammar", lambda schema: f"grammar of {json.dumps(schema)}")
     yield made
     engine.thread.shutdown()

@@ -99,7 +99,7 @@ def _is_str(value: Any) -> bool:
 PARAMETERS = allowed.instance_of(Mapping, "a dict")
 SERVER_OPTIONS = allowed.Options(
     client_session_timeout_seconds=allowed.POSITIVE_SECONDS.or_none,
-    tool_filter=allowed.ANYTHING,  # checked by `Filter`
+    tool_filter=allowed.ANYTHING,  # checked by `ToolSelection`
     use_structured_content=allowed.BOOL,
     max_retry_attempts=allowed.whole_number(0),
     retry_backoff_seconds_base=allowed.POSITIVE_SECONDS,

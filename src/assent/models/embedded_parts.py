@@ -91,7 +91,7 @@ def check_files(part: Part) -> None:
 
 
 def weights_file() -> Path:
-    """Return the path of the weights, which are as they were published; `see_that_it_is_installed` comes first."""
+    """Return the path of the weights, which are as they were published; `check_installed` comes first."""
     folder = _folder(WEIGHTS)
     file = next(folder.glob("*.gguf"), None)
     if file is None:
