@@ -18,6 +18,8 @@ from ..errors import InvalidDefinition, UsageError
 from .digest import described, holds
 from .number import LARGEST, LONGEST
 
+LISTS = (list, tuple)
+
 
 class Values(Struct, frozen=True):
     """The values that an option may have."""
@@ -54,7 +56,7 @@ def check_option(
     if type(value) in allowed.types or allowed.fits(value):
         return
     got = f"a {type(value).__name__}" if allowed.is_secret else described(value)
-    if allowed.item is not None and isinstance(value, list | tuple):
+    if allowed.item is not None and isinstance(value, LISTS) and not allowed.is_secret:
         got = f"{described(next(each for each in value if not allowed.item(each)))} in it"
     raise error(f"{whose}: {option} must be {allowed.words}, got {got}.")
 
@@ -103,9 +105,6 @@ def check_names(
         hint = f"; did you mean {near[0]!r}?" if near else "."
         unknown = described(f"{within}{name}" if within else name)
         raise error(f"{whose}: there is no option {unknown}{hint} There are: {', '.join(sorted(known))}.")
-
-
-LISTS = (list, tuple)
 
 
 def is_text(value: Any) -> bool:

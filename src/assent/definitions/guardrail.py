@@ -165,7 +165,15 @@ class ToolOutputGuardrailResult(Struct, frozen=True):
     output: ToolGuardrailFunctionOutput
 
 
+Guardrail = InputGuardrail | OutputGuardrail | ToolInputGuardrail | ToolOutputGuardrail
+K = TypeVar("K", bound=Guardrail)
+
+
 # -- decorators --------------------------------------------------------------------------------------
+
+
+def _decorate(kind: Callable[..., K], function: Any, *options: Any) -> K | Callable[[Any], K]:
+    return kind(function, *options) if function is not None else lambda function: kind(function, *options)
 
 
 @overload
@@ -178,11 +186,7 @@ def input_guardrail(
     function: InputCheck | None = None, /, *, name: str | None = None, run_in_parallel: bool = True
 ) -> InputGuardrail | Callable[[InputCheck], InputGuardrail]:
     """Make an input guardrail from a function of context, agent and input. Use it bare or with options."""
-
-    def make(function: InputCheck) -> InputGuardrail:
-        return InputGuardrail(function, name, run_in_parallel)
-
-    return make if function is None else make(function)
+    return _decorate(InputGuardrail, function, name, run_in_parallel)
 
 
 @overload
@@ -193,11 +197,7 @@ def output_guardrail(
     function: OutputCheck | None = None, /, *, name: str | None = None
 ) -> OutputGuardrail | Callable[[OutputCheck], OutputGuardrail]:
     """Make an output guardrail from a function of context, agent and final output. Use it bare or with options."""
-
-    def make(function: OutputCheck) -> OutputGuardrail:
-        return OutputGuardrail(function, name)
-
-    return make if function is None else make(function)
+    return _decorate(OutputGuardrail, function, name)
 
 
 @overload
@@ -208,11 +208,7 @@ def tool_input_guardrail(
     function: ToolInputCheck | None = None, /, *, name: str | None = None
 ) -> ToolInputGuardrail | Callable[[ToolInputCheck], ToolInputGuardrail]:
     """Make a tool's input guardrail from a function of `ToolInputGuardrailData`. Use it bare or with options."""
-
-    def make(function: ToolInputCheck) -> ToolInputGuardrail:
-        return ToolInputGuardrail(function, name)
-
-    return make if function is None else make(function)
+    return _decorate(ToolInputGuardrail, function, name)
 
 
 @overload
@@ -223,15 +219,7 @@ def tool_output_guardrail(
     function: ToolOutputCheck | None = None, /, *, name: str | None = None
 ) -> ToolOutputGuardrail | Callable[[ToolOutputCheck], ToolOutputGuardrail]:
     """Make a tool's output guardrail from a function of `ToolOutputGuardrailData`. Use it bare or with options."""
-
-    def make(function: ToolOutputCheck) -> ToolOutputGuardrail:
-        return ToolOutputGuardrail(function, name)
-
-    return make if function is None else make(function)
-
-
-Guardrail = InputGuardrail | OutputGuardrail | ToolInputGuardrail | ToolOutputGuardrail
-K = TypeVar("K", bound=Guardrail)
+    return _decorate(ToolOutputGuardrail, function, name)
 
 
 def guardrails_of(kind: type[Guardrail]) -> allowed.Values:

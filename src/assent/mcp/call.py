@@ -107,8 +107,8 @@ class ServerCall:
     async def next(self, timeout: float | None) -> Result | ElicitRequestParams:
         """Return the result, or the server's next question.
 
-        Raise `OutcomeUnknown` if it cannot be known what became of the call, and `RequestUnsent` if it never began. If the
-        waiting task is cancelled, so is the call at the server.
+        Raise `OutcomeUnknown` if it cannot be known what became of the call, and `RequestUnsent` if it never began.
+        If the waiting task is cancelled, so is the call at the server.
         """
         self.held = False
         while self.question is None and not self.task.done():

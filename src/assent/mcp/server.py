@@ -297,7 +297,7 @@ class MCPServer(ConnectedServer):
             module = importlib.import_module("assent.mcp.link")
         except ModuleNotFoundError as error:
             raise UsageError(MISSING.format(error.name)) from error
-        link: ServerConnection = module.Link(
+        link: ServerConnection = module.ServerConnection(
             self.name,
             self.open_transport,
             timeout=self.call_timeout,

@@ -15,7 +15,7 @@ from ..core import allowed
 C = TypeVar("C")
 
 
-def client_with(attribute: str, words: str) -> allowed.Values:
+def client_with(attribute: str, words: str = "an openai.AsyncOpenAI") -> allowed.Values:
     """Return the values that are async clients with this attribute, or None."""
     return allowed.Values(
         words, lambda given: hasattr(given, attribute) and not hasattr(given, "__enter__"), is_secret=True

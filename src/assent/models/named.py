@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from ..core import allowed
@@ -31,41 +32,21 @@ FINE_TUNED = "ft"
 """The prefix of OpenAI's fine-tuned models, which is part of their names."""
 
 
-def _openai(name: str) -> Model:
-    from .openai_responses import OpenAIResponsesModel
+def _imported(module: str, kind: str) -> Provider:
+    """Return a provider whose module is imported when it first makes a model."""
 
-    return OpenAIResponsesModel(name)
+    def make(name: str) -> Model:
+        made: Model = getattr(import_module(f".{module}", __package__), kind)(name)
+        return made
 
-
-def _embedded() -> Model:
-    from .embedded import EmbeddedModel
-
-    return EmbeddedModel()
-
-
-def _openai_chat(name: str) -> Model:
-    from .openai_chat import OpenAIChatCompletionsModel
-
-    return OpenAIChatCompletionsModel(name)
-
-
-def _anthropic(name: str) -> Model:
-    from .anthropic import AnthropicModel
-
-    return AnthropicModel(name)
-
-
-def _litellm(name: str) -> Model:
-    from .litellm import LitellmModel
-
-    return LitellmModel(name)
+    return make
 
 
 _providers: dict[str, Provider] = {
-    OPENAI: _openai,
-    "openai_chat": _openai_chat,
-    "anthropic": _anthropic,
-    "litellm": _litellm,
+    OPENAI: _imported("openai_responses", "OpenAIResponsesModel"),
+    "openai_chat": _imported("openai_chat", "OpenAIChatCompletionsModel"),
+    "anthropic": _imported("anthropic", "AnthropicModel"),
+    "litellm": _imported("litellm", "LitellmModel"),
 }
 
 
@@ -118,7 +99,9 @@ def is_model(given: Any) -> bool:
 
 def _model_by_name(whose: str, name: str) -> Any:
     if name == EMBEDDED:
-        return _embedded()
+        from .embedded import EmbeddedModel
+
+        return EmbeddedModel()
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
         raise InvalidDefinition(f"{whose}: the model's name is missing in {described(name)}.")

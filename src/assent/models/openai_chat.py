@@ -16,9 +16,10 @@ from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import ModelFailed
+from .client import client_with
 from .failure import arguments_failure, incomplete_failure, stream_failure
 from .model import ModelRequest, ModelResponse, OutputSpec, ToolSpec
-from .openai_client import openai_client_with, openai_failure, shared_client
+from .openai_client import openai_failure, shared_client
 from .wire import (
     ItemDraft,
     Kind,
@@ -78,7 +79,7 @@ class OpenAIChatCompletionsModel:
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
         allowed.check_option("OpenAIChatCompletionsModel", "model", model, allowed.NAME)
-        allowed.check_option("OpenAIChatCompletionsModel", "openai_client", openai_client, openai_client_with("chat"))
+        allowed.check_option("OpenAIChatCompletionsModel", "openai_client", openai_client, client_with("chat"))
         self.name = model
         """The model's name."""
         self._client = openai_client

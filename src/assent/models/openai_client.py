@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..core import allowed
 from ..errors import ModelFailed, UsageError
-from .client import client_with, share_client
+from .client import share_client
 from .failure import is_passing, status_failure, stream_failure, unreachable_failure, without_secrets
 
 if TYPE_CHECKING:
@@ -17,11 +16,6 @@ PASSING_CODES = ("rate_limit_exceeded", "server_error", "vector_store_timeout")
 """Error codes in a stream that a retry may fix."""
 SPENT = "insufficient_quota"
 """The error code of a 429 that a retry cannot fix."""
-
-
-def openai_client_with(attribute: str) -> allowed.Values:
-    """Return the clients that have this part of OpenAI's API, or None."""
-    return client_with(attribute, "an openai.AsyncOpenAI")
 
 
 async def shared_client() -> AsyncOpenAI:

@@ -13,9 +13,10 @@ from ..core import allowed
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import ModelFailed
+from .client import client_with
 from .failure import arguments_failure, stream_failure
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
-from .openai_client import openai_client_with, openai_failure, reported_failure, shared_client
+from .openai_client import openai_failure, reported_failure, shared_client
 from .wire import responses_items
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class OpenAIResponsesModel:
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
         allowed.check_option("OpenAIResponsesModel", "model", model, allowed.NAME)
-        allowed.check_option("OpenAIResponsesModel", "openai_client", openai_client, openai_client_with("responses"))
+        allowed.check_option("OpenAIResponsesModel", "openai_client", openai_client, client_with("responses"))
         self.name = model
         """The model's name."""
         self._client = openai_client

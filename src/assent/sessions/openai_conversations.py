@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..core import allowed
 from ..core.transcript import Item
 from ..errors import SessionFailed, UsageError
-from ..models.openai_client import openai_client_with, shared_client
+from ..models.client import client_with
+from ..models.openai_client import shared_client
 from ..models.wire import responses_items
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class OpenAIConversationsSession:
     def __init__(self, conversation_id: str | None = None, openai_client: AsyncOpenAI | None = None) -> None:
         whose = type(self).__name__
         allowed.check_option(whose, "conversation_id", conversation_id, allowed.NONEMPTY.or_none)
-        allowed.check_option(whose, "openai_client", openai_client, openai_client_with("conversations"))
+        allowed.check_option(whose, "openai_client", openai_client, client_with("conversations"))
         self._id = conversation_id
         self._client = openai_client
 
