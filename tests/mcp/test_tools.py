@@ -26,7 +26,7 @@ from tests.unit.support import python
 
 def made(schema: dict[str, Any], name: str = "act", **options: Any) -> MCPTool:
     server = MCPServerStdio({"command": "x"}, **options)
-    return server._made(Listed(name=name, input_schema=schema), frozenset({name}))
+    return server._make_tool(Listed(name=name, input_schema=schema), frozenset({name}))
 
 
 # Arguments

@@ -239,7 +239,7 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
 def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """Return the agent's toolbox. It is rebuilt when the lists of tools or handoffs have changed."""
     box = agent._tools
-    served = _served(agent) if agent.mcp_servers else ()
+    served = _server_tools(agent) if agent.mcp_servers else ()
     if box is not None and box.parts == (agent.tools, agent.handoffs) and _is_same(box.served, served):
         return box
     out: dict[str, Tool] = {}
@@ -266,7 +266,7 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
     return box
 
 
-def _served(agent: Agent[Any]) -> tuple[tuple[Tool, ...], ...]:
+def _server_tools(agent: Agent[Any]) -> tuple[tuple[Tool, ...], ...]:
     """Return the tools of each of the agent's servers, as last listed."""
     for server in agent.mcp_servers:
         if not isinstance(server, ToolServer):

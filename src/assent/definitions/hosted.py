@@ -165,7 +165,7 @@ class HostedMCPTool(HostedTool):
         object.__setattr__(self, "on_approval_request", on_approval_request)
         object.__setattr__(self, "_calls", {})
 
-    def called(self, name: str) -> HostedMCPCall:
+    def tool_named(self, name: str) -> HostedMCPCall:
         """Return the server's tool of this name, for the gate."""
         calls: dict[str, HostedMCPCall] = self._calls  # type: ignore[attr-defined]
         if name not in calls:

@@ -149,7 +149,7 @@ class ServerCall:
         except asyncio.CancelledError:
             raise OutcomeUnknown(f"The call at the MCP server {self.server!r} was cancelled.") from None
         except MCPError as error:
-            raise self._worded(error) from error
+            raise self._explain(error) from error
         except ValidationError as error:
             raise MCPServerFailed(
                 f"The MCP server {self.server!r} ran the call, and its result is not one that the protocol allows: "
@@ -162,7 +162,7 @@ class ServerCall:
                 f"The connection to the MCP server {self.server!r} was lost during the call ({worded(error)})."
             ) from error
 
-    def _worded(self, error: MCPError) -> Exception:
+    def _explain(self, error: MCPError) -> Exception:
         """Return the exception that says what an error means for the call."""
         whose, words = f"The MCP server {self.server!r}", shortened(error.message, 2000)
         status = self.status or 0

@@ -161,7 +161,7 @@ class CallRounds:
                 if link.alive:
                     raise
                 await self._server.drop(link)  # its end may bring the reason
-                raise OutcomeUnknown(f"{unknown}{link.stderr.told()}") from unknown
+                raise OutcomeUnknown(f"{unknown}{link.stderr.as_suffix()}") from unknown
             except CallRefusedByServer as refused:
                 again = self._begins_again(refused, again)
                 if again:
@@ -177,19 +177,19 @@ class CallRounds:
     async def _round(self, link: ServerConnection, again: bool) -> Round:
         last = self._given[-1] if self._given else None
         if last is not None and last[0].kind == "held":
-            outcome: Any = await self._held(link)
+            outcome: Any = await self._resume_held(link)
         elif last is not None and last[0].kind == "continued" and not again:
             if not link.modern:  # it was replaced by an older server, which knows of no state
-                again, outcome = True, await self._sent(link)
+                again, outcome = True, await self._send(link)
             else:
-                outcome = await self._sent(link, responses=last[1] or None, state=last[0].state)
+                outcome = await self._send(link, responses=last[1] or None, state=last[0].state)
         else:
-            outcome = await self._sent(link)
+            outcome = await self._send(link)
         for pause in PAUSES:
             if not isinstance(outcome, InputRequiredResult) or outcome.input_requests:
                 break
             await asyncio.sleep(pause)
-            outcome = await self._polled(link, outcome.request_state)
+            outcome = await self._poll(link, outcome.request_state)
         if isinstance(outcome, CallToolResult):
             raise Complete(outcome)
         if isinstance(outcome, InputRequiredResult):
@@ -210,13 +210,13 @@ class CallRounds:
             progress=progress,
         )
 
-    async def _sent(self, link: ServerConnection, responses: Any = None, state: str | None = None) -> Any:
+    async def _send(self, link: ServerConnection, responses: Any = None, state: str | None = None) -> Any:
         return await self._begin(link, responses, state).next(self._server.call_timeout)
 
-    async def _polled(self, link: ServerConnection, state: str | None) -> Any:
+    async def _poll(self, link: ServerConnection, state: str | None) -> Any:
         """Ask a server that wanted more time. Whatever happens, what it was asked first is not asked again."""
         try:
-            return await self._sent(link, state=state)
+            return await self._send(link, state=state)
         except (RequestUnsent, CallRefusedByServer) as error:
             raise OutcomeUnknown(f"The MCP server {self._server.name!r} was working on the call: {error}") from error
 
@@ -233,7 +233,7 @@ class CallRounds:
         await link.drop_oldest(self._server.max_held_calls)
         return said
 
-    async def _held(self, link: ServerConnection) -> Any:
+    async def _resume_held(self, link: ServerConnection) -> Any:
         """Give the answer to the call that waits for it. If that call is gone, begin anew where that is allowed."""
         held = [(said.requests[0], answers) for said, answers in self._given if said.kind == "held"]
         request, answers = held[-1]

@@ -35,7 +35,7 @@ class WatchedStream:
     """The stream of messages from a server, with a callback for its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
-        self._stream, self._ended = stream, ended
+        self._stream, self._on_end = stream, ended
 
     def __getattr__(self, name: str) -> Any:
         """Return all else from the stream itself."""
@@ -59,7 +59,7 @@ class WatchedStream:
         try:
             return await self._stream.__anext__()
         except BaseException:
-            self._ended()
+            self._on_end()
             raise
 
 
@@ -102,7 +102,7 @@ class ServerConnection:
         if not self.alive:
             await self.close()
             raise MCPServerFailed(
-                f"The MCP server {self._server!r} could not be connected: {self.why()}{self.stderr.told()}"
+                f"The MCP server {self._server!r} could not be connected: {self.why()}{self.stderr.as_suffix()}"
             ) from self._failure
 
     async def close(self) -> None:
@@ -118,13 +118,13 @@ class ServerConnection:
         listening: asyncio.Task[None] | None = None
         try:
             client = Client(
-                self._watched(),
-                elicitation_callback=self._elicited,
-                message_handler=self._heard,
+                self._watch(),
+                elicitation_callback=self._elicit,
+                message_handler=self._on_message,
                 client_info=types.Implementation(name="assent", version=__version__),
                 cache=None,
             )
-            async with self._entered(client):
+            async with self._enter(client):
                 self.session, self.alive = client.session, True
                 ready.set_result(None)
                 if self._listens and client.protocol_version >= "2026":
@@ -144,7 +144,7 @@ class ServerConnection:
             self.alive = False
 
     @asynccontextmanager
-    async def _entered(self, client: Client) -> Any:
+    async def _enter(self, client: Client) -> Any:
         """Enter the client within the timeout. The timeout ends before the body begins."""
         async with asyncio.timeout(self._timeout):
             await client.__aenter__()
@@ -157,11 +157,11 @@ class ServerConnection:
             await client.__aexit__(None, None, None)
 
     @asynccontextmanager
-    async def _watched(self) -> Any:
+    async def _watch(self) -> Any:
         async with self._transport(self.stderr) as (read, write):
-            yield WatchedStream(read, self._ended), write
+            yield WatchedStream(read, self._on_end), write
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         self.alive = False
         self._stop.set()
 
@@ -198,13 +198,13 @@ class ServerConnection:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _heard(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed()
         if self._handler is not None:
             await self._handler(message)
 
-    async def _elicited(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def _elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Put a server's question to the call that it belongs to; refuse it if that is not certain."""
         call = REQUEST_PROGRESS.get()
         if not isinstance(call, ServerCall) or self.calls.get(call.key) is not call:

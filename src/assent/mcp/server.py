@@ -281,7 +281,7 @@ class MCPServer(ConnectedServer):
             if here.link is None or not here.link.alive:
                 await here.close()
                 self._stale = True
-                here.link = await self._retried(self._opened)
+                here.link = await self._retry(self._open)
             return here.link
 
     async def drop(self, link: ServerConnection) -> None:
@@ -291,7 +291,7 @@ class MCPServer(ConnectedServer):
             if here.link is link:
                 await here.close()
 
-    async def _opened(self) -> ServerConnection:
+    async def _open(self) -> ServerConnection:
         try:
             await asyncio.to_thread(importlib.import_module, "assent.mcp.conversation")  # takes most of a second
             module = importlib.import_module("assent.mcp.link")
@@ -308,7 +308,7 @@ class MCPServer(ConnectedServer):
         await link.open()
         return link
 
-    async def _retried(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+    async def _retry(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
         """Return the attempt's value; repeat an attempt that failed, with growing pauses."""
         pause = self._pause
         for left in range(self._retries, -1, -1):
@@ -330,7 +330,7 @@ class MCPServer(ConnectedServer):
             return
         self._stale = False
         try:
-            listing = await self._retried(self._list_in_time)
+            listing = await self._retry(self._list_in_time)
         except BaseException:
             self._stale = True
             raise
@@ -341,13 +341,13 @@ class MCPServer(ConnectedServer):
                 continue
             text = each.model_dump_json(by_alias=True, exclude_none=True)
             before = self._known.get(each.name) if names == self._names else None
-            tool = before[1] if before is not None and before[0] == text else self._made(each, names)
+            tool = before[1] if before is not None and before[0] == text else self._make_tool(each, names)
             known[each.name] = text, tool
         self._names = names
         self._known = known
         self.adopt([tool for _, tool in known.values()])
 
-    def _made(self, listed: Listed, names: frozenset[str]) -> MCPTool:
+    def _make_tool(self, listed: Listed, names: frozenset[str]) -> MCPTool:
         options = {
             **self._tool_options,
             "needs_approval": self._policy(listed, names),
@@ -382,7 +382,7 @@ class MCPServer(ConnectedServer):
         cursor: str | None = None
         cursors: set[str] = set()
         while True:
-            page = await self._asked("tools/list", "list_tools", cursor)
+            page = await self._request("tools/list", "list_tools", cursor)
             for tool in page.tools:
                 if tool.name in found:
                     raise MCPServerFailed(f"The MCP server {self.name!r} lists two tools named {described(tool.name)}.")
@@ -399,7 +399,7 @@ class MCPServer(ConnectedServer):
                 raise MCPServerFailed(f"The MCP server {self.name!r} repeats a page of its list of tools.")
             cursors.add(cursor)
 
-    async def _asked(self, what: str, method: str, *args: Any, paged: bool = True) -> Any:
+    async def _request(self, what: str, method: str, *args: Any, paged: bool = True) -> Any:
         """Return the answer to a request that has no effect, or raise `MCPServerFailed`."""
         for tries_left in (1, 0):
             link = await self.link()
@@ -415,7 +415,7 @@ class MCPServer(ConnectedServer):
                 why = f"it did not answer within {self.call_timeout:g} seconds" if limit.expired() else worded(error)
                 raise MCPServerFailed(
                     f"The MCP server {self.name!r} gave no usable answer to {what}: {shortened(why, 500)}"
-                    f"{link.stderr.told()}"
+                    f"{link.stderr.as_suffix()}"
                 ) from error
         raise AssertionError("unreachable")
 
@@ -460,29 +460,29 @@ class MCPServer(ConnectedServer):
 
     async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
         """Return the server's prompts, a page at a time."""
-        page: ListPromptsResult = await self._asked("prompts/list", "list_prompts", cursor)
+        page: ListPromptsResult = await self._request("prompts/list", "list_prompts", cursor)
         return page
 
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> GetPromptResult:
         """Return a prompt of the server."""
-        prompt: GetPromptResult = await self._asked("prompts/get", "get_prompt", name, arguments, paged=False)
+        prompt: GetPromptResult = await self._request("prompts/get", "get_prompt", name, arguments, paged=False)
         return prompt
 
     async def list_resources(self, cursor: str | None = None) -> ListResourcesResult:
         """Return the server's resources, a page at a time."""
-        page: ListResourcesResult = await self._asked("resources/list", "list_resources", cursor)
+        page: ListResourcesResult = await self._request("resources/list", "list_resources", cursor)
         return page
 
     async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
         """Return the server's templates of resources, a page at a time."""
-        page: ListResourceTemplatesResult = await self._asked(
+        page: ListResourceTemplatesResult = await self._request(
             "resources/templates/list", "list_resource_templates", cursor
         )
         return page
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Return the content of a resource."""
-        content: ReadResourceResult = await self._asked("resources/read", "read_resource", uri, paged=False)
+        content: ReadResourceResult = await self._request("resources/read", "read_resource", uri, paged=False)
         return content
 
 

@@ -66,7 +66,7 @@ class Stderr:
         self._garbage += 1
         self._last_garbage = shortened(line.decode("utf-8", "replace").strip(), 200)
 
-    def told(self) -> str:
+    def as_suffix(self) -> str:
         """Return the kept lines as the end of an error message; empty if there are none."""
         parts = []
         if self._garbage:

@@ -119,7 +119,7 @@ class AnthropicModel:
         for pause in range(MAX_PAUSES + 1):
             if pause:
                 wanted = {**wanted, "messages": [*messages, reply.paused()]}
-            events = await self._asked(client, wanted)
+            events = await self._create(client, wanted)
             try:
                 while (shown := await _next(reply, events)) is not None:
                     for event in shown:
@@ -133,7 +133,7 @@ class AnthropicModel:
             yield draft.done()
         yield response
 
-    async def _asked(self, client: AsyncAnthropic, wanted: dict[str, Any]) -> Any:
+    async def _create(self, client: AsyncAnthropic, wanted: dict[str, Any]) -> Any:
         try:
             return await client.messages.create(**wanted, stream=True)
         except TypeError as error:

@@ -71,7 +71,7 @@ class LangChainModel:
         arguments = {**settings_as_named(settings, SAME), **(settings.extra_args or {})}
         reply = LangChainReply(self.name, call_ids(request), output)
         try:
-            chunks = self._bound(request, output).astream(asked, **arguments)
+            chunks = self._bind_tools(request, output).astream(asked, **arguments)
             async with aclosing(chunks):
                 async for chunk in chunks:
                     for event in reply.take(chunk):
@@ -85,7 +85,7 @@ class LangChainModel:
             yield draft.done()
         yield response
 
-    def _bound(self, request: ModelRequest, output: str | None) -> Any:
+    def _bind_tools(self, request: ModelRequest, output: str | None) -> Any:
         """Return the chat model with the tools; the final output, if it has a schema, is given by a tool, too."""
         tools = [chat_tool(spec) for spec in request.tools]
         choice = request.settings.tool_choice

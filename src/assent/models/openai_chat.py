@@ -191,7 +191,7 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
             calls.append({**own, "id": item.get("call_id"), "type": "function", "function": function})
             more |= (data or {}).get(CARRIED, {})
         elif kind == "reasoning":
-            more |= _thought(item, data) if data else {}
+            more |= _reasoning(item, data) if data else {}
         else:
             raise unsupported(WHERE, f"an item of type {kind!r}")
     if not (said or calls or more):
@@ -205,7 +205,7 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _thought(item: Item, data: Item) -> Item:
+def _reasoning(item: Item, data: Item) -> Item:
     text = "".join(part.get("text", "") for part in item.get("content") or ())
     more = {name: value for name, value in data.items() if name != "field"}
     return {data["field"]: text, **more} if "field" in data else more
@@ -372,7 +372,7 @@ class ChatReply:
     def _call(self, delta: Item) -> Iterator[Item]:
         function = delta.get("function") or {}
         name, arguments, id = function.get("name") or "", function.get("arguments"), delta.get("id")
-        call = self._known(delta.get("index"), id, name)
+        call = self._call_of(delta.get("index"), id, name)
         if call is None:
             draft = self._begin("call", call_id=fresh_id(id, self._used), name=name)
             call = CallDraft(draft, delta.get("index"), id)
@@ -385,7 +385,7 @@ class ChatReply:
         if arguments:
             yield call.draft.grow(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
-    def _known(self, index: int | None, id: str | None, name: str) -> CallDraft | None:
+    def _call_of(self, index: int | None, id: str | None, name: str) -> CallDraft | None:
         """Return the call that a delta goes on with; None if it begins another."""
         before = [call for call in self._calls if index is None or call.index == index][-1:]
         if not before or (id and before[0].id and id != before[0].id):

@@ -61,7 +61,7 @@ class OpenAIResponsesModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ResponseStreamEvent | ModelResponse]:
         """Yield the API's events as they come, and then the reply. Closing the generator closes the HTTP response."""
-        events = await self._asked(request)
+        events = await self._open(request)
         reply: ModelResponse | None = None
         try:
             # Read to the end, not only to the reply: a connection that was not read to its end is not used again.
@@ -77,12 +77,12 @@ class OpenAIResponsesModel:
             raise stream_failure(self.name, "it ended without a final event")
         yield reply
 
-    async def _asked(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
+    async def _open(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
         client = self._client or await shared_client()
         wanted = responses_parameters(self.name, request)
         try:
             if request.conversation_id is not None:
-                return await _asked_once(client, wanted)
+                return await _open_once(client, wanted)
             events: AsyncStream[ResponseStreamEvent] = await client.responses.create(**wanted, stream=True)
         except TypeError as error:
             raise arguments_failure("OpenAI's client", error) from error
@@ -116,7 +116,7 @@ class OpenAIResponsesModel:
         raise reported_failure(self.name, error.get("code"), error.get("message"))
 
 
-async def _asked_once(client: AsyncOpenAI, wanted: dict[str, Any]) -> AsyncStream[ResponseStreamEvent]:
+async def _open_once(client: AsyncOpenAI, wanted: dict[str, Any]) -> AsyncStream[ResponseStreamEvent]:
     """Ask in a conversation that the API keeps, and ask again only if the API has refused the request.
 
     The client's own retries would repeat a request whose answer was lost, and the conversation would have it twice.

@@ -63,13 +63,13 @@ class FunctionTool(Tool):
                 args = [*args[: each.position], value, *args[each.position :]]
         if not self.awaits:
             value = await in_thread(functools.partial(self.function, *args, **kwargs))
-            return await _awaited(value)
+            return await _await_result(value)
         if self.timeout is None:
-            return await _awaited(await self.function(*args, **kwargs))
+            return await _await_result(await self.function(*args, **kwargs))
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
-                return await _awaited(await self.function(*args, **kwargs))
+                return await _await_result(await self.function(*args, **kwargs))
         except TimeoutError as error:
             if limit.expired():  # not a `TimeoutError` of the body
                 raise TimeoutError(f"it took longer than {self.timeout:g} seconds") from error
@@ -90,7 +90,7 @@ def injected_value(source: str, ctx: ToolContext[Any]) -> Any:
     return {**config, "configurable": {**given} if isinstance(given, Mapping) else {}}  # a copy for each body
 
 
-async def _awaited(value: Any) -> Any:
+async def _await_result(value: Any) -> Any:
     """Return the body's result, awaited if it is awaitable."""
     return await value if inspect.isawaitable(value) else value
 

@@ -117,7 +117,7 @@ def parse_command(text: str) -> list[SimpleCommand]:
     check_length(len(text))
     if "<<" in text:  # not even in quotes: this is the part of the grammar that is least like bash
         raise UnclearCommand("The command line has a here-document, or looks as if it had one.")
-    root = _parsed(text)
+    root = _parse_tree(text)
     if root.has_error:
         raise UnclearCommand("The command line is not one that bash can read for certain.")
     reader = _Reader(text)
@@ -131,7 +131,7 @@ def check_length(length: int) -> None:
         raise UnclearCommand(f"The command lines have {length} characters; at most {LONGEST_LINE} are read.")
 
 
-def _parsed(text: str) -> Node:
+def _parse_tree(text: str) -> Node:
     """Return the tree of a text, whose positions are those of characters.
 
     The grammar gets ASCII only: its scanner can crash on other characters. They are read here, and only in quotes.

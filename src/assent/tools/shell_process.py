@@ -83,10 +83,10 @@ class OutputBuffer:
         """Return the output as text. It says what was left out, and that bytes were no text."""
         left_out = self.total - self.limit
         if left_out <= 0:
-            return _decoded(bytes(self.head + self.tail))
+            return _decode(bytes(self.head + self.tail))
         tail = bytes(self.tail[len(self.tail) - self.limit // 2 :])
         begin, end = _without_last_part(bytes(self.head)), _without_first_part(tail)
-        return _decoded(begin, end, f"\n[{left_out} bytes left out]\n")
+        return _decode(begin, end, f"\n[{left_out} bytes left out]\n")
 
 
 def _without_first_part(data: bytes) -> bytes:
@@ -104,7 +104,7 @@ def _without_last_part(data: bytes) -> bytes:
     return data
 
 
-def _decoded(begin: bytes, end: bytes = b"", between: str = "") -> str:
+def _decode(begin: bytes, end: bytes = b"", between: str = "") -> str:
     try:
         return begin.decode() + between + end.decode()
     except UnicodeDecodeError:

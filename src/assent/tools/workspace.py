@@ -168,7 +168,7 @@ class WorkspaceEditor(TracedEditor):
         patch of a process that was killed is finished first.
         """
         self.check(operations)
-        with self._opened() as root:
+        with self._open_root() as root:
             effects = [self._effect(root, operation) for operation in operations]
         files = {change.path: _digest(change.before) for effect in effects for change in effect.changes}
         crlf = any(line.end == "\r\n" for effect in effects if _is_new(effect) for line in effect.lines or ())
@@ -194,7 +194,7 @@ class WorkspaceEditor(TracedEditor):
         shown = shown or {}
         if shown.get(WORKSPACE, str(self._root)) != str(self._root):
             raise NotAsShown(f"The patch was shown for another workspace than {self._root}; no file was changed.")
-        with self._opened() as root:
+        with self._open_root() as root:
             changes = [change for each in operations for change in self._effect(root, each, shown).changes]
             try:
                 with Changes(root, self._limit) as work:
@@ -206,13 +206,13 @@ class WorkspaceEditor(TracedEditor):
     def digests(self, operations: Operations) -> dict[str, list[str]]:
         """Return the digests of each file before and after the patch; raise `PatchRefused` if it does not fit."""
         self.check(operations)
-        with self._opened() as root:
+        with self._open_root() as root:
             changes = [change for each in operations for change in self._effect(root, each).changes]
         return {change.path: [_digest(change.before), digest_of(change.after)] for change in changes}
 
     def standing(self, digests: Mapping[str, list[str]]) -> Literal["before", "after"]:
         """Return "before" or "after" if that is what all files are like now; raise `PatchRefused` if neither is."""
-        with self._opened() as root:
+        with self._open_root() as root:
             now = {path: _digest(self._read(root, path)) for path in digests}
         for number, which in enumerate(("before", "after")):
             if all(now[path] == each[number] for path, each in digests.items()):
@@ -244,14 +244,14 @@ class WorkspaceEditor(TracedEditor):
     # -- what each file becomes ------------------------------------------------------------------
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_root(self) -> Iterator[int]:
         """Open and lock the root, and settle what a killed process left there."""
-        with closing(self._open()) as root, self._locked(root):
+        with closing(self._open()) as root, self._lock_root(root):
             recover(root)
             yield root
 
     @contextmanager
-    def _locked(self, root: int) -> Iterator[None]:
+    def _lock_root(self, root: int) -> Iterator[None]:
         """Wait until no other process or thread patches the root.
 
         The lock belongs to a descriptor of its own, which is never duplicated. The system ends it with the process.
@@ -285,7 +285,7 @@ class WorkspaceEditor(TracedEditor):
                 raise PatchRefused(f"{path} exists already; update it instead. No file was changed.")
             text = new_file_text(operation.diff or "")
             lines = _all("+", text)
-            return _Effect(operation, [FileChange(path, None, self._sized(path, text))], lines)
+            return _Effect(operation, [FileChange(path, None, self._check_size(path, text))], lines)
         if before is None:
             raise PatchRefused(f"{path} does not exist; no file was changed.")
         if not before.stat.st_mode & stat.S_IWUSR:
@@ -311,7 +311,7 @@ class WorkspaceEditor(TracedEditor):
                 lines = apply_edits(old, edits_of(old.texts, operation.diff))
             except PatchRefused as error:
                 raise PatchRefused(f"{path}: {error}; no file was changed.") from None
-            after = self._sized(path, join_lines(old, lines))
+            after = self._check_size(path, join_lines(old, lines))
         if to is None:
             if after == before.content:
                 raise PatchRefused(f"{path}: the diff changes nothing; no file was changed.")
@@ -339,7 +339,7 @@ class WorkspaceEditor(TracedEditor):
             raise NotAsShown(f"{path} is not as it was shown; no file was changed.")
         return file
 
-    def _sized(self, path: str, text: str) -> bytes:
+    def _check_size(self, path: str, text: str) -> bytes:
         content = text.encode()
         if len(content) > self._limit:
             raise PatchRefused(

@@ -272,7 +272,7 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
             if item["id"] in asked:
                 raise ModelFailed("The provider asks for two approvals with one id; an answer would count for both.")
             asked.add(item["id"])
-            tool = server.called(name)
+            tool = server.tool_named(name)
         elif isinstance(tool, HostedTool):
             tool = None
         number += 1

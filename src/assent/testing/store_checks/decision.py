@@ -65,7 +65,7 @@ async def records_decisions(store: Store, clock: FakeClock) -> None:
         true(isinstance(fact, kind) and getattr(fact, "asked", None) == question.id, "A decision is a fact of its run.")
         record = (await store.read(question.run)).record
         alike((record.seq, record.waiting, record.status), (seq + 1, 0, "working"), "A decided run waits no more.")
-    fact = await _last(store, (await _edited(store)).run)
+    fact = await _last(store, (await _edit(store)).run)
     alike(
         bytes(getattr(fact, "args", b"")),
         b'{"copies":1,"to":"bob"}',
@@ -73,7 +73,7 @@ async def records_decisions(store: Store, clock: FakeClock) -> None:
     )
 
 
-async def _edited(store: Store) -> Question:
+async def _edit(store: Store) -> Question:
     (question,) = await put_asking(store)
     return await _decide(store, question, Edit({"to": "bob"}))
 
