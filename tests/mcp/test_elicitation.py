@@ -229,7 +229,7 @@ def test_what_is_no_web_page_is_not_shown(url: str, tmp_path: Path) -> None:
         async with raw("sends to a page", tmp_path / "log") as server:
             result = await Runner.run(agent_of(server, act(url)), "Act.")
             assert not result.interruptions
-            assert "which is no web page" in output(result)
+            assert "which is not a web page" in output(result)
 
     run(main())
 

@@ -72,7 +72,7 @@ def test_lines_that_are_no_messages_are_passed_over() -> None:
     ("behaviour", "words"),
     [
         ("twice", "lists two tools named 'act'"),
-        ("circle", "lists its tools in a circle"),
+        ("circle", "repeats a page of its list of tools"),
         ("shapeless list", "gave no usable answer to tools/list"),
         ("hangs in list", "it did not answer within 1 seconds"),
         ("endless", "it did not answer within 1 seconds with all its tools"),
@@ -119,7 +119,7 @@ def test_an_answer_over_the_limit_is_told_to_the_model_and_costs_no_memory() -> 
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             result = await Runner.run(agent_of(server, act()), "Act.")
             told = output(result)
-            assert "ran the call, and its answer cannot be used" in told
+            assert "ran the call, but its answer cannot be used" in told
             assert "the limit is 1,000,000" in told
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000
             assert (await server.list_tools())[0].name == "act"

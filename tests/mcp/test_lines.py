@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.mcp.sdk_words import TOO_LARGE
-from assent.mcp.stdio_transport import Lines, Stderr, _message
+from assent.mcp.stdio_transport import LineReader, Stderr, _message
 
 
 class Chunks:
@@ -29,7 +29,7 @@ class Chunks:
 def read(chunks: list[bytes], limit: int) -> list[tuple[bytes, int]]:
     async def main() -> list[tuple[bytes, int]]:
         stream: Any = Chunks(chunks)
-        return [each async for each in Lines(stream, limit)]
+        return [each async for each in LineReader(stream, limit)]
 
     return asyncio.run(main())
 

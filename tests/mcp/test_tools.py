@@ -26,7 +26,7 @@ from tests.runtime.support import python
 
 def made(schema: dict[str, Any], name: str = "act", **options: Any) -> MCPTool:
     server = MCPServerStdio({"command": "x"}, **options)
-    return server._made(Listed(name=name, input_schema=schema), frozenset({name}))
+    return server._make_tool(Listed(name=name, input_schema=schema), frozenset({name}))
 
 
 # Arguments
@@ -218,7 +218,7 @@ def test_all_tools_of_several_servers_can_be_an_agents_own(tmp_path: Path) -> No
             assert output(await Runner.run(agent, state), 1) == "did it"
             with pytest.raises(InvalidDefinition, match="convert_schemas_to_strict"):
                 await MCPUtil.get_all_function_tools([server], True)
-            with pytest.raises(InvalidDefinition, match="takes MCP servers"):
+            with pytest.raises(InvalidDefinition, match="list of MCP servers, got 3"):
                 await MCPUtil.get_all_function_tools([3])  # type: ignore[list-item]
 
     run(main())
@@ -231,16 +231,20 @@ def test_all_tools_of_several_servers_can_be_an_agents_own(tmp_path: Path) -> No
     ("kind", "params", "words"),
     [
         (MCPServerStdio, "python", "params must be a dict"),
-        (MCPServerStdio, {}, "params needs 'command'"),
-        (MCPServerStdio, {"command": "x", "arguments": []}, "params has 'arguments'"),
+        (MCPServerStdio, {}, "params: command must be text"),
+        (MCPServerStdio, {"command": "x", "arguments": []}, "no option 'arguments'; did you mean 'args'"),
         (MCPServerStdio, {"command": "x", "args": "a b"}, "args must be a list"),
         (MCPServerStdio, {"command": "x", "env": {"A": 1}}, "env must be a dict of texts"),
-        (MCPServerSse, {"url": "ftp://host/"}, "url must be one such as"),
-        (MCPServerStreamableHttp, {"url": "host"}, "url must be one such as"),
-        (MCPServerStreamableHttp, {"url": "http://host/", "header": {}}, "params has 'header'"),
+        (MCPServerSse, {"url": "ftp://host/"}, "url must be an http or https URL"),
+        (MCPServerStreamableHttp, {"url": "host"}, "url must be an http or https URL"),
+        (MCPServerStreamableHttp, {"url": "http://host/", "header": {}}, "no option 'header'; did you mean 'headers'"),
         (MCPServerStreamableHttp, {"url": "http://host/", "headers": {"A": 1}}, "headers must be a dict of texts"),
-        (MCPServerSse, {"url": "http://host/", "timeout": 0}, "timeout must be seconds above zero"),
-        (MCPServerSse, {"url": "http://host/", "sse_read_timeout": "1"}, "sse_read_timeout must be seconds"),
+        (MCPServerSse, {"url": "http://host/", "timeout": 0}, "timeout must be a number of seconds above zero"),
+        (
+            MCPServerSse,
+            {"url": "http://host/", "sse_read_timeout": "1"},
+            "sse_read_timeout must be a number of seconds",
+        ),
     ],
 )
 def test_parameters_that_cannot_be_used_fail_at_construction(kind: Any, params: Any, words: str) -> None:

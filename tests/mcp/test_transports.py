@@ -171,7 +171,7 @@ def test_an_answer_over_the_limit_is_told_to_the_model_over_http() -> None:
             async with over("streamable-http", port, max_result_bytes=100_000) as server:
                 agent = agent_of(server, call("large", {"size": 1_000_000}), call("add", {"a": 1}))
                 result = await Runner.run(agent, "Work.")
-                assert "ran the call, and its answer cannot be used" in output(result)
+                assert "ran the call, but its answer cannot be used" in output(result)
                 assert output(result, 1) == '{\n  "total": 3\n}'
             async with over("streamable-http", port) as server:
                 assert await server.call_tool("large", {"size": 3_000_000})
@@ -183,7 +183,7 @@ def test_a_whole_answer_over_the_limit_is_told_to_the_model_over_http() -> None:
     async def main() -> None:
         async with answering(200) as port, over("streamable-http", port, max_result_bytes=100_000) as server:
             result = await Runner.run(agent_of(server, call("act", {})), "Act.")
-            assert "ran the call, and its answer cannot be used" in output(result)
+            assert "ran the call, but its answer cannot be used" in output(result)
             assert "more than 100,000 bytes" in output(result)
 
     run(main())

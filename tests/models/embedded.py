@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assent.errors import UsageError
-from assent.models.embedded_parts import see_that_it_is_installed, weights_file
+from assent.models.embedded_parts import check_installed, weights_file
 
 TEMPLATE = """
 {%- if messages[0]['role'] == 'system' or tools %}<|im_start|>system
@@ -37,7 +37,7 @@ TEMPLATE = """
 def embedded() -> None:
     """Skip the test if the embedded model is not installed; fail in CI."""
     try:
-        see_that_it_is_installed()
+        check_installed()
     except UsageError as error:
         if os.environ.get("CI"):
             raise

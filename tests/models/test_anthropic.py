@@ -579,12 +579,14 @@ async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["", " ", None, 5, "a\ud800"])
 def test_a_model_needs_a_name(name: Any) -> None:
-    with pytest.raises(InvalidDefinition, match=r"AnthropicModel.*name"):
+    with pytest.raises(InvalidDefinition, match=r"AnthropicModel: model must be text"):
         AnthropicModel(name)
 
 
 def test_what_is_no_client_and_no_time_is_refused() -> None:
-    with pytest.raises(InvalidDefinition, match=r"client must be an anthropic.AsyncAnthropic, got a Anthropic\."):
+    with pytest.raises(
+        InvalidDefinition, match=r"client must be an anthropic.AsyncAnthropic or None, got a Anthropic\."
+    ):
         AnthropicModel("claude-opus-5", anthropic.Anthropic(api_key=KEY))  # type: ignore[arg-type]
     with pytest.raises(InvalidDefinition, match="prompt_caching"):
         AnthropicModel("claude-opus-5", prompt_caching=True)  # type: ignore[arg-type]

@@ -36,12 +36,12 @@ def test_the_model_that_was_set_is_used_by_agents_without_one() -> None:
 
 
 def test_the_embedded_model_is_used_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default, "missing", list)
+    monkeypatch.setattr(default, "missing_parts", list)
     assert isinstance(default_model("a"), EmbeddedModel)
 
 
 def test_a_key_selects_openais_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default, "missing", list)
+    monkeypatch.setattr(default, "missing_parts", list)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     model = default_model("a")
     assert isinstance(model, OpenAIResponsesModel) and model.name == "gpt-5.2"

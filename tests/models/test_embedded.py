@@ -69,8 +69,8 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """An engine of its own for the test, with a library that follows a script."""
     made, engine = Library(), embedded_engine.Engine()
     monkeypatch.setattr(embedded_engine, "_engine", engine)
-    monkeypatch.setattr(embedded_engine, "_loaded", lambda: made)
-    monkeypatch.setattr(embedded, "see_that_it_is_installed", lambda: None)
+    monkeypatch.setattr(embedded_engine, "_load", lambda: made)
+    monkeypatch.setattr(embedded, "check_installed", lambda: None)
     monkeypatch.setattr(embedded, "grammar", lambda schema: f"grammar of {json.dumps(schema)}")
     yield made
     engine.thread.shutdown()
@@ -291,7 +291,7 @@ async def test_an_engine_that_breaks_is_a_failure_of_the_model(library: Library)
 @pytest.mark.parametrize("text", ['{"order": 1', "[1]", "I will not."])
 async def test_arguments_that_are_no_object_are_a_failure_of_the_model(library: Library, text: str) -> None:
     library.answers = [saying(text, end="length")]
-    with pytest.raises(ModelFailed, match="JSON is not whole"):
+    with pytest.raises(ModelFailed, match="JSON is incomplete"):
         await heard(asking(tools=TOOLS, settings=ModelSettings(tool_choice="refund")))
 
 

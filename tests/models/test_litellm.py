@@ -28,7 +28,7 @@ from assent import (
     Usage,
     UsageError,
 )
-from assent.models.litellm import _joined
+from assent.models.litellm import _join_thinking
 from assent.testing import check_model
 from tests.models import anthropic_server, chat_server
 from tests.models.chat_server import call_deltas, chunk, endless, judge, replying, saying, streaming
@@ -145,7 +145,7 @@ def test_pieces_of_thinking_blocks_are_joined() -> None:
         {"type": "redacted_thinking", "data": "x"},
         {"type": "thinking", "thinking": "And.", "signature": "sig_2"},
     ]
-    assert _joined(pieces) == [
+    assert _join_thinking(pieces) == [
         {"type": "thinking", "thinking": "Let me.", "signature": "sig_1"},
         {"type": "redacted_thinking", "data": "x"},
         {"type": "thinking", "thinking": "And.", "signature": "sig_2"},

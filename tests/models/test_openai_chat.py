@@ -550,12 +550,12 @@ async def test_a_key_is_in_no_saved_run(server: OpenAIServer) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", None, 5, "a\ud800"])
 def test_a_model_needs_a_name(name: Any) -> None:
-    with pytest.raises(InvalidDefinition, match=r"OpenAIChatCompletionsModel.*name"):
+    with pytest.raises(InvalidDefinition, match=r"OpenAIChatCompletionsModel: model must be text"):
         OpenAIChatCompletionsModel(name)
 
 
 def test_a_client_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI, got a OpenAI\."):
+    with pytest.raises(InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI or None, got a OpenAI\."):
         OpenAIChatCompletionsModel("gpt-5.2", openai.OpenAI(api_key=KEY))  # type: ignore[arg-type]
     model = OpenAIChatCompletionsModel(model="gpt-5.2", openai_client=AsyncOpenAI(api_key=KEY))
     assert repr(model) == "OpenAIChatCompletionsModel('gpt-5.2')"

@@ -308,13 +308,13 @@ async def test_an_argument_that_the_client_does_not_take_is_the_programs_fault(
 @pytest.mark.parametrize(
     ("status", "code", "retryable", "advice"),
     [
-        (400, "context_length_exceeded", False, "what was asked"),
+        (400, "context_length_exceeded", False, "Check the request"),
         (401, "invalid_api_key", False, "key is right"),
         (403, None, False, "may do"),
         (404, "model_not_found", False, "model's name"),
         (408, None, True, "Try again later"),
         (409, None, True, "Try again later"),
-        (422, None, False, "what was asked"),
+        (422, None, False, "Check the request"),
         (429, "rate_limit_exceeded", True, "less often"),
         (429, "insufficient_quota", False, "limits"),
         (500, None, True, "Try again later"),
@@ -387,7 +387,7 @@ async def test_an_error_in_the_stream_is_an_error(server: OpenAIServer) -> None:
 async def test_a_stream_that_just_ends_is_an_error(server: OpenAIServer) -> None:
     for events in ([], [begun()]):
         error = await failure(server, telling(*events))
-        assert error.retryable and "broke off" in str(error)
+        assert error.retryable and "stopped before" in str(error)
 
 
 async def test_a_line_that_breaks_is_an_error(server: OpenAIServer) -> None:
@@ -407,7 +407,7 @@ async def test_a_stream_of_something_else_is_an_error(server: OpenAIServer, data
         exchange.write(data)
         exchange.end()
 
-    assert "broke off" in str(await failure(server, answer))
+    assert "stopped before" in str(await failure(server, answer))
 
 
 async def test_a_client_that_is_made_for_the_model_tries_again(server: OpenAIServer, environment: None) -> None:
@@ -450,13 +450,15 @@ async def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["", " ", None, 5, "a\ud800"])
 def test_a_model_needs_a_name(name: Any) -> None:
-    with pytest.raises(InvalidDefinition, match=r"OpenAIResponsesModel.*name"):
+    with pytest.raises(InvalidDefinition, match=r"OpenAIResponsesModel: model must be text"):
         OpenAIResponsesModel(name)
 
 
 @pytest.mark.parametrize("make", [lambda: "sk-test", lambda: openai.OpenAI(api_key="sk-test")])
 def test_a_client_that_is_none_is_refused(make: Callable[[], Any]) -> None:
-    with pytest.raises(InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI, got a (str|OpenAI)\."):
+    with pytest.raises(
+        InvalidDefinition, match=r"openai_client must be an openai.AsyncOpenAI or None, got a (str|OpenAI)\."
+    ):
         OpenAIResponsesModel("gpt-5.2", make())
 
 
@@ -512,7 +514,7 @@ async def test_a_task_that_is_cancelled_closes_the_http_response(server: OpenAIS
 
 def kept() -> int:
     gc.collect()
-    return sum(map(len, assent.models.client._kept.values()))
+    return sum(map(len, assent.models.client._clients.values()))
 
 
 async def test_models_of_one_loop_share_their_connections(server: OpenAIServer, environment: None) -> None:

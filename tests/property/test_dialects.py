@@ -141,7 +141,7 @@ def chat_read(message: Item, cut: Any) -> list[Item]:
 @given(CHAT_TALKS, st.data())
 def test_items_come_back_from_chat_messages_as_they_were(items: list[Item], data: st.DataObject) -> None:
     before = deepcopy(items)
-    said = openai_chat.messages(ModelRequest(None, items))
+    said = openai_chat.chat_messages(ModelRequest(None, items))
     assert items == before
     back: list[Item] = []
     for each in json.loads(json.dumps(said)):
@@ -209,7 +209,7 @@ def parsed(items: list[Item]) -> list[Item]:
 @given(ANTHROPIC_TALKS)
 def test_items_come_back_from_anthropics_blocks_as_they_were(items: list[Item]) -> None:
     before = deepcopy(items)
-    wanted = anthropic.parameters("m", ModelRequest(None, items), "5m")
+    wanted = anthropic.anthropic_parameters("m", ModelRequest(None, items), "5m")
     assert items == before
     back: list[Item] = []
     for each in json.loads(json.dumps(wanted["messages"])):
@@ -261,7 +261,9 @@ def langchain_read(said: BaseMessage, cut: Any) -> list[Item]:
 @given(LANGCHAIN_TALKS, st.data())
 def test_items_come_back_from_langchains_messages_as_they_were(items: list[Item], data: st.DataObject) -> None:
     before = deepcopy(items)
-    said = [langchain._message(each) for each in openai_chat.messages(ModelRequest(None, items), langchain.DIALECT)]
+    said = [
+        langchain._message(each) for each in openai_chat.chat_messages(ModelRequest(None, items), langchain.DIALECT)
+    ]
     assert items == before
     back = [item for each in said for item in langchain_read(each, lambda text: data.draw(pieces(text)))]
     assert parsed(back) == parsed(items)
@@ -271,14 +273,18 @@ def test_items_come_back_from_langchains_messages_as_they_were(items: list[Item]
 
 
 @given(st.sampled_from(["web_search_call", "mcp_call", "something_new"]), OBJECTS)
-@pytest.mark.parametrize("tell", [openai_chat.messages, lambda request: anthropic.parameters("m", request)])
+@pytest.mark.parametrize(
+    "tell", [openai_chat.chat_messages, lambda request: anthropic.anthropic_parameters("m", request)]
+)
 def test_an_item_that_a_dialect_cannot_say_is_refused_and_never_left_out(tell: Any, kind: str, rest: Item) -> None:
     with pytest.raises(UsageError, match=kind):
         tell(ModelRequest(None, [{**rest, "type": kind, "role": "assistant"}]))
 
 
 @given(st.sampled_from(["output_audio", "something_new"]), OBJECTS)
-@pytest.mark.parametrize("tell", [openai_chat.messages, lambda request: anthropic.parameters("m", request)])
+@pytest.mark.parametrize(
+    "tell", [openai_chat.chat_messages, lambda request: anthropic.anthropic_parameters("m", request)]
+)
 def test_a_part_that_a_dialect_cannot_say_is_refused_and_never_left_out(tell: Any, kind: str, rest: Item) -> None:
     part = {**{name: value for name, value in rest.items() if name != "text"}, "type": kind}
     for role in ("assistant", "user"):
@@ -290,10 +296,10 @@ def test_a_part_that_a_dialect_cannot_say_is_refused_and_never_left_out(tell: An
 @given(CHAT_TALKS, talks(st.lists(ANTHROPIC_BLOCKS, min_size=1, max_size=5), ["user"], WORDS))
 def test_no_dialect_is_told_anothers_reasoning_or_fields(chat: list[Item], anthropics: list[Item]) -> None:
     known = [item for item in anthropics if not item.get("type", "").startswith("anthropic:")]
-    said = json.dumps(openai_chat.messages(ModelRequest(None, known)))
+    said = json.dumps(openai_chat.chat_messages(ModelRequest(None, known)))
     assert '"signature"' not in said and "redacted_thinking" not in said
     made = [item for item in chat if item.get("role", "user") in ("user", "assistant")]
-    wanted = anthropic.parameters("m", ModelRequest(None, made))
+    wanted = anthropic.anthropic_parameters("m", ModelRequest(None, made))
     assert {block["type"] for each in wanted["messages"] for block in each["content"]} <= {
         "text",
         "image",

@@ -171,7 +171,7 @@ SERVED: list[dict[str, Any]] = [
 
 
 def served(schema: dict[str, Any]) -> Tool:
-    return MCPServerStdio({"command": "x"})._made(Listed(name="act", input_schema=schema), frozenset({"act"}))
+    return MCPServerStdio({"command": "x"})._make_tool(Listed(name="act", input_schema=schema), frozenset({"act"}))
 
 
 @pytest.mark.parametrize("tool", others(), ids=lambda tool: f"{tool.kind}-{tool.name}")

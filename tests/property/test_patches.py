@@ -23,7 +23,7 @@ from assent import ApplyPatchOperation, InvalidArguments, PatchRefused, Workspac
 from assent.errors import OutcomeUnknown
 from assent.tools import workspace_files
 from assent.tools.patch_format import Section, edits_of, read_patch, sections
-from assent.tools.patch_text import Lines, applied, unified
+from assent.tools.patch_text import TextLines, apply_edits, unified_diff
 from tests.draws import examples
 from tests.tools.test_patch_format import in_patch
 from tests.tools.test_workspace import tree
@@ -104,8 +104,8 @@ def test_the_diff_for_a_person_describes_exactly_the_change(case: Case) -> None:
         after = apply_diff(case.before, case.diff)
     except (PatchRefused, InvalidArguments):
         return
-    old = Lines.of(case.before)
-    shown = unified("a", "b", applied(old, edits_of(old.texts, case.diff)))
+    old = TextLines.of(case.before)
+    shown = unified_diff("a", "b", apply_edits(old, edits_of(old.texts, case.diff)))
     assert patched(case.before, shown) == after.replace("\r\n", "\n")
 
 
@@ -191,7 +191,7 @@ def _lines_like(lines: list[str], anchor: str) -> list[int]:
 
 def meant(text: str, diff: str) -> list[str] | None:
     """The lines that a well-formed diff makes of a text; None if it has no place, or several."""
-    lines, out, cursor = Lines.of(text).texts, list[str](), 0
+    lines, out, cursor = TextLines.of(text).texts, list[str](), 0
     for section in sections(diff):
         found = places(lines, section, cursor)
         if len(found) != 1:
@@ -234,7 +234,7 @@ def test_a_damaged_patch_gives_what_it_says_or_changes_nothing(desk: Path, drawn
         return
     expected = meant(case.before, operation.diff or "")
     assert expected is not None, "it was applied although nobody can know where"
-    assert Lines.of(file.read_bytes().decode()).texts == expected
+    assert TextLines.of(file.read_bytes().decode()).texts == expected
     after = tree(desk)
     del before["root/file"], after["root/file"]
     assert after == before

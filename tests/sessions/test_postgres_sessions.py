@@ -862,12 +862,12 @@ async def test_limits_and_positions_are_whole_numbers(url: str) -> None:
     session = PostgresSession("user-1", url)
     await session.write("run", 2**63 - 3, said("a", "b"))
     for bad in (-1, True, 1.0, "3"):
-        with pytest.raises(UsageError, match="limit is a whole number"):
+        with pytest.raises(UsageError, match="limit must be a whole number"):
             await session.get_items(bad)  # type: ignore[arg-type]
     for bad in (-1, None, 1.5, True, 2**63, 2**80):
         with pytest.raises(UsageError, match="position"):
             await session.write("run", bad, said("x"))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="run's id"):
+    with pytest.raises(UsageError, match="run_id must be text"):
         await session.write("", 0, said("x"))
     assert words(await session.get_items(10**30)) == ["a", "b"]
     assert await session.get_items(0) == []
@@ -887,5 +887,5 @@ def test_a_timeout_is_a_number_of_seconds(bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", ["", None, 5, b"user", "\ud800"])
 def test_a_sessions_id_is_text(bad: Any) -> None:
-    with pytest.raises(UsageError, match="session's id"):
+    with pytest.raises(UsageError, match="session_id must be text"):
         PostgresSession(bad, "dbname=shop")

@@ -993,7 +993,7 @@ async def test_what_is_not_json_is_refused_and_nothing_is_stored(items: Any, whe
 async def test_a_limit_is_a_whole_number(limit: Any) -> None:
     session = SQLiteSession("user-1")
     await session.add_items(said("a", "b"))
-    with pytest.raises(UsageError, match="limit is a whole number"):
+    with pytest.raises(UsageError, match="limit must be a whole number"):
         await session.get_items(limit)
     assert words(await session.get_items(10**30)) == ["a", "b"]
     assert await session.get_items(0) == []
@@ -1001,7 +1001,7 @@ async def test_a_limit_is_a_whole_number(limit: Any) -> None:
 
 @pytest.mark.parametrize("run_id", ["", None, 5, "\ud800"])
 async def test_a_runs_id_is_text(run_id: Any) -> None:
-    with pytest.raises(UsageError, match="run's id"):
+    with pytest.raises(UsageError, match="run_id must be text"):
         await SQLiteSession("user-1").write(run_id, 0, said("x"))
 
 
@@ -1015,7 +1015,7 @@ async def test_a_position_is_a_whole_number(position: Any) -> None:
 
 @pytest.mark.parametrize("session_id", ["", None, 5, b"user", "\ud800"])
 def test_a_sessions_id_is_text(session_id: Any) -> None:
-    with pytest.raises(UsageError, match="session's id"):
+    with pytest.raises(UsageError, match="session_id must be text"):
         SQLiteSession(session_id)
 
 

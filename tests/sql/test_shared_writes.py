@@ -17,7 +17,7 @@ from assent.core import facts as f
 from assent.errors import AlreadyDecided, LeaseLost, Overtaken, StoreFailed
 from assent.sql import shared_writes
 from assent.store import SQLiteStore
-from assent.testing.store_checks.draft import asking, begun, written
+from assent.testing.store_checks.draft import asking, put_asking, put_begun
 from tests.store.support import Script, js
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ async def test_no_more_share_a_commit_than_may(path: Path, monkeypatch: pytest.M
 
 async def test_one_that_is_refused_changes_only_itself(path: Path) -> None:
     async with slow(path) as store:
-        behind, without = await begun(store), await begun(store)
+        behind, without = await put_begun(store), await put_begun(store)
         late = behind.add(f.Cancelled("ann")).change()
         await store.say(behind.id, "more")
         driven = without.conclude().change()  # needs a lease, and has none
@@ -99,7 +99,7 @@ async def test_one_that_is_refused_changes_only_itself(path: Path) -> None:
 
 async def test_of_two_decisions_in_one_commit_one_wins(path: Path) -> None:
     async with slow(path) as store:
-        [question] = await written(store)
+        [question] = await put_asking(store)
         came, _ = await together(
             store,
             *(
@@ -154,7 +154,7 @@ class Refusing:
 async def test_a_commit_that_fails_is_told_to_all(path: Path, code: int, unknown: bool) -> None:
     async with slow(path) as store:
         drafts = [asking(store.clock) for _ in range(3)]
-        behind = await begun(store)
+        behind = await put_begun(store)
         late = behind.add(f.Cancelled("ann")).change()
         await store.say(behind.id, "more")
         store._writer._connection = Refusing(store._writer._connection, code)  # type: ignore[assignment, arg-type]

@@ -23,7 +23,7 @@ from assent.store.row_codec import START, Head, tallied
 from assent.store.sql.schema import questions, runs
 from assent.store.sql.seal import asked_seal, ended_seal
 from assent.testing import FakeClock
-from assent.testing.store_checks.draft import SEND, SHRED, Draft, json, written
+from assent.testing.store_checks.draft import SEND, SHRED, RunDraft, json, put_asking
 from tests.store.place import Place
 from tests.store.support import waiting
 
@@ -54,9 +54,9 @@ COLUMNS: dict[str, Any] = {
 """Something else in each column that a person is shown."""
 
 
-async def everything(store: Store, clock: FakeClock, id: str = "r1") -> Draft:
+async def everything(store: Store, clock: FakeClock, id: str = "r1") -> RunDraft:
     """A run with something of each kind: questions open and settled, grants, a context, late results."""
-    draft = Draft(clock, id=id, thread="t")
+    draft = RunDraft(clock, id=id, thread="t")
     sent, doubted, shredded = draft.propose(SEND, SEND, SEND)
     first = draft.ask(sent, prompt=json({"a": [1]}), schema=json({}), until=500_000, id=f"q1_{id}")
     await draft.write(store, context=SavedContext(encode({"user": 1}), "dict"))
@@ -64,7 +64,7 @@ async def everything(store: Store, clock: FakeClock, id: str = "r1") -> Draft:
     clock.advance(1)
     terms = {"max_uses": 3, "pins": {"to": "ann"}}
     await store.decide(first, Approve(), by="ann", digest=question.digest, grant=terms)
-    draft = await Draft.read(store, id)
+    draft = await RunDraft.read(store, id)
     [grant] = draft.run.grants
     draft.add(f.Started(sent), f.Finished(sent, json("sent")))
     draft.add(f.Approved(doubted, f"grant:{grant}", at=draft.now), f.Started(doubted))
@@ -73,7 +73,7 @@ async def everything(store: Store, clock: FakeClock, id: str = "r1") -> Draft:
     await draft.write(store)
     await store.witness(id, [f.Witnessed(doubted, 1, json({"sent": [1.0, "\0"]}), at=9)])
     await store.revoke(grant, by="eve", run=id)
-    return await Draft.read(store, id)
+    return await RunDraft.read(store, id)
 
 
 async def over(store: Store, clock: FakeClock, id: str = "r1") -> None:
@@ -81,7 +81,7 @@ async def over(store: Store, clock: FakeClock, id: str = "r1") -> None:
     draft = await everything(store, clock, id)
     question = await store.question(f"q3_{id}")
     await store.decide(question.id, Reject("No."), by="bob", digest=question.digest)
-    draft = await Draft.read(store, id)
+    draft = await RunDraft.read(store, id)
     await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
 
 
@@ -158,7 +158,7 @@ async def test_what_should_be_bytes_and_is_something_else_is_named(place: Place,
     if place.engine.dialect.name != "sqlite":
         pytest.skip("its columns hold only what they are for")
     async with place.store() as store:
-        draft = Draft(place.clock, id="r1")
+        draft = RunDraft(place.clock, id="r1")
         draft.ask(*draft.propose(SEND), prompt=json({"long": "x" * 30_000}))
         await draft.write(store)
         assert await store.verify("r1") == []
@@ -243,7 +243,7 @@ async def test_evidence_that_came_since_it_was_shown_is_no_damage(place: Place) 
 
 async def test_an_edit_is_not_checked_against_a_tool_that_was_changed(place: Place) -> None:
     async with place.store() as store:
-        [question] = await written(store)
+        [question] = await put_asking(store)
         marks = {"one": SEND.fingerprint, "other": SHRED.fingerprint}
         other = "(SELECT body FROM assent_definitions WHERE fingerprint = :other)"
         place.execute(f"UPDATE assent_definitions SET body = {other} WHERE fingerprint = :one", **marks)
@@ -257,7 +257,7 @@ async def test_an_edit_is_not_checked_against_a_tool_that_was_changed(place: Pla
 
 async def test_a_tool_that_was_deleted_is_named(place: Place) -> None:
     async with place.store() as store:
-        [question] = await written(store)
+        [question] = await put_asking(store)
         place.execute("DELETE FROM assent_definitions WHERE fingerprint = :one", one=SEND.fingerprint)
         [found] = await store.verify(question.run)
         assert "definition of a tool" in found and "is not there" in found
@@ -598,16 +598,16 @@ async def test_the_questions_of_an_erased_run_are_shown(place: Place) -> None:
 
 async def test_an_approval_whose_question_was_replaced_stays_one_in_an_erased_run(place: Place) -> None:
     async with place.store() as store:
-        draft = Draft(place.clock, id="r1")
+        draft = RunDraft(place.clock, id="r1")
         [call] = draft.propose(SEND)
         first = draft.ask(call)
         await draft.write(store)
         await store.decide(first, Approve(), by="ann", digest=(await store.question(first)).digest)
-        draft = await Draft.read(store, "r1")
+        draft = await RunDraft.read(store, "r1")
         second = draft.ask(call, replaces=first)
         await draft.write(store)
         await store.decide(second, Reject("No."), by="bob", digest=(await store.question(second)).digest)
-        draft = await Draft.read(store, "r1")
+        draft = await RunDraft.read(store, "r1")
         await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
         for _ in range(2):
             assert await store.verify("r1") == []

@@ -14,7 +14,15 @@ from assent.core import facts as f
 from assent.errors import RunFinished, StoreFailed, UnreadableState
 from assent.store import Lease, MemoryStore, Store
 from assent.testing import FakeClock, check_store
-from assent.testing.store_checks.draft import SEND, Draft, asking, begun, ended, json, written
+from assent.testing.store_checks.draft import (
+    SEND,
+    RunDraft,
+    asking,
+    json,
+    put_asking,
+    put_begun,
+    put_ended,
+)
 
 
 @pytest.fixture
@@ -40,13 +48,13 @@ def test_it_is_a_store_and_goes_by_the_worlds_clock() -> None:
 
 
 async def test_a_closed_store_takes_nothing_more_and_says_so(store: MemoryStore) -> None:
-    draft = await begun(store)
+    draft = await put_begun(store)
     async with store:
         await store.read(draft.id)
     with pytest.raises(StoreFailed, match="closed"):
         await store.read(draft.id)
     with pytest.raises(StoreFailed, match="closed"):
-        await begun(store)
+        await put_begun(store)
     with pytest.raises(StoreFailed, match="closed"):
         await store.wait(1)
 
@@ -68,7 +76,7 @@ async def test_a_waiter_whose_loop_is_gone_does_no_harm(store: MemoryStore) -> N
     future = loop.create_future()
     loop.close()
     store._wakeup._waiting.add(future)
-    await begun(store)
+    await put_begun(store)
     assert store._wakeup._waiting == set()
     await asyncio.to_thread(asyncio.run, leave())
     assert store._wakeup._waiting == set()
@@ -80,7 +88,7 @@ async def test_waiting_leaves_nothing_behind(store: MemoryStore) -> None:
 
 
 async def test_a_driven_run_wakes_nobody_until_it_is_given_back(store: MemoryStore) -> None:
-    draft = await begun(store)
+    draft = await put_begun(store)
     (lease,) = await store.claim("w", agents=None, hold=10, limit=1)
     waiting = asyncio.ensure_future(store.wait(1_000))
     await asyncio.sleep(0)
@@ -98,7 +106,7 @@ async def test_a_clock_that_fails_leaves_nothing_written(clock: FakeClock) -> No
         raise Broken
 
     store = MemoryStore(clock=clock)
-    draft = await begun(store)
+    draft = await put_begun(store)
     change = asking(clock).change()
     more = draft.add(f.Said(json("more"), at=1)).change()
     store._clock = broken
@@ -112,14 +120,14 @@ async def test_a_clock_that_fails_leaves_nothing_written(clock: FakeClock) -> No
 
 
 async def test_a_run_that_was_erased_takes_no_facts(store: MemoryStore) -> None:
-    draft = await ended(store)
+    draft = await put_ended(store)
     await store.erase(draft.id)
     with pytest.raises(RunFinished, match="erased"):
         await draft.add(f.Said(json("more"), at=1)).write(store)
 
 
 async def test_payloads_of_an_erased_run_are_not_in_memory(store: MemoryStore) -> None:
-    draft = Draft(store.clock).add(f.Said(json("secret" * 9_999), at=0)).conclude()
+    draft = RunDraft(store.clock).add(f.Said(json("secret" * 9_999), at=0)).conclude()
     await draft.write(store)
     assert b"secret" in encode(store._runs[draft.id])
     await store.erase(draft.id)
@@ -127,7 +135,7 @@ async def test_payloads_of_an_erased_run_are_not_in_memory(store: MemoryStore) -
 
 
 async def test_rebuilding_makes_records_that_were_lost(store: MemoryStore) -> None:
-    (question,) = await written(store)
+    (question,) = await put_asking(store)
     await store.decide(question.id, Approve(), by="ann", digest=question.digest, grant=True)
     before = [await store.question(question.id), *(await store.grants()).items, *(await store.runs()).items]
     store._questions, store._grants = {}, {}
@@ -137,8 +145,8 @@ async def test_rebuilding_makes_records_that_were_lost(store: MemoryStore) -> No
 
 
 async def test_a_journal_that_does_not_fold_is_not_rebuilt_and_nothing_changes(store: MemoryStore) -> None:
-    (question,) = await written(store)
-    draft = Draft(store.clock)
+    (question,) = await put_asking(store)
+    draft = RunDraft(store.clock)
     change = draft.change()
     change.facts.append(f.Started("nothing"))
     await store.append(change)
@@ -148,14 +156,14 @@ async def test_a_journal_that_does_not_fold_is_not_rebuilt_and_nothing_changes(s
 
 
 async def test_a_worker_may_take_its_own_run_again(store: MemoryStore) -> None:
-    draft = await begun(store)
+    draft = await put_begun(store)
     first = await store.take(draft.id, "w", seq=2, hold=10)
     second = await store.take(draft.id, "w", seq=2, hold=10)
     assert await store.renew([first, second], hold=10) == [second]
 
 
 async def test_a_lease_that_ran_out_holds_until_somebody_takes_the_run(store: MemoryStore, clock: FakeClock) -> None:
-    draft = await begun(store)
+    draft = await put_begun(store)
     (lease,) = await store.claim("w1", agents=None, hold=10, limit=1)
     clock.advance(11)
     await draft.add(f.Said(json("late, and nobody minds"), at=1)).write(store, lease=lease)
@@ -164,27 +172,27 @@ async def test_a_lease_that_ran_out_holds_until_somebody_takes_the_run(store: Me
 
 
 async def test_a_run_made_and_given_back_at_once_is_nobodys(store: MemoryStore) -> None:
-    draft = Draft(store.clock)
+    draft = RunDraft(store.clock)
     await draft.write(store, lease=Lease(draft.id, "w", 1), hold=10, release=True)
     (lease,) = await store.claim("w2", agents=None, hold=10, limit=1)
     assert lease.fence == 2
 
 
 async def test_a_run_exhausted_can_be_erased_and_a_cancelled_one_cannot(store: MemoryStore) -> None:
-    draft = Draft(store.clock)
+    draft = RunDraft(store.clock)
     (call,) = draft.propose(SEND)
     draft.add(f.Approved(call, "rule"), f.Started(call), f.Finished(call, json("sent")), f.Limited(1))
     await draft.write(store)
     assert (await store.read(draft.id)).record.status == "exhausted"
     await store.erase(draft.id)
-    other = await ended(store)
+    other = await put_ended(store)
     await store.cancel(other.id, by="ann")
     with pytest.raises(Exception, match="is not over, it is cancelled"):
         await store.erase(other.id)
 
 
 async def test_many_threads_write_to_one_run_and_nothing_is_lost(store: MemoryStore) -> None:
-    draft = await begun(store)
+    draft = await put_begun(store)
     start = threading.Barrier(4)
 
     async def talk(name: str) -> None:
@@ -203,7 +211,7 @@ async def test_many_threads_write_to_one_run_and_nothing_is_lost(store: MemorySt
 
 async def test_a_store_that_nobody_holds_is_freed() -> None:
     store = MemoryStore()
-    await begun(store)
+    await put_begun(store)
     await store.wait(0)
     gone = weakref.ref(store)
     del store

@@ -30,7 +30,7 @@ from assent.store.sql import migrating, sqlite_file
 from assent.store.sql.schema import VERSION
 from assent.store.sqlite import MOST
 from assent.testing import FakeClock, ScriptedModel, call
-from assent.testing.store_checks.draft import SEND, written
+from assent.testing.store_checks.draft import SEND, put_asking
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
 SECRET = "correct horse battery staple"
@@ -577,7 +577,7 @@ async def test_a_search_reads_a_part_of_an_index(
     path: Path, equal: dict[str, str], ended: bool, index: str, newest: bool
 ) -> None:
     async with SQLiteStore(path) as store:
-        for question in await written(store, (SEND,) * 9):
+        for question in await put_asking(store, (SEND,) * 9):
             if ended:
                 await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
         await store.runs()

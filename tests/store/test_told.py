@@ -20,7 +20,7 @@ from assent.store import Lease, MemoryStore, SQLiteStore
 from assent.store.outbox import Webhook
 from assent.store.sql import retention as keeping
 from assent.testing import FakeClock
-from assent.testing.store_checks.draft import SEND, Draft, written
+from assent.testing.store_checks.draft import SEND, RunDraft, put_asking
 from tests.store.place import Place
 from tests.store.support import Script, asked, ended, js, replied, waiting
 
@@ -184,7 +184,7 @@ async def _prepare_others(store: Any, run: str) -> None:
     granted = f.Granted("g", "helper", "send", "approve", "ann", at=0)
     in_doubt = asked("c1", f"q_{run}_doubt", kind="doubt")
     await doubt.write(granted, replied("c1"), f.Approved("c1", "rule"), f.Started("c1"), in_doubt)
-    with_tool = Draft(store.clock, id=f"{run}_granted")
+    with_tool = RunDraft(store.clock, id=f"{run}_granted")
     with_tool.ask(*with_tool.propose(SEND), id=f"q_{run}_granted")
     await with_tool.write(store)
     await waiting(store, f"{run}_cancelled")
@@ -224,7 +224,7 @@ async def test_what_is_said_to_be_unwritten_is_not_written(
 
 async def test_a_decision_gives_the_grant_that_a_reader_gets(place: Place) -> None:
     async with place.store() as store:
-        [question] = await written(store)
+        [question] = await put_asking(store)
         terms = {"max_uses": 2, "expires_in": 60, "pins": {"to": "ann"}}
         settled, grant = await store.decide_and_grant(
             question.id, Approve(), by="ann", digest=question.digest, grant=terms

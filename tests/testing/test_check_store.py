@@ -1166,7 +1166,7 @@ class KeepsEvidenceAsText(MemoryStore):
         return page
 
 
-@fault("A store goes by the clock that it was made with.")
+@fault("A store uses the clock that it was made with.")
 class HasItsOwnClock(MemoryStore):
     def clock(self) -> float:
         return super().clock() + 1
@@ -1284,10 +1284,10 @@ async def test_every_store_that_is_made_is_closed() -> None:
         return made[-1]
 
     await check_store(make)
-    assert len(made) == len(checks.CHECKS)
+    assert len(made) == len(checks.STORE_CHECKS)
     assert all(store._closed for store in made)
 
 
 def test_every_check_says_what_it_is_about() -> None:
-    assert [check.__name__ for check in checks.CHECKS if not (check.__doc__ or "").endswith(".")] == []
-    assert len({check.__name__ for check in checks.CHECKS}) == len(checks.CHECKS)
+    assert [check.__name__ for check in checks.STORE_CHECKS if not (check.__doc__ or "").endswith(".")] == []
+    assert len({check.__name__ for check in checks.STORE_CHECKS}) == len(checks.STORE_CHECKS)

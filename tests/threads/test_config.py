@@ -122,7 +122,7 @@ def test_without_a_checkpointer_the_config_is_what_was_given() -> None:
 async def test_a_run_without_a_thread_does_not_enter_the_body() -> None:
     seen = Seen()
     agent = create_agent(Paired([ASKS, "done"]), [seen.tool()]).agent
-    with pytest.raises(UsageError, match="nobody called invoke here"):
+    with pytest.raises(UsageError, match="not started by invoke"):
         await Runner.run(agent, "go")
     assert seen == []
 

@@ -13,19 +13,19 @@ from tests.runtime.support import named
 from tests.threads.support import Paired, Ran, decide, office, only, say, texts, thread
 
 CONFIGS: list[tuple[Any, str]] = [
-    (None, "is True, False or"),
-    ("approve", "is True, False or"),
-    (1, "is True, False or"),
-    ([], "is True, False or"),
-    ({}, "allowed_decisions is a list"),
-    ({"allowed_decisions": []}, "allowed_decisions is a list"),
-    ({"allowed_decisions": "approve"}, "allowed_decisions is a list"),
-    ({"allowed_decisions": ["aprove"]}, "allowed_decisions is a list"),
-    ({"allowed_decisions": ["approve", None]}, "allowed_decisions is a list"),
-    ({"allowed_decisions": [["approve"]]}, "allowed_decisions is a list"),
-    ({"allowed_decisions": ["approve"], "description": 1}, "description is text"),
-    ({"allowed_decisions": ["approve"], "when": True}, "when is a function"),
-    ({"allowed_decisions": ["approve"], "allow_edit": True}, "has no option 'allow_edit'"),
+    (None, "must be True, False or"),
+    ("approve", "must be True, False or"),
+    (1, "must be True, False or"),
+    ([], "must be True, False or"),
+    ({}, "allowed_decisions must be a list"),
+    ({"allowed_decisions": []}, "allowed_decisions must be a list"),
+    ({"allowed_decisions": "approve"}, "allowed_decisions must be a list"),
+    ({"allowed_decisions": ["aprove"]}, "allowed_decisions must be a list"),
+    ({"allowed_decisions": ["approve", None]}, "allowed_decisions must be a list"),
+    ({"allowed_decisions": [["approve"]]}, "allowed_decisions must be a list"),
+    ({"allowed_decisions": ["approve"], "description": 1}, "description must be text"),
+    ({"allowed_decisions": ["approve"], "when": True}, "when must be a callable"),
+    ({"allowed_decisions": ["approve"], "allow_edit": True}, "no option 'allow_edit'.*allowed_decisions"),
 ]
 
 

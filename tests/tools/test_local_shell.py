@@ -21,7 +21,7 @@ from assent import (
 )
 from assent.errors import InvalidDefinition
 from assent.tools import shell_process
-from assent.tools.shell_process import Kept
+from assent.tools.shell_process import OutputBuffer
 from tests.runtime.support import HANGS
 from tests.tools.shell_stubs import becomes_true
 
@@ -290,7 +290,7 @@ async def test_binary_output_is_said_to_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", range(1, 30))
 def test_a_character_is_never_cut_in_two(limit: int) -> None:
-    kept = Kept(limit)
+    kept = OutputBuffer(limit)
     for byte in "aé日👍".encode() * 20:
         kept.add(bytes([byte]))
     text = kept.text()
@@ -306,7 +306,7 @@ def test_nothing_is_lost_below_the_limit_and_the_rest_is_counted(size: int, step
     if size > 1000 > step:
         return
     data = bytes(65 + n % 26 for n in range(size))
-    kept = Kept(10)
+    kept = OutputBuffer(10)
     for at in range(0, size, step):
         kept.add(data[at : at + step])
     if size <= 10:

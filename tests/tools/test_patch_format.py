@@ -4,7 +4,7 @@ import pytest
 
 from assent import ApplyPatchOperation, InvalidArguments, PatchRefused, apply_diff
 from assent.tools.patch_format import MAX_FILES, MAX_SECTIONS, _matches, patch_of, read_patch
-from assent.tools.patch_text import Edit, Lines, applied, unified
+from assent.tools.patch_text import LineEdit, TextLines, apply_edits, unified_diff
 
 CODE = """class A:
     def run(self):
@@ -72,7 +72,7 @@ def test_line_ends_a_missing_one_at_the_end_and_a_byte_order_mark_stay(text: str
         ("a\nb\n", "@@ b\n-a", "are not one after another below its @@ line"),
         ("a\nb\n", "@@\n-a\n*** End of File", "not the last of the file"),
         ("a\nb\n", "@@\n-a\n-b\n-c\n*** End of File", "not the last of the file"),
-        ("a\nb\n", "+c", "nothing says where"),
+        ("a\nb\n", "+c", "does not say where"),
         ("a\nb\na\n", "@@ a\n+c", "fits at line 2 and at line 4"),
         ("", "-a", "does not have the line 'a'"),
         ("a\n", "--- a\n+++ b\n@@ -1 +1 @@\n-a", "does not have the line '-- a'"),
@@ -190,15 +190,15 @@ def test_a_malformed_patch_is_refused(patch: str) -> None:
 
 
 def test_the_difference_for_a_person_is_a_unified_diff() -> None:
-    old = Lines.of("".join(f"{n}\n" for n in range(1, 21)) + "end")
-    lines = applied(old, [Edit(1, 1, ("two",)), Edit(4, 0, ("five",)), Edit(21, 0, ("more",))])
-    assert unified("a/x", "b/x", lines) == (
+    old = TextLines.of("".join(f"{n}\n" for n in range(1, 21)) + "end")
+    lines = apply_edits(old, [LineEdit(1, 1, ("two",)), LineEdit(4, 0, ("five",)), LineEdit(21, 0, ("more",))])
+    assert unified_diff("a/x", "b/x", lines) == (
         "--- a/x\n+++ b/x\n"
         "@@ -1,7 +1,8 @@\n 1\n-2\n+two\n 3\n 4\n+five\n 5\n 6\n 7\n"
         "@@ -18,4 +19,5 @@\n 18\n 19\n 20\n-end\n\\ No newline at end of file\n+end\n+more\n"
         "\\ No newline at end of file\n"
     )
-    assert unified("a/x", "b/x", applied(old, [])) == ""
+    assert unified_diff("a/x", "b/x", apply_edits(old, [])) == ""
 
 
 class Counted(str):

@@ -302,7 +302,7 @@ async def test_where_processes_cannot_be_looked_at_the_doubt_says_so(monkeypatch
 
 def test_a_doubt_does_not_name_processes_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_shell, "_left", lambda call: [f"process {n} ('x')" for n in range(12)])
-    monkeypatch.setattr(local_shell, "GONE", 0)
+    monkeypatch.setattr(local_shell, "LOOK_LIMIT", 0)
     assert "process 4 ('x') and 7 more. Approve only" in local_shell._describe_left("call")
 
 

@@ -20,7 +20,7 @@ from ..core.run import CallState, Run, spent
 from ..definitions.agent import Agent
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
-from ..definitions.tool import AlwaysAsk, Tool, qualified
+from ..definitions.tool import AlwaysAsk, Tool, qualified_name
 from ..errors import InvalidArguments
 from ..ids import new_id
 from .previewing import preview_of, unless_stopped
@@ -122,7 +122,7 @@ async def judge(case: Case) -> Judgement:
     elif tool.needs_approval is not True:
         ask = await _by_rule(case, tool, args)
     if ask is None:
-        by = f"rule:{qualified(tool.needs_approval)}"
+        by = f"rule:{qualified_name(tool.needs_approval)}"
         return f.Approved(call.id, by, args=args.args, fills=args.fills, at=case.at, path=case.path)
     return await _ask(case, tool, args, ask)
 
@@ -207,7 +207,7 @@ def _has_pin(value: Any, pin: Any) -> bool:
 async def _by_rule(case: Case, tool: Tool, args: Arguments) -> str | None:
     """Return why a person must be asked by the tool's own rule; None if the rule lets the call pass."""
     rule = tool.needs_approval
-    name, judged = qualified(rule), JUDGED.set(case.agent)
+    name, judged = qualified_name(rule), JUDGED.set(case.agent)
     try:
         params = _copy(args.value)  # a rule must not change the arguments that run
         verdict = rule(case.ctx, params, case.state.proposal.call_id or "")  # type: ignore[operator]
@@ -262,7 +262,7 @@ def _make_question(case: Case, tool: Tool, args: Arguments, prompt: Raw, preview
 
 async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple[Raw, str]:
     """Return the tool's description of a call as JSON, and the reason to ask with any failure of the description."""
-    name = qualified(tool.describe)
+    name = qualified_name(tool.describe)
     try:
         shown = {"raw": raw_text(case.state)} if args.value is None else _copy(args.value)
         words = tool.describe(case.ctx, shown, case.state.proposal.call_id or "")  # type: ignore[misc]
@@ -283,7 +283,7 @@ def deadline_of(tool: Tool, default: Deadline | None) -> Deadline | None:
 
 async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Asked) -> Judgement:
     approver = tool.on_approval
-    by = f"code:{qualified(approver)}"
+    by = f"code:{qualified_name(approver)}"
     try:
         answer = approver(
             case.ctx, item_of(case.agent, case.root.began.at if case.root.began else 0, case.path, case.state, asked)

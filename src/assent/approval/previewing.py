@@ -13,10 +13,10 @@ from msgspec import Raw
 
 from ..core import facts as f
 from ..core.digest import canonical, parse_object, worded
-from ..definitions.calling import called
+from ..definitions.calling import call_function
 from ..definitions.context import RunContextWrapper
 from ..definitions.preview import failed_preview, preview_json
-from ..definitions.tool import Tool, qualified
+from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidDefinition
 
 
@@ -28,14 +28,14 @@ async def preview_of(tool: Tool, ctx: RunContextWrapper[Any], args: dict[str, An
     try:
         async with limit:
             own = parse_object(canonical(args).decode())  # a preview must not change the arguments that run
-            return preview_json(await called(partial(tool.preview, ctx, own)))
+            return preview_json(await call_function(partial(tool.preview, ctx, own)))
     except (Exception, asyncio.CancelledError) as error:
         unless_stopped(error)
         if limit.expired():
             what = f"it took longer than {tool.preview_timeout:g} seconds"
         else:
             what = str(error) if type(error) is InvalidDefinition else f"it failed with {worded(error)}"
-    return failed_preview(f"The preview {qualified(tool.preview)} could not be made: {what}.")
+    return failed_preview(f"The preview {qualified_name(tool.preview)} could not be made: {what}.")
 
 
 def unless_stopped(error: BaseException) -> None:

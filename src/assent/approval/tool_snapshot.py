@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..core.digest import digest
 from ..core.facts import CallKind
-from ..definitions.tool import parameter_order, takes
+from ..definitions.tool import has_parameter, parameter_order
 from ..errors import InvalidArguments, UnreadableState
 from ..schema.defaults import with_defaults
 from ..schema.foreign import ForeignSchema
@@ -90,7 +90,7 @@ class ToolSnapshot(Struct, frozen=True):
 
     def takes(self, name: str) -> bool:
         """Return True if the tool can have an argument of this name."""
-        return takes(self.schema, name)
+        return has_parameter(self.schema, name)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..models.embedded_parts import INSTALL, LIBRARY, WEIGHTS, Part, check_files, missing
+from ..models.embedded_parts import INSTALL, LIBRARY, WEIGHTS, Part, check_files, missing_parts
 from .write import put, put_table, say
 
 
@@ -45,7 +45,7 @@ async def listed(_options: Namespace) -> int:
     """List the providers, each with what it still needs."""
     rows = [("MODEL", "STATUS")]
     rows += [(provider.names, _status(provider)) for provider in PROVIDERS]
-    rows.append(("embedded", "ready" if not missing() else f"not installed: {INSTALL}"))
+    rows.append(("embedded", "ready" if not missing_parts() else f"not installed: {INSTALL}"))
     put_table(rows)
     return 0
 
@@ -60,7 +60,7 @@ def _status(provider: Provider) -> str:
 
 async def install(_options: Namespace) -> int:
     """Install the parts of the embedded model that are missing into this environment."""
-    parts = missing()
+    parts = missing_parts()
     if not parts:
         _check()
         put("The embedded model is installed already.")

@@ -12,21 +12,22 @@ from typing import Any, Generic, Literal
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ..core.digest import described, digest, holds
+from ..core import allowed
+from ..core.digest import described, digest
 from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from ..models.named import is_model, model_from
 from ..schema.typed import parameters as parameters_of
 from .context import RunContextWrapper
-from .delegation import TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
-from .guardrail import InputGuardrail, OutputGuardrail, checked
+from .delegation import INPUT_TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
+from .guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from .handoff import Handoff, handoff
 from .hooks import AgentHooks
 from .hosted import HostedTool
 from .item import ToolCallOutputItem
 from .output import AgentOutputSchema
 from .server import ToolServer
-from .tool import Approver, Enabled, FailureText, Rule, Tool, checked_names, default_tool_error_function, qualified
+from .tool import Approver, Enabled, FailureText, Rule, Tool, as_tuple, default_tool_error_function, qualified_name
 
 T = TypeVar("T", default=Any)
 Instructions = str | Callable[[RunContextWrapper[Any], "Agent[Any]"], str | Awaitable[str]]
@@ -62,6 +63,31 @@ ToolUse = (
         [RunContextWrapper[Any], list[ToolCallOutputItem]],
         ToolsToFinalOutputResult | Awaitable[ToolsToFinalOutputResult],
     ]
+)
+
+
+def _is_tool_use(given: Any) -> bool:
+    names = given.get("stop_at_tool_names") if isinstance(given, Mapping) and len(given) == 1 else None
+    stops = isinstance(names, list | tuple) and all(type(name) is str for name in names)
+    return stops or callable(given) or given in ("run_llm_again", "stop_on_first_tool")
+
+
+AGENT_OPTIONS = allowed.Options(
+    instructions=allowed.TEXT_OR_CALLABLE.or_none,
+    tools=allowed.LIST,
+    handoffs=allowed.LIST,
+    mcp_servers=allowed.LIST,
+    reviewers=allowed.NAMES,
+    handoff_description=allowed.instance_of(str, "text").or_none,
+    output_needs_approval=allowed.BOOL_OR_CALLABLE,
+    input_guardrails=guardrails_of(InputGuardrail),
+    output_guardrails=guardrails_of(OutputGuardrail),
+    model_settings=allowed.instance_of(ModelSettings),
+    tool_use_behavior=allowed.Values(
+        '"run_llm_again", "stop_on_first_tool", {"stop_at_tool_names": [...]} or a callable', _is_tool_use
+    ),
+    reset_tool_choice=allowed.BOOL,
+    hooks=allowed.instance_of(AgentHooks).or_none,
 )
 
 
@@ -117,57 +143,19 @@ class Agent(AgentBase, Generic[T]):
     """The cached schema of the output type, after the type that it was made from."""
 
     def __post_init__(self) -> None:
-        if type(self.name) is not str or not self.name.strip() or not holds(self.name):
-            raise InvalidDefinition(f"An agent needs a name, got {described(self.name)}.")
-        told = self.instructions
-        if told is not None and not callable(told) and not (type(told) is str and holds(told)):
-            raise InvalidDefinition(
-                f"Agent {self.name!r}: instructions must be text or a callable, got {described(self.instructions)}."
-            )
-        if self.model is not None:
-            self.model = self._model = model_from(f"Agent {self.name!r}", self.model)
-        for option in ("tools", "handoffs", "mcp_servers"):
-            if not isinstance(given := getattr(self, option), list | tuple):
-                raise InvalidDefinition(f"Agent {self.name!r}: {option} must be a list, got {described(given)}.")
-        self.tools, self.handoffs, self.mcp_servers = list(self.tools), list(self.handoffs), list(self.mcp_servers)
-        self.reviewers = checked_names(f"Agent {self.name!r}: reviewers", self.reviewers)
-        self._check_options()
-        self._check_tool_use()
-        tools_of(self)
-
-    def _check_options(self) -> None:
+        allowed.check_option("Agent", "name", self.name, allowed.NAME)
         whose = f"Agent {self.name!r}"
-        self.input_guardrails = checked(whose, "input_guardrails", InputGuardrail, self.input_guardrails)
-        self.output_guardrails = checked(whose, "output_guardrails", OutputGuardrail, self.output_guardrails)
+        AGENT_OPTIONS.check(whose, self)
+        if self.model is not None:
+            self.model = self._model = model_from(whose, self.model)
+        self.tools, self.handoffs, self.mcp_servers = list(self.tools), list(self.handoffs), list(self.mcp_servers)
+        self.input_guardrails, self.output_guardrails = list(self.input_guardrails), list(self.output_guardrails)
+        self.reviewers = as_tuple(self.reviewers)
         try:
             schema_of(self)
         except InvalidDefinition as error:
             raise InvalidDefinition(f"{whose}: {error}") from error.__cause__
-        rule = self.output_needs_approval
-        if type(rule) is not bool and not callable(rule):
-            raise InvalidDefinition(
-                f"{whose}: output_needs_approval must be True, False or a callable, got {described(rule)}."
-            )
-        for option, kind in (("model_settings", ModelSettings), ("hooks", AgentHooks)):
-            value = getattr(self, option)
-            if not isinstance(value, kind) and not (option == "hooks" and value is None):
-                raise InvalidDefinition(f"{whose}: {option} must be a {kind.__name__}, got {described(value)}.")
-        for option, fits in (
-            ("handoff_description", self.handoff_description is None or type(self.handoff_description) is str),
-            ("reset_tool_choice", type(self.reset_tool_choice) is bool),
-        ):
-            if not fits:
-                raise InvalidDefinition(f"{whose}: {option} cannot be {described(getattr(self, option))}.")
-
-    def _check_tool_use(self) -> None:
-        whose, use = f"Agent {self.name!r}", self.tool_use_behavior
-        names = use.get("stop_at_tool_names") if isinstance(use, Mapping) and len(use) == 1 else None
-        stops = isinstance(names, list | tuple) and all(type(name) is str for name in names)
-        if not stops and not callable(use) and use not in ("run_llm_again", "stop_on_first_tool"):
-            raise InvalidDefinition(
-                f'{whose}: tool_use_behavior is "run_llm_again", "stop_on_first_tool", '
-                f'{{"stop_at_tool_names": [...]}} or a callable, got {described(use)}.'
-            )
+        tools_of(self)
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"
@@ -220,9 +208,9 @@ class Agent(AgentBase, Generic[T]):
         return AgentTool(
             name=name,
             description=tool_description or self.handoff_description or f"Ask the agent {self.name}.",
-            params_json_schema=(shape or TEXT).json_schema,
-            required=(shape or TEXT).required,
-            defaults=(shape or TEXT).defaults,
+            params_json_schema=(shape or INPUT_TEXT).json_schema,
+            required=(shape or INPUT_TEXT).required,
+            defaults=(shape or INPUT_TEXT).defaults,
             needs_approval=needs_approval,
             on_approval=on_approval,
             is_enabled=is_enabled,
@@ -255,7 +243,7 @@ def tools_of(agent: Agent[Any]) -> dict[str, Tool]:
 def toolbox_of(agent: Agent[Any]) -> Toolbox:
     """Return the agent's toolbox. It is rebuilt when the lists of tools or handoffs have changed."""
     box = agent._tools
-    served = _served(agent) if agent.mcp_servers else ()
+    served = _server_tools(agent) if agent.mcp_servers else ()
     if (
         box is not None
         and box.parts == (agent.tools, agent.handoffs)
@@ -279,14 +267,14 @@ def toolbox_of(agent: Agent[Any]) -> Toolbox:
             )
         out[tool.name] = tool
     _check_native(agent, out)
-    specs, hosted = offered(out)
+    specs, hosted = split_offer(out)
     choosy = any(tool.is_enabled is not True for tool in out.values())
     leading = any(isinstance(tool, AgentTool | Handoff) for tool in out.values())
     agent._tools = box = Toolbox((agent.tools[:], agent.handoffs[:]), out, specs, choosy, leading, hosted, served)
     return box
 
 
-def _served(agent: Agent[Any]) -> tuple[tuple[Tool, ...], ...]:
+def _server_tools(agent: Agent[Any]) -> tuple[tuple[Tool, ...], ...]:
     """Return the tools of each of the agent's servers, as last listed."""
     for server in agent.mcp_servers:
         if not isinstance(server, ToolServer):
@@ -320,7 +308,7 @@ def _check_native(agent: Agent[Any], tools: dict[str, Tool]) -> None:
             )
 
 
-def offered(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:
+def split_offer(tools: dict[str, Tool]) -> tuple[tuple[ToolSpec, ...], tuple[dict[str, Any], ...]]:
     """Return the tools that the model is offered, and the settings of those that the provider runs."""
     specs = tuple(tool.spec for tool in tools.values() if not isinstance(tool, HostedTool))
     return specs, tuple(tool.config for tool in tools.values() if isinstance(tool, HostedTool))
@@ -353,4 +341,4 @@ def instructions_mark(agent: Agent[Any]) -> str:
     told = agent.instructions
     if told is None:
         return ""
-    return digest({"text": told})[:16] if isinstance(told, str) else qualified(told)
+    return digest({"text": told})[:16] if isinstance(told, str) else qualified_name(told)

@@ -44,7 +44,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
 
 
-async def called(function: Callable[[], Any]) -> Any:
+async def call_function(function: Callable[[], Any]) -> Any:
     """Call a function without blocking the event loop, and return its value, awaited if it is awaitable."""
     value = function() if is_async(function) else await in_thread(function)
     return await value if inspect.isawaitable(value) else value

@@ -38,7 +38,7 @@ _KINDS: dict[type[Any], str] = {
 }
 
 
-def content_parts(value: Any) -> list[dict[str, Any]] | None:
+def tool_output_parts(value: Any) -> list[dict[str, Any]] | None:
     """Return a tool's output as content parts; None if it is not made of them."""
     values = value if isinstance(value, list | tuple) else (value,)
     if not values:

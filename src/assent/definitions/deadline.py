@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..core.digest import described
-from ..core.number import is_seconds
-from ..errors import InvalidDefinition
+from ..core import allowed
+
+SILENCE = allowed.one_of("reject", "wait")
+DEADLINE = allowed.POSITIVE_SECONDS.in_words(f"a Deadline or {allowed.POSITIVE_SECONDS.words}")
 
 
 class Deadline(Struct, frozen=True):
@@ -23,12 +24,8 @@ class Deadline(Struct, frozen=True):
     silence: Literal["reject", "wait"] = "reject"
 
     def __post_init__(self) -> None:
-        if not is_seconds(self.seconds) or not self.seconds:
-            raise InvalidDefinition(
-                f"A deadline is a number of seconds above zero, at most 100 years, got {described(self.seconds)}."
-            )
-        if self.silence not in ("reject", "wait"):
-            raise InvalidDefinition(f'Silence can come to "reject" or "wait", got {described(self.silence)}.')
+        allowed.check_option("Deadline", "seconds", self.seconds, allowed.POSITIVE_SECONDS)
+        allowed.check_option("Deadline", "silence", self.silence, SILENCE)
 
     def until(self, at: int) -> int | None:
         """Return the time when a question asked at `at` is rejected; None if it stays open."""
@@ -46,6 +43,5 @@ def deadline_from(whose: str, given: Any) -> Deadline | None:
     """Return the deadline from a `Deadline`, or from the seconds after which the call is rejected; None stays None."""
     if given is None or isinstance(given, Deadline):
         return given
-    if type(given) not in (int, float):
-        raise InvalidDefinition(f"{whose}: deadline must be a Deadline or seconds, got {described(given)}.")
+    allowed.check_option(whose, "deadline", given, DEADLINE)
     return Deadline(given)

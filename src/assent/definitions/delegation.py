@@ -8,11 +8,11 @@ from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from ..core.digest import described, digest
+from ..core import allowed
+from ..core.digest import digest
 from ..core.facts import CallKind
-from ..core.number import is_count
 from ..core.transcript import Item
-from ..errors import InvalidArguments, InvalidDefinition
+from ..errors import InvalidArguments
 from ..schema.parameters import Parameters
 from .tool import Tool
 
@@ -20,6 +20,11 @@ Extractor = Callable[[Any], Any | Awaitable[Any]]
 """Makes the tool's output from the nested run's `RunResult`."""
 OnStream = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 InputBuilder = Callable[[dict[str, Any]], str | list[Item] | Awaitable[str | list[Item]]]
+
+AGENT_TOOL_OPTIONS = allowed.Options(
+    **dict.fromkeys(("custom_output_extractor", "on_stream", "input_builder"), allowed.CALLABLE.or_none),
+    max_turns=allowed.COUNT.or_none,
+)
 
 
 class AgentBase:
@@ -46,17 +51,7 @@ class AgentTool(Tool, Generic[A]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for option in ("custom_output_extractor", "on_stream", "input_builder"):
-            value = getattr(self, option)
-            if value is not None and not callable(value):
-                raise InvalidDefinition(
-                    f"Tool {self.name!r}: {option} must be callable or None, got {described(value)}."
-                )
-        limit = self.max_turns
-        if limit is not None and not is_count(limit):
-            raise InvalidDefinition(
-                f"Tool {self.name!r}: max_turns must be a whole number from 1 to 2**63 - 1, got {described(limit)}."
-            )
+        AGENT_TOOL_OPTIONS.check(f"Tool {self.name!r}", self)
         # The agent that works on the call is part of what a person approves, so the fingerprint covers its name.
         object.__setattr__(self, "fingerprint", digest({"tool": self.fingerprint, "agent": self.agent.name})[:32])
 
@@ -83,7 +78,7 @@ class AgentTool(Tool, Generic[A]):
         return args
 
 
-TEXT = Parameters(
+INPUT_TEXT = Parameters(
     {
         "type": "object",
         "properties": {"input": {"type": "string", "description": "What the agent is told."}},

@@ -12,9 +12,8 @@ from typing import Any, Generic, Literal, overload
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ..core.digest import described, holds
+from ..core import allowed
 from ..core.transcript import Item
-from ..errors import InvalidDefinition
 from .context import RunContextWrapper, ToolContext
 
 G = TypeVar("G")
@@ -31,8 +30,7 @@ class GuardrailFunctionOutput(Struct, frozen=True):
     """True if the run must stop here."""
 
     def __post_init__(self) -> None:
-        if type(self.tripwire_triggered) is not bool:
-            raise InvalidDefinition(f"tripwire_triggered is True or False, got {described(self.tripwire_triggered)}.")
+        allowed.check_option(type(self).__name__, "tripwire_triggered", self.tripwire_triggered, allowed.BOOL)
 
 
 InputCheck = Callable[
@@ -41,15 +39,15 @@ InputCheck = Callable[
 OutputCheck = Callable[[RunContextWrapper[Any], Any, Any], GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput]]
 
 
+GUARDRAIL_OPTIONS = allowed.Options(guardrail_function=allowed.CALLABLE, name=allowed.NONEMPTY.or_none)
+
+
 class _Guardrail(Struct, Generic[G], frozen=True):
     guardrail_function: G
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.guardrail_function):
-            raise InvalidDefinition(f"A guardrail is a function, got {described(self.guardrail_function)}.")
-        if self.name is not None and not (type(self.name) is str and self.name and holds(self.name)):
-            raise InvalidDefinition(f"A guardrail's name is text, got {described(self.name)}.")
+        GUARDRAIL_OPTIONS.check(type(self).__name__, self)
 
     def get_name(self) -> str:
         """Return the guardrail's name, or its function's name if none was given."""
@@ -64,10 +62,7 @@ class InputGuardrail(_Guardrail[InputCheck], Generic[T], frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.run_in_parallel) is not bool:
-            raise InvalidDefinition(
-                f"A guardrail's run_in_parallel is True or False, got {described(self.run_in_parallel)}."
-            )
+        allowed.check_option(type(self).__name__, "run_in_parallel", self.run_in_parallel, allowed.BOOL)
 
 
 class OutputGuardrail(_Guardrail[OutputCheck], Generic[T], frozen=True):
@@ -93,6 +88,7 @@ class OutputGuardrailResult(Struct, frozen=True):
 # -- guardrails of tools ---------------------------------------------------------------------------
 
 Behavior = Literal["allow", "reject_content", "raise_exception"]
+BEHAVIOR = allowed.one_of("allow", "reject_content", "raise_exception")
 
 
 class ToolGuardrailFunctionOutput(Struct, frozen=True):
@@ -104,12 +100,9 @@ class ToolGuardrailFunctionOutput(Struct, frozen=True):
     """The text that the model gets instead, for "reject_content"."""
 
     def __post_init__(self) -> None:
-        if self.behavior not in ("allow", "reject_content", "raise_exception"):
-            raise InvalidDefinition(
-                f"There is no behavior {described(self.behavior)}; see ToolGuardrailFunctionOutput."
-            )
-        if self.behavior == "reject_content" and type(self.message) is not str:
-            raise InvalidDefinition(f"reject_content needs a text for the model, got {described(self.message)}.")
+        allowed.check_option(type(self).__name__, "behavior", self.behavior, BEHAVIOR)
+        if self.behavior == "reject_content":
+            allowed.check_option("reject_content", "message", self.message, allowed.instance_of(str, "text"))
 
     @classmethod
     def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
@@ -172,7 +165,15 @@ class ToolOutputGuardrailResult(Struct, frozen=True):
     output: ToolGuardrailFunctionOutput
 
 
+Guardrail = InputGuardrail | OutputGuardrail | ToolInputGuardrail | ToolOutputGuardrail
+K = TypeVar("K", bound=Guardrail)
+
+
 # -- decorators --------------------------------------------------------------------------------------
+
+
+def _decorate(kind: Callable[..., K], function: Any, *options: Any) -> K | Callable[[Any], K]:
+    return kind(function, *options) if function is not None else lambda function: kind(function, *options)
 
 
 @overload
@@ -185,11 +186,7 @@ def input_guardrail(
     function: InputCheck | None = None, /, *, name: str | None = None, run_in_parallel: bool = True
 ) -> InputGuardrail | Callable[[InputCheck], InputGuardrail]:
     """Make an input guardrail from a function of context, agent and input. Use it bare or with options."""
-
-    def make(function: InputCheck) -> InputGuardrail:
-        return InputGuardrail(function, name, run_in_parallel)
-
-    return make if function is None else make(function)
+    return _decorate(InputGuardrail, function, name, run_in_parallel)
 
 
 @overload
@@ -200,11 +197,7 @@ def output_guardrail(
     function: OutputCheck | None = None, /, *, name: str | None = None
 ) -> OutputGuardrail | Callable[[OutputCheck], OutputGuardrail]:
     """Make an output guardrail from a function of context, agent and final output. Use it bare or with options."""
-
-    def make(function: OutputCheck) -> OutputGuardrail:
-        return OutputGuardrail(function, name)
-
-    return make if function is None else make(function)
+    return _decorate(OutputGuardrail, function, name)
 
 
 @overload
@@ -215,11 +208,7 @@ def tool_input_guardrail(
     function: ToolInputCheck | None = None, /, *, name: str | None = None
 ) -> ToolInputGuardrail | Callable[[ToolInputCheck], ToolInputGuardrail]:
     """Make a tool's input guardrail from a function of `ToolInputGuardrailData`. Use it bare or with options."""
-
-    def make(function: ToolInputCheck) -> ToolInputGuardrail:
-        return ToolInputGuardrail(function, name)
-
-    return make if function is None else make(function)
+    return _decorate(ToolInputGuardrail, function, name)
 
 
 @overload
@@ -230,29 +219,15 @@ def tool_output_guardrail(
     function: ToolOutputCheck | None = None, /, *, name: str | None = None
 ) -> ToolOutputGuardrail | Callable[[ToolOutputCheck], ToolOutputGuardrail]:
     """Make a tool's output guardrail from a function of `ToolOutputGuardrailData`. Use it bare or with options."""
-
-    def make(function: ToolOutputCheck) -> ToolOutputGuardrail:
-        return ToolOutputGuardrail(function, name)
-
-    return make if function is None else make(function)
+    return _decorate(ToolOutputGuardrail, function, name)
 
 
-Guardrail = InputGuardrail | OutputGuardrail | ToolInputGuardrail | ToolOutputGuardrail
-K = TypeVar("K", bound=Guardrail)
+def guardrails_of(kind: type[Guardrail]) -> allowed.Values:
+    """Return the lists of guardrails of one kind, as the values that an option may have."""
+    return allowed.list_of(lambda each: isinstance(each, kind), f"a list of {kind.__name__}, made by its decorator")
 
 
-def checked(whose: str, option: str, kind: type[K], given: Any) -> list[K]:
-    """Return the guardrails as a list, or raise `InvalidDefinition` if one is of another kind."""
-    found = list(given) if isinstance(given, list | tuple) else None
-    for each in [given] if found is None else found:
-        if found is None or not isinstance(each, kind):
-            raise InvalidDefinition(
-                f"{whose}: {option} is a list of {kind.__name__}, made by its decorator; got {described(each)}."
-            )
-    return found or []
-
-
-def named(guardrails: Iterable[K]) -> dict[str, K]:
+def guardrails_by_name(guardrails: Iterable[K]) -> dict[str, K]:
     """Return the guardrails by name. A name that occurs again gets a number."""
     out: dict[str, K] = {}
     for each in guardrails:

@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import TypeVar
 
-from ..core.digest import described, digest
+from ..core import allowed
+from ..core.digest import digest
 from ..core.facts import CallKind
 from ..core.transcript import Item
 from ..errors import InvalidDefinition
@@ -29,6 +30,8 @@ from .tool import Approver, Enabled, Rule, Tool
 T = TypeVar("T", default=Any)
 A = TypeVar("A", bound=AgentBase, default=Any)
 """The types of the context and of the agent, for annotations."""
+
+AN_AGENT = allowed.instance_of(AgentBase, "an Agent")
 
 
 class HandoffInputData(Struct, frozen=True):
@@ -123,17 +126,15 @@ def handoff(
         needs_approval: True if a person must approve the handoff, or a function as for tools.
         on_approval: Code that decides in the person's place.
     """
-    if not isinstance(agent, AgentBase):
-        raise InvalidDefinition(f"A handoff is to an Agent, got {described(agent)}.")
+    allowed.check_option("handoff", "agent", agent, AN_AGENT)
     name = tool_name_override or f"transfer_to_{re.sub(r'[^a-z0-9_]', '_', agent.name.lower())}"
     for option, value in (("on_handoff", on_handoff), ("input_filter", input_filter)):
-        if value is not None and not callable(value):
-            raise InvalidDefinition(f"Handoff {name!r}: {option} must be a callable, got {described(value)}.")
+        allowed.check_option(f"Handoff {name!r}", option, value, allowed.CALLABLE.or_none)
     if input_type is not None and on_handoff is None:
         raise InvalidDefinition(f"Handoff {name!r}: input_type is for on_handoff; give one, or leave it out.")
-    if on_handoff is not None and not takes(on_handoff, 1 if input_type is None else 2):
-        given = "the context" if input_type is None else "the context and what the model said"
-        raise InvalidDefinition(f"Handoff {name!r}: on_handoff is called with {given}, and does not take that.")
+    if on_handoff is not None and not accepts(on_handoff, 1 if input_type is None else 2):
+        given = "the context" if input_type is None else "the context and the model's arguments"
+        raise InvalidDefinition(f"Handoff {name!r}: on_handoff must accept {given}.")
     shape = parameters(name, input_type) if input_type is not None else None
     default = f"Hand over to the agent {agent.name}. {agent.handoff_description or ''}".strip()
     return Handoff(
@@ -153,7 +154,7 @@ def handoff(
     )
 
 
-def takes(function: Callable[..., Any], count: int) -> bool:
+def accepts(function: Callable[..., Any], count: int) -> bool:
     """Return True if the function can be called with `count` arguments, or if its signature is unknown."""
     try:
         inspect.signature(function).bind(*range(count))

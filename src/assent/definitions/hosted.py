@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ..core import allowed
 from ..core.digest import BadJSON, described, digest, holds, plain
 from ..core.facts import CallKind, Verdict
 from ..errors import InvalidDefinition
@@ -23,9 +24,25 @@ from .tool import Approver, Tool
 
 SECRETS = ("authorization", "headers")
 """The settings of an MCP server that may hold secrets. They are sent to the provider, and kept nowhere."""
-ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
-DECISIONS: tuple[Verdict, ...] = ("approve", "reject")
+ANY_ARGUMENTS: dict[str, Any] = {"type": "object", "additionalProperties": True}
+HOSTED_DECISIONS: tuple[Verdict, ...] = ("approve", "reject")
 """The decisions on a request of a provider. Nothing can be edited or answered, because the provider runs the tool."""
+
+
+def _is_rule(given: Any) -> bool:
+    sides = isinstance(given, dict) and all(
+        key in ("always", "never") and isinstance(given[key], dict) for key in given
+    )
+    return given in ("always", "never") or bool(given and sides)
+
+
+IDS = allowed.Values(
+    "a list of ids that is not empty",
+    lambda given: isinstance(given, list) and given and all(type(each) is str for each in given),
+)
+RULE = allowed.Values(
+    '"always", "never", or {"always": {"tool_names": [...]}, "never": {"tool_names": [...]}}', _is_rule
+).or_none
 
 
 class MCPToolApprovalRequest(Struct, frozen=True):
@@ -49,7 +66,7 @@ class HostedTool(Tool):
     kind: CallKind = "hosted"
 
 
-def _checked(kind: str, config: Any) -> dict[str, Any]:
+def _settings(kind: str, config: Any) -> dict[str, Any]:
     """Return a copy of the settings, or raise `InvalidDefinition` unless they are a JSON object."""
     try:
         if not isinstance(config, Mapping):
@@ -68,9 +85,9 @@ class _Hosted(HostedTool):
         super().__init__(
             name=name,
             description=f"{kind}, which the provider runs.",
-            params_json_schema=ANYTHING,
-            config=_checked(kind, config),
-            version=digest(_checked(kind, config))[:16],
+            params_json_schema=ANY_ARGUMENTS,
+            config=_settings(kind, config),
+            version=digest(_settings(kind, config))[:16],
         )
 
 
@@ -102,12 +119,7 @@ class FileSearchTool(_Hosted):
         ranking_options: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> None:
-        ids: Any = vector_store_ids
-        if not isinstance(ids, list) or not ids or not all(type(each) is str for each in ids):
-            raise InvalidDefinition(
-                f"FileSearchTool: vector_store_ids is a list of ids that is not empty, got "
-                f"{described(vector_store_ids)}."
-            )
+        allowed.check_option("FileSearchTool", "vector_store_ids", vector_store_ids, IDS)
         options = {"max_num_results": max_num_results, "ranking_options": ranking_options, "filters": filters}
         given = {name: value for name, value in options.items() if value is not None}
         super().__init__("file_search", {"type": "file_search", "vector_store_ids": vector_store_ids, **given})
@@ -132,23 +144,20 @@ class HostedMCPTool(HostedTool):
     on_approval_request: OnApprovalRequest | None
 
     def __init__(self, tool_config: Mapping[str, Any], on_approval_request: OnApprovalRequest | None = None) -> None:
-        config = _checked("HostedMCPTool", tool_config)
+        config = _settings("HostedMCPTool", tool_config)
         label = config.get("server_label")
         if config.setdefault("type", "mcp") != "mcp" or type(label) is not str or not label or not holds(label):
             raise InvalidDefinition(
                 'HostedMCPTool: tool_config needs "type": "mcp" and a "server_label", '
                 f"got {described(config.get('type'))} and {described(label)}."
             )
-        _check_rule(config.get("require_approval"))
-        if on_approval_request is not None and not callable(on_approval_request):
-            raise InvalidDefinition(
-                f"HostedMCPTool: on_approval_request must be a callable, got {described(on_approval_request)}."
-            )
+        allowed.check_option("HostedMCPTool", "require_approval", config.get("require_approval"), RULE)
+        allowed.check_option("HostedMCPTool", "on_approval_request", on_approval_request, allowed.CALLABLE.or_none)
         shown = {key: value for key, value in config.items() if key not in SECRETS}
         super().__init__(
             name=f"mcp:{label}",
             description=f"The MCP server {label}{_where(config)}, which the provider calls.",
-            params_json_schema=ANYTHING,
+            params_json_schema=ANY_ARGUMENTS,
             server=label,
             version=digest(shown)[:16],
             config=config,
@@ -156,32 +165,22 @@ class HostedMCPTool(HostedTool):
         object.__setattr__(self, "on_approval_request", on_approval_request)
         object.__setattr__(self, "_calls", {})
 
-    def called(self, name: str) -> HostedMCPCall:
+    def tool_named(self, name: str) -> HostedMCPCall:
         """Return the server's tool of this name, for the gate."""
         calls: dict[str, HostedMCPCall] = self._calls  # type: ignore[attr-defined]
         if name not in calls:
             calls[name] = HostedMCPCall(
                 name=name,
                 description=f"{name} at the MCP server {self.server}{_where(self.config)}. The provider runs it.",
-                params_json_schema=ANYTHING,
+                params_json_schema=ANY_ARGUMENTS,
                 server=self.server,
                 version=self.version,  # an approval is for the server as it was: its port, its connector, its tools
                 needs_approval=True,
-                allowed=DECISIONS,
+                allowed=HOSTED_DECISIONS,
                 on_approval=_approver(self.on_approval_request),
                 idempotent=True,
             )
         return calls[name]
-
-
-def _check_rule(rule: Any) -> None:
-    """Raise `InvalidDefinition` unless the provider can read this `require_approval`."""
-    sides = isinstance(rule, dict) and all(key in ("always", "never") and isinstance(rule[key], dict) for key in rule)
-    if rule is not None and rule not in ("always", "never") and not (rule and sides):
-        raise InvalidDefinition(
-            'HostedMCPTool: require_approval is "always", "never", or {"always": {"tool_names": [...]}, "never": '
-            f'{{"tool_names": [...]}}}}, got {described(rule)}.'
-        )
 
 
 def _where(config: Mapping[str, Any]) -> str:

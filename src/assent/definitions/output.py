@@ -65,10 +65,10 @@ class AgentOutputSchema:
         if not _is_type(output_type):
             raise InvalidDefinition(f"An output type must be a type, got {described(output_type)}.")
         self.output_type = output_type
-        self.name = _named(output_type)
+        self.name = _type_name(output_type)
         self.strict = strict_json_schema
-        self._codec, schema = _made(self.name, output_type)
-        self.json_schema, self.is_wrapped = (None, False) if self.is_plain_text() else self._offered(schema)
+        self._codec, schema = _make_codec(self.name, output_type)
+        self.json_schema, self.is_wrapped = (None, False) if self.is_plain_text() else self._offer(schema)
         self.fingerprint = digest({"name": self.name, "schema": self.json_schema})[:32]
 
     def __repr__(self) -> str:
@@ -84,9 +84,9 @@ class AgentOutputSchema:
             if self.is_plain_text():
                 return _checked_text(text)
             data = _checked_json(text)
-            return self._codec.read(_unwrapped(data) if self.is_wrapped else data)
+            return self._codec.read(_unwrap(data) if self.is_wrapped else data)
         except Exception as error:  # a user's validator may raise anything
-            raise self._refused("The model's output", error, TRY_AGAIN) from _cause(error)
+            raise self._refusal("The model's output", error, TRY_AGAIN) from _cause(error)
 
     def dump(self, value: Any) -> Raw:
         """Return an instance of the type, or its JSON form, as JSON that `load` takes, or raise `InvalidOutput`."""
@@ -95,7 +95,7 @@ class AgentOutputSchema:
             try:
                 data = write(value)
             except Exception as error:  # a user's serializer may raise anything
-                failures.insert(0, self._refused("The value", error))
+                failures.insert(0, self._refusal("The value", error))
                 continue
             try:
                 self.load(data)
@@ -115,7 +115,7 @@ class AgentOutputSchema:
                 return self._codec.read(_checked_json(bytes(data).decode()))
             return self._codec.read(_plain_json(data))
         except Exception as error:  # a user's validator may raise anything
-            raise self._refused("The value", error) from _cause(error)
+            raise self._refusal("The value", error) from _cause(error)
 
     def as_written(self, data: Any) -> Any:
         """Return an instance of the type whose JSON form agrees with `data`, or raise `InvalidOutput`.
@@ -131,11 +131,11 @@ class AgentOutputSchema:
             raise InvalidOutput(f"The value is not {name} as it is written: {said} would be read as {meant}")
         return value
 
-    def _refused(self, what: str, error: Exception, then: str = "") -> InvalidOutput:
+    def _refusal(self, what: str, error: Exception, then: str = "") -> InvalidOutput:
         problem = f"{what} is not {_short(self.name, NAME)}: {_problem(error)}"
         return InvalidOutput(text(f"{problem}; {then}." if then else problem)[0])
 
-    def _offered(self, schema: Json) -> tuple[Json, bool]:
+    def _offer(self, schema: Json) -> tuple[Json, bool]:
         """Return the schema in the form that providers require, and True if the schema needed the wrapper."""
         from ..schema.strict import referred
 
@@ -149,7 +149,7 @@ class AgentOutputSchema:
             root["additionalProperties"] = False
         if not self.strict:
             return _with_definitions(root, definitions), wraps
-        return _tightened(self.name, {**root, "$defs": definitions}, wraps), wraps
+        return _tighten(self.name, {**root, "$defs": definitions}, wraps), wraps
 
 
 # Types
@@ -166,12 +166,12 @@ def _is_alias(kind: Any) -> bool:
     return isinstance(kind, (ours, getattr(typing, "TypeAliasType", ours)))
 
 
-def _named(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _named(args[0])
+        return _type_name(args[0])
     if origin in (Union, UnionType):
-        return " | ".join(map(_named, args))
+        return " | ".join(map(_type_name, args))
     if origin is Literal:
         return f"Literal[{', '.join(map(_worth, args))}]"
     if isinstance(kind, str | ForwardRef):  # a forward reference in brackets
@@ -179,7 +179,7 @@ def _named(kind: Any) -> str:
     if isinstance(kind, NoneType | EllipsisType) or kind is NoneType:
         return "..." if kind is ... else "None"
     name = getattr(origin or kind, "__name__", type(kind).__name__)
-    return f"{name}[{', '.join(map(_named, args))}]" if args else str(name)
+    return f"{name}[{', '.join(map(_type_name, args))}]" if args else str(name)
 
 
 def _worth(value: Any) -> str:
@@ -189,7 +189,7 @@ def _worth(value: Any) -> str:
 # Schemas
 
 
-def _tightened(name: str, schema: Json, wraps: bool) -> Json:
+def _tighten(name: str, schema: Json, wraps: bool) -> Json:
     from ..schema.strict import Tightening
 
     def refusal(path: tuple[str, ...], what: str = "have any keys") -> str:
@@ -240,7 +240,7 @@ class _Codec(Protocol):
     def read(self, data: bytes) -> Any: ...
 
 
-def _made(name: str, kind: Any) -> tuple[_Codec, Json]:
+def _make_codec(name: str, kind: Any) -> tuple[_Codec, Json]:
     """Return the type's codec and its schema, or raise `InvalidDefinition`."""
     from ..schema.signature import mentions
 
@@ -330,7 +330,7 @@ class _Wrapper(Struct, forbid_unknown_fields=True):
 _wrapper: Final = msgspec.json.Decoder(_Wrapper)
 
 
-def _unwrapped(data: bytes) -> bytes:
+def _unwrap(data: bytes) -> bytes:
     try:
         return bytes(_wrapper.decode(data).response)
     except msgspec.ValidationError as error:

@@ -257,7 +257,7 @@ def read_preview(json: Raw) -> Preview | None:
         raise UnreadableState(f"This run is damaged: a preview in it cannot be read ({error}).") from None
 
 
-def moved(before: Preview, now: Preview | None) -> list[str]:
+def broken_preconditions(before: Preview, now: Preview | None) -> list[str]:
     """Return a sentence for each precondition that does not hold any more, or that nobody was shown."""
     if before.failed is not None:
         known = now is not None and now.failed is None and bool(now.preconditions)

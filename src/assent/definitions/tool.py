@@ -7,18 +7,18 @@ definition that was fingerprinted is the one that runs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from ..core import allowed
 from ..core.digest import canonical, described, digest, holds, worded
 from ..core.facts import CallKind, Verdict
-from ..core.number import is_seconds
 from ..errors import InvalidDefinition
 from ..models.model import Native, ToolSpec
 from .context import RunContextWrapper, ToolContext
 from .deadline import Deadline, deadline_from
-from .guardrail import ToolInputGuardrail, ToolOutputGuardrail, checked
+from .guardrail import ToolInputGuardrail, ToolOutputGuardrail, guardrails_of
 from .item import ToolApprovalItem
 from .preview import Preview
 from .probe import Probe
@@ -37,6 +37,7 @@ Previewer = Callable[[RunContextWrapper[Any], dict[str, Any]], Preview | str | A
 """A function of context and canonical arguments that says what a call would do, and changes nothing."""
 
 Enabled = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
+K = TypeVar("K")
 FailureText = Callable[[RunContextWrapper[Any], Exception], str | Awaitable[str]]
 
 
@@ -56,6 +57,24 @@ class AlwaysAsk:
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool:
         """Return True."""
         return True
+
+
+TOOL_OPTIONS = allowed.Options(
+    needs_approval=allowed.BOOL_OR_CALLABLE,
+    is_enabled=allowed.BOOL_OR_CALLABLE,
+    **dict.fromkeys(
+        ("on_approval", "failure_error_function", "probe", "describe", "preview"), allowed.CALLABLE.or_none
+    ),
+    timeout=allowed.POSITIVE_SECONDS.or_none,
+    preview_timeout=allowed.POSITIVE_SECONDS,
+    reviewers=allowed.NAMES,
+    redact=allowed.NAMES,
+    native=allowed.one_of("shell", "apply_patch").or_none,
+    idempotent=allowed.BOOL,
+    version=allowed.TEXT.or_none,
+    tool_input_guardrails=guardrails_of(ToolInputGuardrail),
+    tool_output_guardrails=guardrails_of(ToolOutputGuardrail),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -114,10 +133,6 @@ class Tool:
     def __post_init__(self) -> None:
         self._check()
         object.__setattr__(self, "fingerprint", digest(self._parts())[:32])
-        kinds: list[type[Any]] = [ToolInputGuardrail, ToolOutputGuardrail]
-        for option, kind in zip(("tool_input_guardrails", "tool_output_guardrails"), kinds, strict=True):
-            guards = checked(f"Tool {self.name!r}", option, kind, getattr(self, option))
-            object.__setattr__(self, option, tuple(guards))
         spec = ToolSpec(self.name, self.description, self.params_json_schema, self.strict_json_schema, self.native)
         object.__setattr__(self, "spec", spec)
 
@@ -135,9 +150,9 @@ class Tool:
 
     def _rule(self) -> bool | str:
         """Return the rule with the allowed decisions and the description's name, as a person agrees to them."""
-        rule = self.needs_approval if type(self.needs_approval) is bool else marked(self.needs_approval)
+        rule = self.needs_approval if type(self.needs_approval) is bool else callable_mark(self.needs_approval)
         if self.allowed is not None or self.describe is not None:
-            told = marked(self.describe) if self.describe is not None else ""
+            told = callable_mark(self.describe) if self.describe is not None else ""
             rule = f"{rule} [{' '.join(self.allowed or ())}] {told}".rstrip()
         return f"{rule} for {', '.join(self.reviewers)}" if self.reviewers else rule
 
@@ -180,51 +195,23 @@ class Tool:
 
     def takes(self, name: str) -> bool:
         """Return True if a call can have an argument of this name."""
-        return takes(self.params_json_schema, name)
+        return has_parameter(self.params_json_schema, name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
     def _check(self) -> None:
-        if type(self.name) is not str or not self.name.strip():
-            raise InvalidDefinition(f"A tool needs a name, got {described(self.name)}.")
-        if not holds(f"{self.name}{self.description}{self.version}"):
-            raise InvalidDefinition(f"Tool {described(self.name)}: UTF-8 cannot hold its name, description or version.")
-        for option, kinds in (("needs_approval", "True, False or a callable"), ("is_enabled", "a bool or a callable")):
-            value = getattr(self, option)
-            if type(value) is not bool and not callable(value):
-                raise InvalidDefinition(f"Tool {self.name!r}: {option} must be {kinds}, got {described(value)}.")
-        for option in ("on_approval", "failure_error_function", "probe", "describe", "preview"):
-            value = getattr(self, option)
-            if value is not None and not callable(value):
-                raise InvalidDefinition(
-                    f"Tool {self.name!r}: {option} must be callable or None, got {described(value)}."
-                )
-        for option in ("timeout", "preview_timeout"):
-            value = getattr(self, option)
-            if (value is not None or option != "timeout") and not (is_seconds(value) and value):
-                raise InvalidDefinition(
-                    f"Tool {self.name!r}: {option} must be seconds above zero, at most 100 years, "
-                    f"got {described(value)}."
-                )
-        self._check_names()
-        if self.native not in (None, "shell", "apply_patch"):
-            raise InvalidDefinition(
-                f'Tool {self.name!r}: native must be None, "shell" or "apply_patch", got {described(self.native)}.'
-            )
-        if type(self.idempotent) is not bool:
-            raise InvalidDefinition(f"Tool {self.name!r}: idempotent must be a bool, got {described(self.idempotent)}.")
-        object.__setattr__(self, "deadline", deadline_from(f"Tool {self.name!r}", self.deadline))
-        if self.version is not None and type(self.version) is not str:
-            raise InvalidDefinition(f"Tool {self.name!r}: version must be text, got {described(self.version)}.")
-
-    def _check_names(self) -> None:
-        for option in ("reviewers", "redact"):
-            names = checked_names(f"Tool {self.name!r}: {option}", getattr(self, option))
-            object.__setattr__(self, option, names)
+        allowed.check_option("Tool", "name", self.name, allowed.NAME)
+        whose = f"Tool {self.name!r}"
+        if not holds(f"{self.description}{self.version}"):
+            raise InvalidDefinition(f"{whose}: UTF-8 cannot hold its description or version.")
+        TOOL_OPTIONS.check(whose, self)
+        for option in ("tool_input_guardrails", "tool_output_guardrails", "reviewers", "redact"):
+            object.__setattr__(self, option, as_tuple(getattr(self, option)))
         for name in self.redact:
             if not self.takes(name):
-                raise InvalidDefinition(f"Tool {self.name!r}: redact names {described(name)}, which it does not take.")
+                raise InvalidDefinition(f"{whose}: redact names {described(name)}, which is not one of its parameters.")
+        object.__setattr__(self, "deadline", deadline_from(whose, self.deadline))
 
     def canonical(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with the schema's defaults filled in; nothing is coerced."""
@@ -239,15 +226,12 @@ class Tool:
         raise NotImplementedError
 
 
-def checked_names(what: str, names: Any) -> tuple[str, ...]:
-    """Return a list of names, or raise `InvalidDefinition` if it is none."""
-    given = isinstance(names, list | tuple | set | frozenset)
-    if not given or not all(type(name) is str and name.strip() and holds(name) for name in names):
-        raise InvalidDefinition(f"{what} must be a list of names, got {described(names)}.")
-    return tuple(sorted(names) if isinstance(names, set | frozenset) else names)
+def as_tuple(given: Collection[K]) -> tuple[K, ...]:
+    """Return the values as a tuple; those of a set sorted."""
+    return tuple(sorted(given) if isinstance(given, set | frozenset) else given)
 
 
-def takes(schema: Mapping[str, Any], name: str) -> bool:
+def has_parameter(schema: Mapping[str, Any], name: str) -> bool:
     """Return True if the schema allows an argument of this name."""
     return name in schema.get("properties", ()) or bool(schema.get("additionalProperties"))
 
@@ -264,7 +248,7 @@ def parameter_order(schema: Mapping[str, Any], order: Sequence[str] = ()) -> lis
     return list(dict.fromkeys([name for name in (*listed, *sorted(names)) if type(name) is str and name in names]))
 
 
-def qualified(function: Any) -> str:
+def qualified_name(function: Any) -> str:
     """Return the qualified name of a callable, without its module, so that a script and an import of it agree."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -272,7 +256,7 @@ def qualified(function: Any) -> str:
     return name if type(name) is str else type(function).__qualname__
 
 
-def marked(function: Any) -> str:
+def callable_mark(function: Any) -> str:
     """Return the callable's part of a fingerprint: its qualified name, and its `version` attribute if it has one.
 
     Code is not part of the fingerprint, so set a version when a rule changes: `large.version = "2"`.
@@ -281,7 +265,7 @@ def marked(function: Any) -> str:
         function = function.func
     version = getattr(function, "version", None)
     if version is None:
-        return qualified(function)
+        return qualified_name(function)
     if type(version) is not str or not version or not holds(version):
-        raise InvalidDefinition(f"The version of {qualified(function)} must be text, got {described(version)}.")
-    return f"{qualified(function)}@{version}"
+        raise InvalidDefinition(f"The version of {qualified_name(function)} must be text, got {described(version)}.")
+    return f"{qualified_name(function)}@{version}"

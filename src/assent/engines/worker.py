@@ -16,9 +16,9 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decision import checked_name
+from ..core import allowed
 from ..core.digest import described
 from ..core.digest import text as clean_text
-from ..core.number import is_count, is_seconds
 from ..core.run import UNDER_WAY
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
@@ -43,7 +43,7 @@ from ..errors import (
 from ..ids import new_id
 from ..runtime.agent_graph import AgentGraph
 from ..runtime.config import DEFAULT, RunConfig
-from ..runtime.drive import check_settings, run_template
+from ..runtime.drive import run_template
 from ..runtime.registry import AgentRegistry
 from ..sessions.session import Session
 from ..store.record import Lease, RunRecord
@@ -74,6 +74,18 @@ SWEEP = 60.0
 """The seconds between two looks for runs that nothing wakes."""
 
 OnError = Callable[[RunRecord, BaseException], Any]
+
+WORKER_OPTIONS = allowed.Options(
+    store=allowed.instance_of(Store, "a Store, such as SQLiteStore(path)"),
+    concurrency=allowed.COUNT,
+    poll=allowed.POSITIVE_SECONDS,
+    drain=allowed.seconds(),
+    max_failures=allowed.COUNT,
+    run_config=allowed.instance_of(RunConfig).or_none,
+    hooks=allowed.instance_of(RunHooks).or_none,
+    sessions=allowed.CALLABLE.or_none,
+    on_error=allowed.CALLABLE.or_none,
+)
 
 
 class Worker:
@@ -121,13 +133,8 @@ class Worker:
         on_error: OnError | None = None,
         random: Callable[[], float] = random.random,
     ) -> None:
-        if not isinstance(store, Store):
-            raise UsageError(f"The first argument is the store, such as SQLiteStore(path), got {described(store)}.")
-        check_settings(run_config, hooks)
-        _check_numbers(concurrency, max_failures, poll, drain)
-        for option, function in (("sessions", sessions), ("on_error", on_error)):
-            if function is not None and not callable(function):
-                raise UsageError(f"{option} must be a function, got {described(function)}.")
+        given = {name: value for name, value in locals().items() if name in WORKER_OPTIONS.options}
+        WORKER_OPTIONS.check_items("Worker", given, UsageError)
         made_up = f"{socket.gethostname()}.{os.getpid()}.{new_id('w')}"
         self.name = made_up if name is None else checked_name(name, "A worker's name is text that can be seen")
         self.store = store
@@ -414,12 +421,3 @@ def one_line(error: BaseException) -> str:
     """Return an error as one line that any store can keep."""
     text = clean_text(f"{type(error).__name__}: {error}")[0].replace("\0", "")
     return " ".join(text.split())[:LONGEST_ERROR]
-
-
-def _check_numbers(concurrency: Any, max_failures: Any, poll: Any, drain: Any) -> None:
-    for option, count in (("concurrency", concurrency), ("max_failures", max_failures)):
-        if not is_count(count):
-            raise UsageError(f"{option} is a whole number from 1 to 2**63 - 1, got {described(count)}.")
-    for option, seconds in (("poll", poll), ("drain", drain)):
-        if not is_seconds(seconds) or (option == "poll" and not seconds):
-            raise UsageError(f"{option} is a number of seconds, at most 100 years, got {described(seconds)}.")

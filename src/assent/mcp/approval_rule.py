@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..core import allowed
 from ..core.digest import described, shortened
 from ..definitions.context import JUDGED, RunContextWrapper
-from ..definitions.tool import AlwaysAsk, Rule, qualified
+from ..definitions.tool import AlwaysAsk, Rule, qualified_name
 from ..errors import InvalidDefinition
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ ApprovalFunction = Callable[..., bool | Awaitable[bool]]
 Policy = Callable[["Listed", Collection[str]], Rule]
 """A function of a listed tool and of the names of all, that returns True, False, or the rule to ask for each call."""
 
-WORDS = {"always": True, "never": False}
+SETTINGS = {"always": True, "never": False}
+TOOL_NAMES = allowed.list_of(lambda name: type(name) is str and name, "a list of tool names")
+KEYS = TOOL_NAMES.in_words("names of tools")
 SHAPES = (
     '"always", "never", a bool, None, {"tool_name": "always" | "never" | bool}, {"always": {"tool_names": [...]}, '
     '"never": {"tool_names": [...]}}, a function, ask_if_destructive(...) or ask_unless_read_only(...)'
@@ -78,7 +81,7 @@ def ask_unless_read_only(*, trust_annotations: Literal[True], always: Sequence[s
     """
     if trust_annotations is not True:
         raise InvalidDefinition(
-            "ask_unless_read_only believes what the server says of its own tools; give trust_annotations=True if you "
+            "ask_unless_read_only trusts what the server says about its own tools; give trust_annotations=True if you "
             "trust the server, or name the tools in require_approval."
         )
     return AnnotationRule(dict.fromkeys(_names("ask_unless_read_only", "always", always), "always"), True)
@@ -88,7 +91,7 @@ def policy_from(whose: str, given: Any) -> Policy:
     """Return the policy of a `require_approval`, or raise `InvalidDefinition`."""
     if isinstance(given, AnnotationRule):
         return given.policy(whose)
-    if given is None or type(given) is bool or (type(given) is str and given in WORDS):
+    if given is None or type(given) is bool or (type(given) is str and given in SETTINGS):
         needs = _setting(whose, given) if given is not None else False
         return lambda listed, names: needs
     if isinstance(given, Mapping):
@@ -97,7 +100,7 @@ def policy_from(whose: str, given: Any) -> Policy:
     if callable(given) and not isinstance(given, type):
         takes_arguments(given)
         return lambda listed, names: ServerRule(given, listed)
-    raise InvalidDefinition(f"{whose}: require_approval is {SHAPES}, got {described(given)}.")
+    raise InvalidDefinition(f"{whose}: require_approval must be {SHAPES}, got {described(given)}.")
 
 
 def _of_others(named: Mapping[str, bool], names: Collection[str]) -> Rule:
@@ -115,38 +118,32 @@ def _of_others(named: Mapping[str, bool], names: Collection[str]) -> Rule:
 def _setting(where: str, given: Any) -> bool:
     if type(given) is bool:
         return given
-    if type(given) is str and given in WORDS:
-        return WORDS[given]
-    raise InvalidDefinition(f'{where}: a setting is "always", "never", True or False, got {described(given)}.')
+    if type(given) is str and given in SETTINGS:
+        return SETTINGS[given]
+    raise InvalidDefinition(f'{where} must be "always", "never", True or False, got {described(given)}.')
 
 
 def _has_lists(given: Mapping[Any, Any]) -> bool:
-    return any(isinstance(given.get(word), Mapping) for word in WORDS)
+    return any(isinstance(given.get(word), Mapping) for word in SETTINGS)
 
 
 def _by_name(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
-    for name in given:
-        if type(name) is not str or not name:
-            raise InvalidDefinition(f"{whose}: require_approval names tools by text, got {described(name)}.")
+    allowed.check_option(whose, "the keys of require_approval", list(given), KEYS)
     return {name: _setting(f"{whose}: require_approval[{name!r}]", each) for name, each in given.items()}
 
 
 def _by_lists(whose: str, given: Mapping[Any, Any]) -> dict[str, bool]:
-    unknown = [key for key in given if key not in WORDS]
-    if unknown:
-        raise InvalidDefinition(
-            f'{whose}: require_approval has lists under "always" and "never" only, got {described(unknown[0])}.'
-        )
+    allowed.check_names(f"{whose}: require_approval", given, SETTINGS)
     named: dict[str, bool] = {}
-    for word, needs in WORDS.items():
-        for name in _listed(whose, word, given.get(word, {"tool_names": []})):
+    for word, needs in SETTINGS.items():
+        for name in _names_under(whose, word, given.get(word, {"tool_names": []})):
             if named.get(name, needs) is not needs:
                 raise InvalidDefinition(f'{whose}: require_approval has {name!r} under "always" and under "never".')
             named[name] = needs
     return named
 
 
-def _listed(whose: str, word: str, given: Any) -> list[str]:
+def _names_under(whose: str, word: str, given: Any) -> list[str]:
     if not isinstance(given, Mapping) or set(given) != {"tool_names"}:
         raise InvalidDefinition(
             f'{whose}: require_approval["{word}"] must be {{"tool_names": [...]}}, got {described(given)}.'
@@ -155,8 +152,7 @@ def _listed(whose: str, word: str, given: Any) -> list[str]:
 
 
 def _names(whose: str, option: str, given: Any) -> list[str]:
-    if not isinstance(given, list | tuple) or not all(type(name) is str and name for name in given):
-        raise InvalidDefinition(f"{whose}: {option} must be a list of tool names, got {described(given)}.")
+    allowed.check_option(whose, option, given, TOOL_NAMES)
     return list(given)
 
 
@@ -183,7 +179,7 @@ class ServerRule:
 
     def __init__(self, rule: ApprovalFunction, listed: Listed) -> None:
         self._rule, self._listed, self._all = rule, listed, takes_arguments(rule)
-        self.__qualname__ = qualified(rule)
+        self.__qualname__ = qualified_name(rule)
         self.version = getattr(rule, "version", None)
 
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool | Awaitable[bool]:

@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..core.digest import shortened, worded
 from ..errors import MCPServerFailed, MCPToolFailed, OutcomeUnknown
-from .http_transport import SENDING
+from .http_transport import REQUEST_PROGRESS
 from .sdk_words import CONNECTION_CLOSED, HEADER_MISMATCH, LIMIT, NO_REASON, NO_SESSION, PARSE_ERROR, TOO_LARGE
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -34,11 +34,11 @@ Result = CallToolResult | InputRequiredResult
 RESULT: TypeAdapter[Any] = TypeAdapter(Result)
 
 
-class Unsent(Exception):
+class RequestUnsent(Exception):
     """The request certainly did not reach the server, so it may be sent again."""
 
 
-class Refused(Exception):
+class CallRefusedByServer(Exception):
     """The server refused the request with an error that the caller looks at."""
 
     def __init__(self, error: MCPError, words: str) -> None:
@@ -46,7 +46,7 @@ class Refused(Exception):
         self.error = error
 
 
-class Call:
+class ServerCall:
     """A request of a tool, and the questions that the server asks during it."""
 
     def __init__(self, server: str, key: str, holdable: bool) -> None:
@@ -73,7 +73,7 @@ class Call:
     def start(self, session: Any, params: CallToolRequestParams, progress: Progress | None) -> None:
         """Send the request."""
         context = contextvars.copy_context()
-        context.run(SENDING.set, self)
+        context.run(REQUEST_PROGRESS.set, self)
         work = session.send_request(CallToolRequest(params=params), RESULT, progress_callback=progress)
         self.task = asyncio.get_running_loop().create_task(work, name=f"mcp {params.name}", context=context)
         self.task.add_done_callback(_retrieve)
@@ -81,11 +81,11 @@ class Call:
     async def elicited(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Wait for the answer to a question of the server."""
         if not self.holdable:
-            return refusal(
+            return refusal_error(
                 "the client can ask its user only in a connection that stays open; this one ends with the run's pause"
             )
         if self.question is not None:
-            return refusal("the client asks its user one question of a call at a time")
+            return refusal_error("the client asks its user one question of a call at a time")
         self.question, self.questions = params, self.questions + 1
         answer: asyncio.Future[ElicitResult] = asyncio.get_running_loop().create_future()
         self._answer = answer
@@ -107,8 +107,8 @@ class Call:
     async def next(self, timeout: float | None) -> Result | ElicitRequestParams:
         """Return the result, or the server's next question.
 
-        Raise `OutcomeUnknown` if it cannot be known what became of the call, and `Unsent` if it never began. If the
-        waiting task is cancelled, so is the call at the server.
+        Raise `OutcomeUnknown` if it cannot be known what became of the call, and `RequestUnsent` if it never began.
+        If the waiting task is cancelled, so is the call at the server.
         """
         self.held = False
         while self.question is None and not self.task.done():
@@ -132,7 +132,7 @@ class Call:
         """Cancel a call that took too long, and raise what is known of it."""
         await self.cancel()
         if self.unsent:
-            raise Unsent(f"The MCP server {self.server!r} could not be reached.")
+            raise RequestUnsent(f"The MCP server {self.server!r} could not be reached.")
         raise OutcomeUnknown(
             f"The MCP server {self.server!r} did not answer within {timeout:g} seconds. It was told to stop, and what "
             "it did before is not known."
@@ -149,7 +149,7 @@ class Call:
         except asyncio.CancelledError:
             raise OutcomeUnknown(f"The call at the MCP server {self.server!r} was cancelled.") from None
         except MCPError as error:
-            raise self._worded(error) from error
+            raise self._explain(error) from error
         except ValidationError as error:
             raise MCPServerFailed(
                 f"The MCP server {self.server!r} ran the call, and its result is not one that the protocol allows: "
@@ -157,21 +157,21 @@ class Call:
             ) from error
         except Exception as error:
             if self.unsent:
-                raise Unsent(worded(error)) from error
+                raise RequestUnsent(worded(error)) from error
             raise OutcomeUnknown(
-                f"The connection to the MCP server {self.server!r} broke during the call ({worded(error)})."
+                f"The connection to the MCP server {self.server!r} was lost during the call ({worded(error)})."
             ) from error
 
-    def _worded(self, error: MCPError) -> Exception:
+    def _explain(self, error: MCPError) -> Exception:
         """Return the exception that says what an error means for the call."""
         whose, words = f"The MCP server {self.server!r}", shortened(error.message, 2000)
         status = self.status or 0
         if self.unsent or (status == 404 and error.message in NO_SESSION):
-            return Unsent(f"{whose} could not be reached: {words}.")
+            return RequestUnsent(f"{whose} could not be reached: {words}.")
         if status >= 400:
             words = f"{words}, HTTP {status}"
         if error.code == TOO_LARGE or LIMIT in words or (error.code == PARSE_ERROR and status == 200):
-            return MCPServerFailed(f"{whose} ran the call, and its answer cannot be used: {words}.")
+            return MCPServerFailed(f"{whose} ran the call, but its answer cannot be used: {words}.")
         if error.code == CONNECTION_CLOSED or (status >= 500 and error.message == NO_REASON):
             return OutcomeUnknown(
                 f"The connection to the MCP server {self.server!r} ended during the call ({words}). What the server "
@@ -179,7 +179,7 @@ class Call:
             )
         if error.code == HEADER_MISMATCH:
             return MCPServerFailed(f"{whose} has changed this tool since it was listed; nothing ran. Call it again.")
-        return Refused(error, words)
+        return CallRefusedByServer(error, words)
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:
@@ -188,11 +188,11 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def refusal(why: str) -> ErrorData:
+def refusal_error(why: str) -> ErrorData:
     """Return the error that refuses a server's request."""
     return ErrorData(code=INVALID_REQUEST, message=f"Refused: {why}.")
 
 
-def failure(error: Refused) -> MCPToolFailed:
+def tool_failure(error: CallRefusedByServer) -> MCPToolFailed:
     """Return the failure that the model is told of."""
     return MCPToolFailed(str(error) or "The server refused the call and did not say why.")

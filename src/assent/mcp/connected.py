@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..definitions.server import ToolServer
 
 if TYPE_CHECKING:
-    from .link import Link
+    from .link import ServerConnection
 
 
 class ConnectedServer(ToolServer):
@@ -41,9 +41,9 @@ class ConnectedServer(ToolServer):
         """True if the tools may have changed since they were listed: connected anew, or told so by the server."""
 
     @abstractmethod
-    async def link(self) -> Link:
+    async def link(self) -> ServerConnection:
         """Return the connection of this event loop; connect again if it was lost."""
 
     @abstractmethod
-    async def drop(self, link: Link) -> None:
+    async def drop(self, link: ServerConnection) -> None:
         """Close a connection that is of no more use; the next use connects again."""

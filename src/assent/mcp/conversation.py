@@ -31,12 +31,12 @@ from pydantic import ValidationError
 from ..core.digest import canonical, plain, shortened, text, worded
 from ..definitions.context import ToolContext
 from ..errors import MCPServerFailed, OutcomeUnknown
-from .call import Call, Refused, Unsent, failure
+from .call import CallRefusedByServer, RequestUnsent, ServerCall, tool_failure
 from .connected import ConnectedServer
-from .link import Link
+from .link import ServerConnection
 from .sdk_words import INVALID_PARAMS, URL_ELICITATION_REQUIRED
 
-STEP = "mcp round"
+ROUND_STEP = "mcp round"
 """The name of the steps that record a server's questions."""
 ROUNDS = 10
 """The most rounds of questions in one call."""
@@ -44,7 +44,7 @@ PAUSES = (0.05, 0.1, 0.2, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25)
 """The seconds to wait when a server wants to be asked again later."""
 QUESTIONS = 20
 """The most questions in one round."""
-LARGEST = 100_000
+LARGEST_MESSAGE = 100_000
 """The most bytes of a question's schema, and characters of a server's state: both are kept in the journal."""
 DONE, DECLINE = "done", "decline"
 AGAIN = "The server no longer has the request that you answered; answer again. "
@@ -94,18 +94,18 @@ async def converse(
         idempotent: True if the user says that the tool may be called again.
         check: A function that lists the tools again and raises `NotAsShown` if the tool has changed.
     """
-    talk = Conversation(server, ctx, name, args, idempotent, check)
+    rounds = CallRounds(server, ctx, name, args, idempotent, check)
     for _ in range(ROUNDS):
         try:
-            said = await talk.step(STEP, talk.go_on)
+            said = await rounds.step(ROUND_STEP, rounds.go_on)
         except Complete as done:
             return done.result
-        await talk.ask(msgspec.convert(said, Round))
-    await talk.give_up()
+        await rounds.ask(msgspec.convert(said, Round))
+    await rounds.give_up()
     raise MCPServerFailed(f"The MCP server {server.name!r} asked {ROUNDS} times in one call; the call was given up.")
 
 
-class Conversation:
+class CallRounds:
     """The rounds of one call."""
 
     def __init__(
@@ -130,10 +130,10 @@ class Conversation:
         """Ask the person each question of a round."""
         answers = {}
         for request in said.requests:
-            question = f"{AGAIN if said.again else ''}{_worded(self._server.name, request)}"
+            question = f"{AGAIN if said.again else ''}{_question_text(self._server.name, request)}"
             schema = request.schema if request.url is None else {"enum": [DONE, DECLINE]}
             answer = await self._ctx.ask(question, schema=schema)
-            answers[request.id] = _elicited(request, answer)
+            answers[request.id] = _elicitation(request, answer)
         self._given.append((said, answers))
 
     async def give_up(self) -> None:
@@ -152,7 +152,7 @@ class Conversation:
                     if not self._given and (waits or resent or self._server.stale):  # the door looked before that
                         await self._check()
                     return await self._round(link, again)
-            except Unsent as error:
+            except RequestUnsent as error:
                 await self._server.drop(link)
                 if resent:
                     raise MCPServerFailed(f"{error} The call was not sent.") from error
@@ -161,42 +161,42 @@ class Conversation:
                 if link.alive:
                     raise
                 await self._server.drop(link)  # its end may bring the reason
-                raise OutcomeUnknown(f"{unknown}{link.stderr.told()}") from unknown
-            except Refused as refused:
+                raise OutcomeUnknown(f"{unknown}{link.stderr.as_suffix()}") from unknown
+            except CallRefusedByServer as refused:
                 again = self._begins_again(refused, again)
                 if again:
                     continue
                 if refused.error.code == URL_ELICITATION_REQUIRED:
                     return Round("visit", _pages(refused.error.data))
-                raise failure(refused) from refused.error
+                raise tool_failure(refused) from refused.error
 
-    def _begins_again(self, refused: Refused, again: bool) -> bool:
+    def _begins_again(self, refused: CallRefusedByServer, again: bool) -> bool:
         """Return True if the server has forgotten the call, and the call was not begun again already."""
         return bool(self._given) and self._given[-1][0].kind == "continued" and not again and _is_expired(refused)
 
-    async def _round(self, link: Link, again: bool) -> Round:
+    async def _round(self, link: ServerConnection, again: bool) -> Round:
         last = self._given[-1] if self._given else None
         if last is not None and last[0].kind == "held":
-            outcome: Any = await self._held(link)
+            outcome: Any = await self._resume_held(link)
         elif last is not None and last[0].kind == "continued" and not again:
             if not link.modern:  # it was replaced by an older server, which knows of no state
-                again, outcome = True, await self._sent(link)
+                again, outcome = True, await self._send(link)
             else:
-                outcome = await self._sent(link, responses=last[1] or None, state=last[0].state)
+                outcome = await self._send(link, responses=last[1] or None, state=last[0].state)
         else:
-            outcome = await self._sent(link)
+            outcome = await self._send(link)
         for pause in PAUSES:
             if not isinstance(outcome, InputRequiredResult) or outcome.input_requests:
                 break
             await asyncio.sleep(pause)
-            outcome = await self._polled(link, outcome.request_state)
+            outcome = await self._poll(link, outcome.request_state)
         if isinstance(outcome, CallToolResult):
             raise Complete(outcome)
         if isinstance(outcome, InputRequiredResult):
             return Round("continued", self._requests(outcome), outcome.request_state, again)
         return await self._holding(link, outcome, again)
 
-    def _begin(self, link: Link, responses: Any = None, state: str | None = None) -> Call:
+    def _begin(self, link: ServerConnection, responses: Any = None, state: str | None = None) -> ServerCall:
         async def progress(done: float, total: float | None, message: str | None) -> None:
             self._ctx.progress(done, total, message)
 
@@ -210,19 +210,19 @@ class Conversation:
             progress=progress,
         )
 
-    async def _sent(self, link: Link, responses: Any = None, state: str | None = None) -> Any:
+    async def _send(self, link: ServerConnection, responses: Any = None, state: str | None = None) -> Any:
         return await self._begin(link, responses, state).next(self._server.call_timeout)
 
-    async def _polled(self, link: Link, state: str | None) -> Any:
+    async def _poll(self, link: ServerConnection, state: str | None) -> Any:
         """Ask a server that wanted more time. Whatever happens, what it was asked first is not asked again."""
         try:
-            return await self._sent(link, state=state)
-        except (Unsent, Refused) as error:
-            raise OutcomeUnknown(f"The MCP server {self._server.name!r} was at work on the call: {error}") from error
+            return await self._send(link, state=state)
+        except (RequestUnsent, CallRefusedByServer) as error:
+            raise OutcomeUnknown(f"The MCP server {self._server.name!r} was working on the call: {error}") from error
 
     # Calls that are held open
 
-    async def _holding(self, link: Link, params: ElicitRequestParams, again: bool) -> Round:
+    async def _holding(self, link: ServerConnection, params: ElicitRequestParams, again: bool) -> Round:
         """Return the question of a call that is held; cancel the call if the question cannot be asked."""
         call = link.calls[self._ctx.idempotency_key]
         try:
@@ -233,7 +233,7 @@ class Conversation:
         await link.drop_oldest(self._server.max_held_calls)
         return said
 
-    async def _held(self, link: Link) -> Any:
+    async def _resume_held(self, link: ServerConnection) -> Any:
         """Give the answer to the call that waits for it. If that call is gone, begin anew where that is allowed."""
         held = [(said.requests[0], answers) for said, answers in self._given if said.kind == "held"]
         request, answers = held[-1]
@@ -262,7 +262,7 @@ class Conversation:
             call.answer(answers[request.id])
         return await call.next(self._server.call_timeout)
 
-    def _is_at(self, call: Call, request: Request) -> bool:
+    def _is_at(self, call: ServerCall, request: Request) -> bool:
         """Return True if the call waits for the answer to this question."""
         return call.question is not None and _request(self._server.name, request.id, call.question) == request
 
@@ -295,9 +295,9 @@ class Conversation:
                 )
             found.append(_request(self._server.name, key, each.params))
         if not found:
-            raise MCPServerFailed(f"The MCP server {self._server.name!r} did not come to an end with the call.")
-        if len(found) > QUESTIONS or len(result.request_state or "") > LARGEST:
-            raise MCPServerFailed(f"The MCP server {self._server.name!r} asks for too much at once.")
+            raise MCPServerFailed(f"The MCP server {self._server.name!r} did not finish the call.")
+        if len(found) > QUESTIONS or len(result.request_state or "") > LARGEST_MESSAGE:
+            raise MCPServerFailed(f"The MCP server {self._server.name!r} asks too many questions at once.")
         return found
 
 
@@ -314,8 +314,10 @@ def _request(server: str, key: str, params: ElicitRequestParams) -> Request:
             f"The MCP server {server!r} asks for an answer in a form that is not a JSON schema: "
             f"{shortened(worded(error), 300)}"
         ) from error
-    if len(canonical(schema)) > LARGEST:
-        raise MCPServerFailed(f"The MCP server {server!r} asks for an answer in a form of more than {LARGEST:,} bytes.")
+    if len(canonical(schema)) > LARGEST_MESSAGE:
+        raise MCPServerFailed(
+            f"The MCP server {server!r} asks for an answer in a form of more than {LARGEST_MESSAGE:,} bytes."
+        )
     return Request(key, _message(params), schema)
 
 
@@ -328,7 +330,7 @@ def _pages(data: Any) -> list[Request]:
     try:
         pages = [ElicitRequestURLParams.model_validate(each) for each in data["elicitations"]]
     except (ValidationError, KeyError, TypeError) as error:
-        raise MCPServerFailed("The MCP server wants pages to be visited and does not say which.") from error
+        raise MCPServerFailed("The MCP server asks for pages to be opened, but names none.") from error
     return [_request("", page.elicitation_id or str(number), page) for number, page in enumerate(pages)]
 
 
@@ -340,11 +342,13 @@ def _host(server: str, url: str) -> str:
     except (ValueError, UnicodeError):
         host, parts = "", urlsplit("")
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise MCPServerFailed(f"The MCP server {server!r} asks to open {shortened(url, 200)!r}, which is no web page.")
+        raise MCPServerFailed(
+            f"The MCP server {server!r} asks to open {shortened(url, 200)!r}, which is not a web page."
+        )
     return host
 
 
-def _worded(server: str, request: Request) -> str:
+def _question_text(server: str, request: Request) -> str:
     if request.url is None:
         return f"The MCP server {server!r} asks: {request.message}"
     return (
@@ -353,7 +357,7 @@ def _worded(server: str, request: Request) -> str:
     )
 
 
-def _elicited(request: Request, answer: Any) -> ElicitResult:
+def _elicitation(request: Request, answer: Any) -> ElicitResult:
     if request.url is not None:
         return ElicitResult(action="accept" if answer == DONE else "decline")
     try:
@@ -362,7 +366,7 @@ def _elicited(request: Request, answer: Any) -> ElicitResult:
         raise MCPServerFailed("The MCP server asked for an answer in a form that the protocol cannot carry.") from error
 
 
-def _is_expired(refused: Refused) -> bool:
+def _is_expired(refused: CallRefusedByServer) -> bool:
     """Return True if the server says that it does not accept the state any more, and so did nothing."""
     error = refused.error
     reason = error.data.get("reason") if isinstance(error.data, dict) else None

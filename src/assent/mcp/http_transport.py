@@ -15,7 +15,7 @@ TIMEOUT = 30.0
 READ_TIMEOUT = 300.0
 
 
-class Sending(Protocol):
+class RequestProgress(Protocol):
     """A call on its way: a client notes here how far its request has come."""
 
     posted: bool
@@ -23,11 +23,11 @@ class Sending(Protocol):
     status: int | None
 
 
-SENDING: ContextVar[Sending | None] = ContextVar("assent_mcp_sending", default=None)
+REQUEST_PROGRESS: ContextVar[RequestProgress | None] = ContextVar("assent_mcp_sending", default=None)
 """The call that the current code sends. The SDK runs the request, and what comes back with it, in the same context."""
 
 
-class Limited(httpx2.AsyncByteStream):
+class LimitedResponse(httpx2.AsyncByteStream):
     """The bytes of a response, up to a limit."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
@@ -54,7 +54,7 @@ class WatchedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request."""
-        call = SENDING.get() if request.method == "POST" else None
+        call = REQUEST_PROGRESS.get() if request.method == "POST" else None
         if call is not None and call.posted:
             call = None  # a later message in the same context: an answer to a question, or a cancellation
         if call is not None:
@@ -70,9 +70,11 @@ class WatchedClient(httpx2.AsyncClient):
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             if response.headers.get("content-encoding", "identity") != "identity":
                 await response.aclose()  # it was not asked for, and its size could not be limited
-                raise httpx2.DecodingError("the server compressed its answer unasked", request=request)
+                raise httpx2.DecodingError(
+                    "the server sent a compressed answer that was not requested", request=request
+                )
             if isinstance(response.stream, httpx2.AsyncByteStream):
-                response.stream = Limited(response.stream, self.limit)
+                response.stream = LimitedResponse(response.stream, self.limit)
         return response
 
 

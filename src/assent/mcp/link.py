@@ -19,8 +19,8 @@ from mcp.client.subscriptions import SubscriptionLost
 from ..core.digest import worded
 from ..errors import MCPServerFailed
 from ..version import __version__
-from .call import Call, Progress, refusal
-from .http_transport import SENDING
+from .call import Progress, ServerCall, refusal_error
+from .http_transport import REQUEST_PROGRESS
 from .stdio_transport import Stderr
 
 log = logging.getLogger("assent.mcp")
@@ -31,17 +31,17 @@ Transport = Callable[[Stderr], AbstractAsyncContextManager[Any]]
 MessageHandler = Callable[[Any], Awaitable[None]]
 
 
-class Watched:
+class WatchedStream:
     """The stream of messages from a server, with a callback for its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
-        self._stream, self._ended = stream, ended
+        self._stream, self._on_end = stream, ended
 
     def __getattr__(self, name: str) -> Any:
         """Return all else from the stream itself."""
         return getattr(self._stream, name)
 
-    async def __aenter__(self) -> Watched:
+    async def __aenter__(self) -> WatchedStream:
         """Enter the stream."""
         await self._stream.__aenter__()
         return self
@@ -50,7 +50,7 @@ class Watched:
         """Leave the stream."""
         return await self._stream.__aexit__(*error)
 
-    def __aiter__(self) -> Watched:
+    def __aiter__(self) -> WatchedStream:
         """Iterate over the messages."""
         return self
 
@@ -59,11 +59,11 @@ class Watched:
         try:
             return await self._stream.__anext__()
         except BaseException:
-            self._ended()
+            self._on_end()
             raise
 
 
-class Link:
+class ServerConnection:
     """An open connection, and the calls under way in it."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Link:
         self.stderr = Stderr()
         self.alive = False
         self.session: ClientSession
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, ServerCall] = {}
         """The calls under way, by idempotency key, those that wait for a person among them."""
         self._stop = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
@@ -102,7 +102,7 @@ class Link:
         if not self.alive:
             await self.close()
             raise MCPServerFailed(
-                f"The MCP server {self._server!r} could not be connected: {self.why()}{self.stderr.told()}"
+                f"The MCP server {self._server!r} could not be connected: {self.why()}{self.stderr.as_suffix()}"
             ) from self._failure
 
     async def close(self) -> None:
@@ -118,13 +118,13 @@ class Link:
         listening: asyncio.Task[None] | None = None
         try:
             client = Client(
-                self._watched(),
-                elicitation_callback=self._elicited,
-                message_handler=self._heard,
+                self._watch(),
+                elicitation_callback=self._elicit,
+                message_handler=self._on_message,
                 client_info=types.Implementation(name="assent", version=__version__),
                 cache=None,
             )
-            async with self._entered(client):
+            async with self._enter(client):
                 self.session, self.alive = client.session, True
                 ready.set_result(None)
                 if self._listens and client.protocol_version >= "2026":
@@ -144,7 +144,7 @@ class Link:
             self.alive = False
 
     @asynccontextmanager
-    async def _entered(self, client: Client) -> Any:
+    async def _enter(self, client: Client) -> Any:
         """Enter the client within the timeout. The timeout ends before the body begins."""
         async with asyncio.timeout(self._timeout):
             await client.__aenter__()
@@ -157,11 +157,11 @@ class Link:
             await client.__aexit__(None, None, None)
 
     @asynccontextmanager
-    async def _watched(self) -> Any:
+    async def _watch(self) -> Any:
         async with self._transport(self.stderr) as (read, write):
-            yield Watched(read, self._ended), write
+            yield WatchedStream(read, self._on_end), write
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         self.alive = False
         self._stop.set()
 
@@ -198,19 +198,19 @@ class Link:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _heard(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed()
         if self._handler is not None:
             await self._handler(message)
 
-    async def _elicited(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def _elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Put a server's question to the call that it belongs to; refuse it if that is not certain."""
-        call = SENDING.get()
-        if not isinstance(call, Call) or self.calls.get(call.key) is not call:
+        call = REQUEST_PROGRESS.get()
+        if not isinstance(call, ServerCall) or self.calls.get(call.key) is not call:
             working = [each for each in self.calls.values() if each.question is None and not each.task.done()]
             if len(working) != 1:
-                return refusal(
+                return refusal_error(
                     f"{len(working)} calls are under way, and the question does not say which of them it belongs to"
                 )
             [call] = working
@@ -234,9 +234,9 @@ class Link:
         state: str | None = None,
         progress: Progress | None = None,
         meta: Any = None,
-    ) -> Call:
+    ) -> ServerCall:
         """Send a call of a tool."""
-        call = Call(self._server, key, holdable)
+        call = ServerCall(self._server, key, holdable)
         self.calls[key] = call
         params = types.CallToolRequestParams(
             name=name, arguments=args, input_responses=responses, request_state=state, _meta=meta
@@ -245,12 +245,12 @@ class Link:
         call.task.add_done_callback(lambda _: self._forget(call))
         return call
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: ServerCall) -> None:
         """Drop a held call."""
         call.held = False
         self._forget(call)
 
-    def _forget(self, call: Call) -> None:
+    def _forget(self, call: ServerCall) -> None:
         """Drop a call that has ended. A held one is kept, for the body that will ask for its result."""
         if self.calls.get(call.key) is call and not call.held:
             del self.calls[call.key]
@@ -259,6 +259,8 @@ class Link:
         """Cancel the calls that have waited longest for a person, so that at most this many wait."""
         waiting = [call for call in self.calls.values() if call.held]
         for call in waiting[: max(0, len(waiting) - most)]:
-            log.warning("The MCP server %r holds too many calls for an answer; the oldest is given up", self._server)
+            log.warning(
+                "The MCP server %r has too many calls that wait for an answer; the oldest is cancelled", self._server
+            )
             self.forget(call)
             await call.cancel()

@@ -20,7 +20,7 @@ def output_of(result: CallToolResult, use_structured_content: bool) -> Any:
     Raise `MCPToolFailed` with the server's words if the tool reports an error.
     """
     if result.is_error:
-        raise MCPToolFailed(_text(result) or "The tool reported an error and did not say which.")
+        raise MCPToolFailed(_text(result) or "The tool reported an error without a text.")
     if use_structured_content and result.structured_content is not None:
         return result.structured_content
     parts = [_part(block) for block in result.content]

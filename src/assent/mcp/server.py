@@ -21,17 +21,17 @@ from weakref import WeakKeyDictionary
 
 from typing_extensions import Unpack
 
+from ..core import allowed
 from ..core.digest import described, shortened, worded
-from ..core.number import is_seconds
 from ..definitions.context import RunContextWrapper
-from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail, guardrails_of
 from ..definitions.tool import FailureText, Tool, default_tool_error_function
 from ..errors import AssentError, InvalidDefinition, MCPServerFailed, UsageError
 from .approval_rule import RequireApproval, policy_from
 from .connected import ConnectedServer
 from .sdk_words import NO_SESSION
-from .tool import MCPTool, made_from
-from .tool_filter import Filter, ToolFilter
+from .tool import MCPTool, tool_from_listing
+from .tool_filter import ToolFilter, ToolSelection
 
 if TYPE_CHECKING:
     from mcp.types import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from mcp.types import Tool as Listed
 
-    from .link import Link
+    from .link import ServerConnection
 
 log = logging.getLogger("assent.mcp")
 
@@ -92,11 +92,55 @@ class MCPServerOptions(TypedDict, total=False):
     """If False, one call at a time is sent, so that questions of older servers can be told apart."""
 
 
+def _is_str(value: Any) -> bool:
+    return type(value) is str  # which may hold bytes that are no UTF-8, as paths do
+
+
+PARAMETERS = allowed.instance_of(Mapping, "a dict")
+SERVER_OPTIONS = allowed.Options(
+    client_session_timeout_seconds=allowed.POSITIVE_SECONDS.or_none,
+    tool_filter=allowed.ANYTHING,  # checked by `ToolSelection`
+    use_structured_content=allowed.BOOL,
+    max_retry_attempts=allowed.whole_number(0),
+    retry_backoff_seconds_base=allowed.POSITIVE_SECONDS,
+    retry_backoff_seconds_max=allowed.POSITIVE_SECONDS,
+    message_handler=allowed.CALLABLE.or_none,
+    require_approval=allowed.ANYTHING,  # checked by `policy_from`
+    failure_error_function=allowed.CALLABLE.or_none,
+    tool_input_guardrails=guardrails_of(ToolInputGuardrail),
+    tool_output_guardrails=guardrails_of(ToolOutputGuardrail),
+    tool_name_prefix=allowed.Values(
+        "at most 32 of the characters A-Z a-z 0-9 _ -",
+        lambda given: type(given) is str and re.fullmatch(r"[A-Za-z0-9_-]{0,32}", given),
+    ),
+    idempotent_tools=allowed.NAMES,
+    max_result_bytes=allowed.COUNT,
+    max_tools=allowed.COUNT,
+    max_held_calls=allowed.COUNT,
+    parallel_calls=allowed.BOOL,
+)
+STDIO = allowed.Options(
+    command=allowed.NAME,
+    args=allowed.list_of(_is_str, "a list of texts"),
+    env=allowed.dict_of_texts(_is_str).secret.or_none,
+    cwd=allowed.ANYTHING,
+)
+SSE = allowed.Options(
+    url=allowed.NAME.secret,
+    headers=allowed.dict_of_texts(_is_str).secret.or_none,
+    timeout=allowed.POSITIVE_SECONDS,
+    sse_read_timeout=allowed.POSITIVE_SECONDS,
+    auth=allowed.ANYTHING,
+)
+STREAMABLE_HTTP = allowed.Options(**SSE.options, terminate_on_close=allowed.ANYTHING)
+"""The parameters of each transport; the first of them is needed."""
+
+
 class _Here:
     """The connection of one event loop."""
 
     def __init__(self) -> None:
-        self.link: Link | None = None
+        self.link: ServerConnection | None = None
         self.owned = False
         """True if the user connected the server; then it stays open until `cleanup`."""
         self.drives = 0
@@ -117,11 +161,10 @@ class MCPServer(ConnectedServer):
     """
 
     def __init__(self, *, name: str, cache_tools_list: bool = False, **options: Unpack[MCPServerOptions]) -> None:
-        unknown = set(options) - set(MCPServerOptions.__annotations__)
-        if unknown:
-            raise InvalidDefinition(f"MCP server {name!r}: there is no option {min(unknown)!r}.")
-        if type(name) is not str or not name.strip():
-            raise InvalidDefinition(f"An MCP server needs a name, got {described(name)}.")
+        allowed.check_option(type(self).__name__, "name", name, allowed.NAME)
+        whose = f"MCP server {name!r}"
+        allowed.check_option(whose, "cache_tools_list", cache_tools_list, allowed.BOOL)
+        SERVER_OPTIONS.check_items(whose, options)
         self.name = name
         self.cache_tools_list = cache_tools_list
         self.call_timeout = options.get("client_session_timeout_seconds", 60.0)
@@ -134,8 +177,8 @@ class MCPServer(ConnectedServer):
         self._pause = options.get("retry_backoff_seconds_base", 1.0)
         self._longest_pause = options.get("retry_backoff_seconds_max", 30.0)
         self._handler = options.get("message_handler")
-        self._filter = Filter(name, options.get("tool_filter"))
-        self._policy = policy_from(f"MCP server {name!r}", options.get("require_approval"))
+        self._filter = ToolSelection(name, options.get("tool_filter"))
+        self._policy = policy_from(whose, options.get("require_approval"))
         self._idempotent = options.get("idempotent_tools", ())
         self._parallel = options.get("parallel_calls", True)
         self._tool_options: dict[str, Any] = {
@@ -143,51 +186,12 @@ class MCPServer(ConnectedServer):
             "tool_input_guardrails": options.get("tool_input_guardrails", ()),
             "tool_output_guardrails": options.get("tool_output_guardrails", ()),
         }
-        self._check_options()
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = WeakKeyDictionary()
         self._known: dict[str, tuple[str, MCPTool]] = {}
         """The tools by name, each with the listing's JSON that it was made from."""
         self._names: frozenset[str] = frozenset()
         """The names of all tools that the server has listed, those that the filter leaves out among them."""
         self._stale = True
-
-    def _check_options(self) -> None:
-        for option, value in (
-            ("max_result_bytes", self.max_result_bytes),
-            ("max_held_calls", self.max_held_calls),
-            ("max_tools", self._max_tools),
-        ):
-            if type(value) is not int or value < 1:
-                self._refuse(option, "a whole number above zero", value)
-        if type(self._retries) is not int or self._retries < 0:
-            self._refuse("max_retry_attempts", "a whole number, at least zero", self._retries)
-        for option, seconds in (
-            ("client_session_timeout_seconds", 1.0 if self.call_timeout is None else self.call_timeout),
-            ("retry_backoff_seconds_base", self._pause),
-            ("retry_backoff_seconds_max", self._longest_pause),
-        ):
-            if not is_seconds(seconds) or not seconds:
-                self._refuse(option, "seconds above zero", seconds)
-        flags: tuple[tuple[str, Any], ...] = (
-            ("cache_tools_list", self.cache_tools_list),
-            ("use_structured_content", self.use_structured_content),
-            ("parallel_calls", self._parallel),
-        )
-        for option, flag in flags:
-            if type(flag) is not bool:
-                self._refuse(option, "a bool", flag)
-        prefix: Any = self.tool_name_prefix
-        if type(prefix) is not str or not re.fullmatch(r"[A-Za-z0-9_-]{0,32}", prefix):
-            self._refuse("tool_name_prefix", "at most 32 of the characters A-Z a-z 0-9 _ -", prefix)
-        names: Any = self._idempotent
-        if not isinstance(names, list | tuple | set | frozenset) or not all(type(each) is str for each in names):
-            self._refuse("idempotent_tools", "a list of tool names", names)
-        handler: Any = self._handler
-        if handler is not None and not callable(handler):
-            self._refuse("message_handler", "a function or None", handler)
-
-    def _refuse(self, option: str, what: str, got: Any) -> None:
-        raise InvalidDefinition(f"MCP server {self.name!r}: {option} must be {what}, got {described(got)}.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -263,7 +267,7 @@ class MCPServer(ConnectedServer):
             self._places[loop] = _Here()
         return self._places[loop]
 
-    async def link(self) -> Link:
+    async def link(self) -> ServerConnection:
         """Return the connection of this event loop; connect again if it was lost."""
         here = self._here()
         if here.link is not None and here.link.alive:
@@ -277,23 +281,23 @@ class MCPServer(ConnectedServer):
             if here.link is None or not here.link.alive:
                 await here.close()
                 self._stale = True
-                here.link = await self._retried(self._opened)
+                here.link = await self._retry(self._open)
             return here.link
 
-    async def drop(self, link: Link) -> None:
+    async def drop(self, link: ServerConnection) -> None:
         """Close a connection that is of no more use; the next use connects again."""
         here = self._here()
         async with here.lock:
             if here.link is link:
                 await here.close()
 
-    async def _opened(self) -> Link:
+    async def _open(self) -> ServerConnection:
         try:
             await asyncio.to_thread(importlib.import_module, "assent.mcp.conversation")  # takes most of a second
             module = importlib.import_module("assent.mcp.link")
         except ModuleNotFoundError as error:
             raise UsageError(MISSING.format(error.name)) from error
-        link: Link = module.Link(
+        link: ServerConnection = module.ServerConnection(
             self.name,
             self.open_transport,
             timeout=self.call_timeout,
@@ -304,7 +308,7 @@ class MCPServer(ConnectedServer):
         await link.open()
         return link
 
-    async def _retried(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
+    async def _retry(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
         """Return the attempt's value; repeat an attempt that failed, with growing pauses."""
         pause = self._pause
         for left in range(self._retries, -1, -1):
@@ -326,7 +330,7 @@ class MCPServer(ConnectedServer):
             return
         self._stale = False
         try:
-            listing = await self._retried(self._list_in_time)
+            listing = await self._retry(self._list_in_time)
         except BaseException:
             self._stale = True
             raise
@@ -337,13 +341,13 @@ class MCPServer(ConnectedServer):
                 continue
             text = each.model_dump_json(by_alias=True, exclude_none=True)
             before = self._known.get(each.name) if names == self._names else None
-            tool = before[1] if before is not None and before[0] == text else self._made(each, names)
+            tool = before[1] if before is not None and before[0] == text else self._make_tool(each, names)
             known[each.name] = text, tool
         self._names = names
         self._known = known
         self.adopt([tool for _, tool in known.values()])
 
-    def _made(self, listed: Listed, names: frozenset[str]) -> MCPTool:
+    def _make_tool(self, listed: Listed, names: frozenset[str]) -> MCPTool:
         options = {
             **self._tool_options,
             "needs_approval": self._policy(listed, names),
@@ -351,7 +355,7 @@ class MCPServer(ConnectedServer):
             "idempotent": listed.name in self._idempotent,
         }
         try:
-            return made_from(self, listed, options)
+            return tool_from_listing(self, listed, options)
         except AssentError as error:
             raise MCPServerFailed(
                 f"The MCP server {self.name!r} lists a tool {described(listed.name)} that cannot be used: {error}"
@@ -378,7 +382,7 @@ class MCPServer(ConnectedServer):
         cursor: str | None = None
         cursors: set[str] = set()
         while True:
-            page = await self._asked("tools/list", "list_tools", cursor)
+            page = await self._request("tools/list", "list_tools", cursor)
             for tool in page.tools:
                 if tool.name in found:
                     raise MCPServerFailed(f"The MCP server {self.name!r} lists two tools named {described(tool.name)}.")
@@ -392,10 +396,10 @@ class MCPServer(ConnectedServer):
             if cursor is None:
                 return list(found.values())
             if cursor in cursors:
-                raise MCPServerFailed(f"The MCP server {self.name!r} lists its tools in a circle.")
+                raise MCPServerFailed(f"The MCP server {self.name!r} repeats a page of its list of tools.")
             cursors.add(cursor)
 
-    async def _asked(self, what: str, method: str, *args: Any, paged: bool = True) -> Any:
+    async def _request(self, what: str, method: str, *args: Any, paged: bool = True) -> Any:
         """Return the answer to a request that has no effect, or raise `MCPServerFailed`."""
         for tries_left in (1, 0):
             link = await self.link()
@@ -411,7 +415,7 @@ class MCPServer(ConnectedServer):
                 why = f"it did not answer within {self.call_timeout:g} seconds" if limit.expired() else worded(error)
                 raise MCPServerFailed(
                     f"The MCP server {self.name!r} gave no usable answer to {what}: {shortened(why, 500)}"
-                    f"{link.stderr.told()}"
+                    f"{link.stderr.as_suffix()}"
                 ) from error
         raise AssertionError("unreachable")
 
@@ -437,16 +441,16 @@ class MCPServer(ConnectedServer):
         self, tool_name: str, arguments: dict[str, Any] | None = None, meta: dict[str, Any] | None = None
     ) -> CallToolResult:
         """Call a tool yourself, outside of any run: nobody is asked, and nothing is recorded."""
-        from .call import Refused, Unsent, failure
+        from .call import CallRefusedByServer, RequestUnsent, tool_failure
 
         link = await self.link()
         key = f"direct {next(_numbers)}"
         call = link.begin(key, tool_name, arguments or {}, holdable=False, meta=meta)
         try:
             result = await call.next(self.call_timeout)
-        except Refused as error:
-            raise failure(error) from error.error
-        except Unsent as error:
+        except CallRefusedByServer as error:
+            raise tool_failure(error) from error.error
+        except RequestUnsent as error:
             raise MCPServerFailed(str(error)) from error
         if not hasattr(result, "is_error"):
             raise MCPServerFailed(f"The MCP server {self.name!r} asks for input, which only a call in a run can give.")
@@ -456,29 +460,29 @@ class MCPServer(ConnectedServer):
 
     async def list_prompts(self, cursor: str | None = None) -> ListPromptsResult:
         """Return the server's prompts, a page at a time."""
-        page: ListPromptsResult = await self._asked("prompts/list", "list_prompts", cursor)
+        page: ListPromptsResult = await self._request("prompts/list", "list_prompts", cursor)
         return page
 
     async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> GetPromptResult:
         """Return a prompt of the server."""
-        prompt: GetPromptResult = await self._asked("prompts/get", "get_prompt", name, arguments, paged=False)
+        prompt: GetPromptResult = await self._request("prompts/get", "get_prompt", name, arguments, paged=False)
         return prompt
 
     async def list_resources(self, cursor: str | None = None) -> ListResourcesResult:
         """Return the server's resources, a page at a time."""
-        page: ListResourcesResult = await self._asked("resources/list", "list_resources", cursor)
+        page: ListResourcesResult = await self._request("resources/list", "list_resources", cursor)
         return page
 
     async def list_resource_templates(self, cursor: str | None = None) -> ListResourceTemplatesResult:
         """Return the server's templates of resources, a page at a time."""
-        page: ListResourceTemplatesResult = await self._asked(
+        page: ListResourceTemplatesResult = await self._request(
             "resources/templates/list", "list_resource_templates", cursor
         )
         return page
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         """Return the content of a resource."""
-        content: ReadResourceResult = await self._asked("resources/read", "read_resource", uri, paged=False)
+        content: ReadResourceResult = await self._request("resources/read", "read_resource", uri, paged=False)
         return content
 
 
@@ -506,12 +510,7 @@ class MCPServerStdio(MCPServer):
             name: The server's name; by default made from the command.
             **options: See `MCPServerOptions`.
         """
-        self.params = _checked("MCPServerStdio", params, "command", ("args", "env", "cwd"))
-        args, env = params.get("args", ()), params.get("env") or {}
-        if not isinstance(args, list | tuple) or not all(type(each) is str for each in args):
-            raise InvalidDefinition(f"MCPServerStdio: args must be a list of texts, got {described(args)}.")
-        if not isinstance(env, Mapping) or not all(type(each) is str for pair in env.items() for each in pair):
-            raise InvalidDefinition("MCPServerStdio: env must be a dict of texts.")
+        self.params = _transport("MCPServerStdio", params, STDIO)
         super().__init__(name=name or f"stdio: {params['command']}", cache_tools_list=cache_tools_list, **options)
 
     def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
@@ -539,7 +538,7 @@ class MCPServerSse(MCPServer):
             name: The server's name; by default made from the URL.
             **options: See `MCPServerOptions`.
         """
-        self.params = _http("MCPServerSse", params)
+        self.params = _transport("MCPServerSse", params, SSE)
         super().__init__(name=name or f"sse: {_address(params['url'])}", cache_tools_list=cache_tools_list, **options)
 
     def open_transport(self, stderr: Any) -> AbstractAsyncContextManager[Any]:
@@ -567,7 +566,7 @@ class MCPServerStreamableHttp(MCPServer):
             name: The server's name; by default made from the URL.
             **options: See `MCPServerOptions`.
         """
-        self.params = _http("MCPServerStreamableHttp", params, "terminate_on_close")
+        self.params = _transport("MCPServerStreamableHttp", params, STREAMABLE_HTTP)
         name = name or f"streamable_http: {_address(params['url'])}"
         super().__init__(name=name, cache_tools_list=cache_tools_list, **options)
 
@@ -578,34 +577,13 @@ class MCPServerStreamableHttp(MCPServer):
         return streamable_transport(self.params, self.max_result_bytes)
 
 
-def _checked(kind: str, params: Any, needed: str, more: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters of a transport, or raise `InvalidDefinition`."""
-    if not isinstance(params, Mapping):
-        raise InvalidDefinition(f"{kind}: params must be a dict, got {described(params)}.")
-    unknown = [key for key in params if key != needed and key not in more]
-    if unknown:
-        allowed = ", ".join((needed, *more))
-        raise InvalidDefinition(f"{kind}: params has {described(unknown[0])}; it may have {allowed}.")
-    value = params.get(needed)
-    if type(value) is not str or not value.strip():
-        raise InvalidDefinition(f"{kind}: params needs {needed!r}, a text, got {described(value)}.")
-    return dict(params)
-
-
-def _http(kind: str, params: Any, *more: str) -> dict[str, Any]:
-    """Return the parameters of a transport over HTTP, or raise `InvalidDefinition`."""
-    checked = _checked(kind, params, "url", ("headers", "timeout", "sse_read_timeout", "auth", *more))
-    headers = checked.get("headers") or {}
-    if not isinstance(headers, Mapping) or not all(type(each) is str for pair in headers.items() for each in pair):
-        raise InvalidDefinition(f"{kind}: headers must be a dict of texts.")
-    for option in ("timeout", "sse_read_timeout"):
-        value = checked.get(option, 1.0)
-        value = value.total_seconds() if isinstance(value, timedelta) else value
-        if not is_seconds(value) or not value:
-            raise InvalidDefinition(f"{kind}: {option} must be seconds above zero, got {described(value)}.")
-        if option in checked:
-            checked[option] = value
-    return checked
+def _transport(kind: str, params: Any, options: allowed.Options) -> dict[str, Any]:
+    """Return the parameters of a transport, with times as seconds, or raise `InvalidDefinition`."""
+    allowed.check_option(kind, "params", params, PARAMETERS)
+    given = {key: each.total_seconds() if isinstance(each, timedelta) else each for key, each in params.items()}
+    needed = next(iter(options.options))
+    options.check_items(f"{kind}: params", {needed: None, **given})
+    return given
 
 
 def _address(url: str) -> str:
@@ -616,5 +594,5 @@ def _address(url: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidDefinition("An MCP server's url must be one such as https://host/mcp.")
+        raise InvalidDefinition("An MCP server's url must be an http or https URL, such as https://host/mcp.")
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"

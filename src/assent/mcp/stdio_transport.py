@@ -66,7 +66,7 @@ class Stderr:
         self._garbage += 1
         self._last_garbage = shortened(line.decode("utf-8", "replace").strip(), 200)
 
-    def told(self) -> str:
+    def as_suffix(self) -> str:
         """Return the kept lines as the end of an error message; empty if there are none."""
         parts = []
         if self._garbage:
@@ -76,7 +76,7 @@ class Stderr:
         return "".join(parts)
 
 
-class Lines:
+class LineReader:
     """The lines of a stream, each at most `limit` bytes; of a longer one only the beginning and the end are kept."""
 
     def __init__(self, stream: anyio.abc.ByteReceiveStream, limit: int) -> None:
@@ -118,14 +118,14 @@ async def stdio_transport(params: Mapping[str, Any], limit: int, stderr: Stderr)
         assert process.stdout is not None
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             async with incoming:
-                async for line, length in Lines(process.stdout, limit):
+                async for line, length in LineReader(process.stdout, limit):
                     if line.strip():
                         await incoming.send(_message(line, length, limit, stderr))
 
     async def read_errors() -> None:
         assert process.stderr is not None
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-            async for line, _ in Lines(process.stderr, 10_000):
+            async for line, _ in LineReader(process.stderr, 10_000):
                 stderr.add(line)
 
     async def write_messages() -> None:
@@ -178,21 +178,21 @@ def _message(line: bytes, length: int, limit: int, stderr: Stderr) -> SessionMes
 async def _stop(process: anyio.abc.Process) -> None:
     """Close the standard input; end the process and all it has started if it does not exit by itself."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    await _closed(process.stdin)
+    await _close_quietly(process.stdin)
     if not await _exits(process):
         _signal(process, "SIGTERM")
         if not await _exits(process):
             _signal(process, "SIGKILL")
             await _exits(process, KILLED)
-    await _closed(process.stdout)
-    await _closed(process.stderr)
+    await _close_quietly(process.stdout)
+    await _close_quietly(process.stderr)
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:  # else it stays open while a descendant of the server holds a pipe
         with suppress(PermissionError):
             transport.close()
 
 
-async def _closed(stream: anyio.abc.AsyncResource) -> None:
+async def _close_quietly(stream: anyio.abc.AsyncResource) -> None:
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await stream.aclose()
 

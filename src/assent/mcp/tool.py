@@ -18,7 +18,7 @@ from .result import output_of
 if TYPE_CHECKING:
     from mcp.types import Tool as Listed
 
-LONGEST = 64
+LONGEST_TOOL_NAME = 64
 """The longest name of a function that providers accept."""
 
 
@@ -67,18 +67,18 @@ class MCPTool(Tool):
         return output_of(result, self.origin.use_structured_content)
 
     async def _check_listed(self) -> None:
-        """Raise `NotAsShown` if the server has changed this tool, or has it no more."""
+        """Raise `NotAsShown` if the server has changed this tool, or no longer has it."""
         await self.origin.refresh(fresh=True)
         listed = {each.name: each.fingerprint for each in self.origin.tools}
         if listed.get(self.name) != self.fingerprint:
-            raise NotAsShown(f"The server {self.server!r} has changed its tool {self.name!r}, or has it no more.")
+            raise NotAsShown(f"The server {self.server!r} has changed its tool {self.name!r}, or no longer has it.")
 
     @functools.cached_property
     def _foreign(self) -> ForeignSchema:
         return ForeignSchema(self.params_json_schema)
 
 
-def made_from(server: ConnectedServer, listed: Listed, options: dict[str, Any]) -> MCPTool:
+def tool_from_listing(server: ConnectedServer, listed: Listed, options: dict[str, Any]) -> MCPTool:
     """Return the tool for an entry of a server's listing."""
     schema = {"type": "object", "properties": {}, **listed.input_schema}
     required = schema.get("required")
@@ -101,7 +101,7 @@ def made_from(server: ConnectedServer, listed: Listed, options: dict[str, Any]) 
 def offered_name(prefix: str, name: str) -> str:
     """Return the name that the model is offered: with the prefix, and only with characters that providers accept."""
     made = prefix + re.sub(r"[^A-Za-z0-9_-]", "_", name)
-    if len(made) <= LONGEST:
+    if len(made) <= LONGEST_TOOL_NAME:
         return made
     mark = digest({"name": name})[:8]
-    return f"{made[: LONGEST - len(mark) - 1]}_{mark}"
+    return f"{made[: LONGEST_TOOL_NAME - len(mark) - 1]}_{mark}"

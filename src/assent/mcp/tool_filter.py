@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..core import allowed
 from ..core.digest import described, worded
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Enabled
-from ..errors import InvalidDefinition
+from .approval_rule import TOOL_NAMES
 
 if TYPE_CHECKING:
     from mcp.types import Tool as Listed
@@ -53,7 +54,13 @@ def create_static_tool_filter(
     return made or None
 
 
-class Filter:
+FILTER_SHAPES = allowed.Values(
+    "a function, create_static_tool_filter(...) or None", lambda given: isinstance(given, Mapping)
+)
+FILTER_OPTIONS = allowed.Options(allowed_tool_names=TOOL_NAMES, blocked_tool_names=TOOL_NAMES)
+
+
+class ToolSelection:
     """A checked tool filter."""
 
     def __init__(self, server: str, given: Any) -> None:
@@ -66,17 +73,8 @@ class Filter:
         if callable(given):
             self._function = given
             return
-        keys = {"allowed_tool_names", "blocked_tool_names"}
-        if not isinstance(given, Mapping) or not set(given) <= keys:
-            raise InvalidDefinition(
-                f"MCP server {server!r}: tool_filter is a function, create_static_tool_filter(...) or None, "
-                f"got {described(given)}."
-            )
-        for key, names in given.items():
-            if not isinstance(names, list | tuple) or not all(type(name) is str for name in names):
-                raise InvalidDefinition(
-                    f"MCP server {server!r}: {key} must be a list of tool names, got {described(names)}."
-                )
+        allowed.check_option(f"MCP server {server!r}", "tool_filter", given, FILTER_SHAPES)
+        FILTER_OPTIONS.check_items(f"MCP server {server!r}: tool_filter", given)
         self._allowed = frozenset(given["allowed_tool_names"]) if "allowed_tool_names" in given else None
         self._blocked = frozenset(given.get("blocked_tool_names", ()))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.digest import described
+from ..core import allowed
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool
 from ..errors import InvalidDefinition
 from .server import MCPServer
+
+SERVERS = allowed.list_of(lambda each: isinstance(each, MCPServer), "a list of MCP servers")
 
 
 class MCPUtil:
@@ -35,12 +37,11 @@ class MCPUtil:
         """
         if convert_schemas_to_strict:
             raise InvalidDefinition(
-                "convert_schemas_to_strict: a schema is offered as the server gave it; leave it out."
+                "convert_schemas_to_strict must be False: a schema is offered as the server gave it."
             )
         found: dict[str, Tool] = {}
         for server in servers:
-            if not isinstance(server, MCPServer):
-                raise InvalidDefinition(f"get_all_function_tools takes MCP servers, got {described(server)}.")
+            allowed.check_option("get_all_function_tools", "servers", [server], SERVERS)
             for tool in await server.list_function_tools(run_context, agent):
                 if tool.name in found:
                     raise InvalidDefinition(

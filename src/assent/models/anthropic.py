@@ -11,25 +11,33 @@ from collections.abc import AsyncIterator, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.digest import BadJSON, described, parse_object
+from ..core import allowed
+from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, ModelFailed, UsageError
-from .client import shared
-from .failure import broke_off, hidden, incomplete, passing, refused, unreached
+from ..errors import ModelFailed, UsageError
+from .client import client_with, share_client
+from .failure import (
+    arguments_failure,
+    incomplete_failure,
+    is_passing,
+    status_failure,
+    stream_failure,
+    unreachable_failure,
+    without_secrets,
+)
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec
 from .wire import (
-    Draft,
+    ItemDraft,
     Kind,
     call_ids,
-    checked_name,
-    content_parts,
+    check_supported,
     fresh_id,
+    message_parts,
     said_texts,
-    see_that_it_is_told,
     settings_as_named,
     turns,
-    untold,
+    unsupported,
     wire_data,
 )
 
@@ -66,11 +74,14 @@ INVALID = "INVALID_JSON"
 """The key under which arguments that are no JSON object are sent back, as Anthropic's documentation advises."""
 INCOMPLETE = {
     "max_tokens": "Allow more with ModelSettings(max_tokens=...).",
-    "model_context_window_exceeded": "The talk is too long for the model.",
+    "model_context_window_exceeded": "The conversation is too long for the model.",
 }
 PASSING_TYPES = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error")
 """Types of errors that a retry may fix."""
 JSON_ONLY = "Reply with JSON alone, without any other text, that fits this JSON schema:\n"
+
+CLIENT = client_with("messages", "an anthropic.AsyncAnthropic")
+CACHING = allowed.one_of("5m", "1h").or_none
 
 
 class AnthropicModel:
@@ -78,7 +89,7 @@ class AnthropicModel:
 
     Without a `client`, an `anthropic.AsyncAnthropic`, one is made for each event loop when the model is first asked,
     from `ANTHROPIC_API_KEY` and the other `ANTHROPIC_...` environment variables. Retries and timeouts are the client's.
-    With `prompt_caching`, "5m" or "1h", the tools, the instructions and the talk so far are cached for that long. A
+    With `prompt_caching`, "5m" or "1h", the tools, the instructions and the conversation are cached for that long. A
     failure raises `ModelFailed`, whose cause is the client's own exception.
     """
 
@@ -88,16 +99,11 @@ class AnthropicModel:
     def __init__(
         self, model: str, client: AsyncAnthropic | None = None, *, prompt_caching: Literal["5m", "1h"] | None = None
     ) -> None:
-        self.name = checked_name("AnthropicModel", model)
+        allowed.check_option("AnthropicModel", "model", model, allowed.NAME)
+        allowed.check_option("AnthropicModel", "client", client, CLIENT)
+        allowed.check_option("AnthropicModel", "prompt_caching", prompt_caching, CACHING)
+        self.name = model
         """The model's name."""
-        if client is not None and (not hasattr(client, "messages") or hasattr(client, "__enter__")):
-            raise InvalidDefinition(
-                f"AnthropicModel: client must be an anthropic.AsyncAnthropic, got a {type(client).__name__}."
-            )
-        if prompt_caching not in (None, "5m", "1h"):
-            raise InvalidDefinition(
-                f'AnthropicModel: prompt_caching is "5m", "1h" or None, got {described(prompt_caching)}.'
-            )
         self._client = client
         self._caching = prompt_caching
 
@@ -106,14 +112,14 @@ class AnthropicModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes the HTTP response."""
-        client = self._client if self._client is not None else await shared("ANTHROPIC_", _made)
-        wanted = parameters(self.name, request, self._caching)
-        talk = wanted["messages"]
+        client = self._client if self._client is not None else await share_client("ANTHROPIC_", _make_client)
+        wanted = anthropic_parameters(self.name, request, self._caching)
+        messages = wanted["messages"]
         reply = AnthropicReply(self.name, call_ids(request))
         for pause in range(MAX_PAUSES + 1):
             if pause:
-                wanted = {**wanted, "messages": [*talk, reply.paused()]}
-            events = await self._asked(client, wanted)
+                wanted = {**wanted, "messages": [*messages, reply.paused()]}
+            events = await self._create(client, wanted)
             try:
                 while (shown := await _next(reply, events)) is not None:
                     for event in shown:
@@ -127,15 +133,13 @@ class AnthropicModel:
             yield draft.done()
         yield response
 
-    async def _asked(self, client: AsyncAnthropic, wanted: dict[str, Any]) -> Any:
+    async def _create(self, client: AsyncAnthropic, wanted: dict[str, Any]) -> Any:
         try:
             return await client.messages.create(**wanted, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"Anthropic's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("Anthropic's client", error) from error
         except Exception as error:
-            raise _failed(self.name, error) from error
+            raise _client_failure(self.name, error) from error
 
 
 async def _next(reply: AnthropicReply, events: Any) -> list[Item] | None:
@@ -148,10 +152,10 @@ async def _next(reply: AnthropicReply, events: Any) -> list[Item] | None:
     except Exception as error:
         if reply.stop is not None:
             return None
-        raise _failed(reply.name, error) from error
+        raise _client_failure(reply.name, error) from error
 
 
-def _made() -> AsyncAnthropic:
+def _make_client() -> AsyncAnthropic:
     try:
         from anthropic import AsyncAnthropic
     except ImportError as error:
@@ -164,60 +168,60 @@ def _made() -> AsyncAnthropic:
         client.messages  # noqa: B018  # loaded at its first use, so load it in this thread
     except Exception as error:  # the client or its HTTP client may raise anything
         raise UsageError(
-            f"Anthropic's client cannot be made of the ANTHROPIC_... variables that are set: {error}"
+            f"Anthropic's client cannot be made from the ANTHROPIC_... variables that are set: {error}"
         ) from error
     if not (client.api_key or client.auth_token or getattr(client, "credentials", None)):
         raise UsageError(
-            "There is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY, or bring a client, "
+            "There is no key for Anthropic: set the environment variable ANTHROPIC_API_KEY, or give a client, "
             "AnthropicModel(name, AsyncAnthropic(api_key=...))."
         )
     return client
 
 
-def _failed(name: str, error: Exception) -> ModelFailed:
+def _client_failure(name: str, error: Exception) -> ModelFailed:
     """Return the `ModelFailed` for a failure of the client."""
-    return hidden(error, _failure(name, error))
+    return without_secrets(error, _failure(name, error))
 
 
 def _failure(name: str, error: Exception) -> ModelFailed:
     from anthropic import APIConnectionError, APIStatusError
 
     if isinstance(error, APIConnectionError):
-        return unreached(name, error)
+        return unreachable_failure(name, error)
     if not isinstance(error, APIStatusError):
-        return broke_off(name, f"{type(error).__name__}: {error}")
+        return stream_failure(name, f"{type(error).__name__}: {error}")
     body = error.body if isinstance(error.body, dict) else {}
     said: Item = body["error"] if isinstance(body.get("error"), dict) else {}
     why = ": ".join(filter(None, (said.get("type"), said.get("message")))) or error.message
-    retryable = passing(error.status_code) or said.get("type") in PASSING_TYPES
-    return refused(name, error.status_code, why, retryable=retryable, request=error.request_id)
+    retryable = is_passing(error.status_code) or said.get("type") in PASSING_TYPES
+    return status_failure(name, error.status_code, why, retryable=retryable, request=error.request_id)
 
 
 # -- requests ------------------------------------------------------------------------------------------
 
 
-def parameters(name: str, request: ModelRequest, caching: str | None = None) -> dict[str, Any]:
+def anthropic_parameters(name: str, request: ModelRequest, caching: str | None = None) -> dict[str, Any]:
     """Return the arguments for the client's `messages.create`."""
-    see_that_it_is_told(WHERE, request, UNKNOWN)
+    check_supported(WHERE, request, UNKNOWN)
     settings, output = request.settings, request.output
     system = [{"type": "text", "text": request.instructions}] if request.instructions else []
     format = _format(output)
     if output is not None and format is None:
         system.append({"type": "text", "text": JSON_ONLY + json.dumps(output.schema)})
-    first, talk = _messages(request)
+    first, messages = _messages(request)
     system += first
     tools = [
         {"name": spec.name, "description": spec.description, "input_schema": spec.parameters} for spec in request.tools
     ]
     if caching is not None:
-        _cache(caching, tools, system, talk)
+        _cache(caching, tools, system, messages)
     reasoning = dict(settings.reasoning or {})
     config = {"effort": reasoning.pop("effort", None), "format": format}
     wanted: dict[str, Any] = {
         "model": name,
         "max_tokens": settings.max_tokens or MAX_TOKENS,
         "system": system or None,
-        "messages": talk,
+        "messages": messages,
         "tools": tools or None,
         "tool_choice": _choice(settings, bool(tools)),
         "thinking": reasoning or None,
@@ -229,20 +233,20 @@ def parameters(name: str, request: ModelRequest, caching: str | None = None) -> 
 
 
 def _messages(request: ModelRequest) -> tuple[list[Item], list[Item]]:
-    """Return the system messages before the talk, as blocks, and then the talk, with one message for each turn."""
+    """Return the system messages that come first, as blocks, and then the others, with one message for each turn."""
     first: list[Item] = []
-    talk: list[Item] = []
+    messages: list[Item] = []
     for made, items in turns(request):
         for item in items:
             role = "assistant" if made else "system" if item.get("role") in ("system", "developer") else "user"
             blocks = _made_blocks(item) if made else _given_blocks(item)
-            if role == "system" and not talk:
+            if role == "system" and not messages:
                 first += blocks
-            elif talk and talk[-1]["role"] == role:
-                talk[-1]["content"] += blocks
+            elif messages and messages[-1]["role"] == role:
+                messages[-1]["content"] += blocks
             elif blocks:
-                talk.append({"role": role, "content": blocks})
-    return first, talk
+                messages.append({"role": role, "content": blocks})
+    return first, messages
 
 
 def _made_blocks(item: Item) -> list[Item]:
@@ -261,14 +265,14 @@ def _made_blocks(item: Item) -> list[Item]:
         return [{**data, "thinking": text} if data.get("type") == "thinking" else deepcopy(data)]
     if data is not None:
         return [deepcopy(data)]
-    raise untold(WHERE, f"an item of type {kind!r}")
+    raise unsupported(WHERE, f"an item of type {kind!r}")
 
 
 def _given_blocks(item: Item) -> list[Item]:
     if item.get("type") != "function_call_output":
-        return [_part(part) for part in content_parts(item.get("content"), WHERE)]
+        return [_part(part) for part in message_parts(item.get("content"), WHERE)]
     output = item.get("output")
-    content = output if isinstance(output, str) else [_part(part) for part in content_parts(output, WHERE)]
+    content = output if isinstance(output, str) else [_part(part) for part in message_parts(output, WHERE)]
     result = {"type": "tool_result", "tool_use_id": _id(item), "content": content}
     return [{**result, "is_error": True} if item.get("status") == "incomplete" else result]
 
@@ -296,7 +300,7 @@ def _part(part: Item) -> Item:
     if kind in OWN_PARTS:
         return {**part}
     if not isinstance(part.get("text"), str):
-        raise untold(WHERE, f"a part of type {kind!r}")
+        raise unsupported(WHERE, f"a part of type {kind!r}")
     return {"type": "text", "text": part["text"]}
 
 
@@ -305,7 +309,7 @@ def _source(part: Item, name: str, what: str) -> Item:
         return {"type": "file", "file_id": part["file_id"]}
     url = part.get(name)
     if not isinstance(url, str):
-        raise untold(WHERE, f"{what} without {name} or file_id")
+        raise unsupported(WHERE, f"{what} without {name} or file_id")
     data = re.fullmatch(r"data:([\w/.+-]+);base64,(.*)", url, re.DOTALL)
     if data:
         return {"type": "base64", "media_type": data[1], "data": data[2]}
@@ -337,9 +341,9 @@ def _format(output: OutputSpec | None) -> Item | None:
         return None
 
 
-def _cache(caching: str, tools: list[Item], system: list[Item], talk: list[Item]) -> None:
-    """Mark the ends of the tools, of the system prompt and of the talk for the cache."""
-    last = [block for block in (talk[-1]["content"] if talk else ()) if block.get("type") in CACHEABLE]
+def _cache(caching: str, tools: list[Item], system: list[Item], messages: list[Item]) -> None:
+    """Mark the ends of the tools, of the system prompt and of the conversation for the cache."""
+    last = [block for block in (messages[-1]["content"] if messages else ()) if block.get("type") in CACHEABLE]
     for blocks in (tools, system, last):
         if blocks:
             blocks[-1]["cache_control"] = {"type": "ephemeral", "ttl": caching}
@@ -356,10 +360,10 @@ class AnthropicReply:
         self.id: str | None = None
         self.stop: str | None = None
         """The reason why the model stopped; None while it has not."""
-        self.drafts: list[Draft] = []
+        self.drafts: list[ItemDraft] = []
         self._used = used
         self._why: Item = {}
-        self._open: dict[int, Draft] = {}
+        self._open: dict[int, ItemDraft] = {}
         self._usage: Item = {}
         self._before = Usage()
         """The usage of the parts before a pause."""
@@ -395,14 +399,14 @@ class AnthropicReply:
     def response(self) -> ModelResponse:
         """Return the whole reply, or raise `ModelFailed` if it is not whole."""
         if self.stop is None:
-            raise broke_off(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without a stop_reason")
         if self.stop in INCOMPLETE:
-            raise incomplete(self.name, self.stop, INCOMPLETE[self.stop])
+            raise incomplete_failure(self.name, self.stop, INCOMPLETE[self.stop])
         if self.stop == "pause_turn":
-            raise incomplete(self.name, f"it paused more than {MAX_PAUSES} times")
+            raise incomplete_failure(self.name, f"it paused more than {MAX_PAUSES} times")
         if self.stop == "refusal":  # nothing that was said before counts, calls least of all
             text = self._why.get("explanation") or "".join(each.text for each in self.drafts if each.kind == "text")
-            self.drafts = [Draft("refusal", 0, DIALECT)]
+            self.drafts = [ItemDraft("refusal", 0, DIALECT)]
             self.drafts[0].grow(text or "The model refused to answer.")
         return ModelResponse([draft.item() for draft in self.drafts], self._used_tokens(), self.id)
 
@@ -410,7 +414,7 @@ class AnthropicReply:
         self.id, self._open = message.get("id"), {}
         self._usage = dict(message.get("usage") or {})
 
-    def _block(self, block: Item) -> tuple[Draft, str]:
+    def _block(self, block: Item) -> tuple[ItemDraft, str]:
         """Return the draft of a block, and the text that the block begins with."""
         kind, field = BLOCKS.get(str(block.get("type")), ("block", ""))
         fields: Item = {}
@@ -418,7 +422,7 @@ class AnthropicReply:
             fields = {"call_id": fresh_id(block.get("id"), self._used), "name": block["name"]}
         elif kind == "block":
             fields = {"type": f"anthropic:{block.get('type')}"}
-        draft = Draft(kind, len(self.drafts), DIALECT, **fields)
+        draft = ItemDraft(kind, len(self.drafts), DIALECT, **fields)
         self.drafts.append(draft)
         draft.wire = {name: value for name, value in block.items() if name not in OWN_FIELDS.get(kind, ())}
         if kind == "text" and not block.get("citations"):
@@ -426,7 +430,7 @@ class AnthropicReply:
         begins = block.get(field) if field else None
         return draft, json.dumps(begins) if kind == "call" and begins else begins or ""
 
-    def _delta(self, draft: Draft, delta: Item) -> Iterator[Item]:
+    def _delta(self, draft: ItemDraft, delta: Item) -> Iterator[Item]:
         kind = str(delta.get("type"))
         if kind in ("text_delta", "thinking_delta"):
             yield draft.grow(delta[kind.removesuffix("_delta")])

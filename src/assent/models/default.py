@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..errors import UsageError
-from .embedded_parts import INSTALL, missing
+from .embedded_parts import INSTALL, missing_parts
 from .model import Model
 from .named import EMBEDDED, model_from
 
@@ -35,7 +35,7 @@ def default_model(whose: str) -> Model:
         return model_from(VARIABLE, named)
     if os.environ.get("OPENAI_API_KEY"):
         return model_from("OPENAI_DEFAULT_MODEL", os.environ.get("OPENAI_DEFAULT_MODEL") or OPENAI_DEFAULT)
-    if not missing():
+    if not missing_parts():
         return model_from(whose, EMBEDDED)
     raise UsageError(
         f"{whose} has no model; give Agent(model=...) or RunConfig(model=...), call set_default_model(...), set "

@@ -19,10 +19,10 @@ from ..core.facts import Usage
 from ..core.transcript import Item, as_function
 from ..errors import UsageError
 from .embedded_engine import Generated, generate, grammar
-from .embedded_parts import see_that_it_is_installed
-from .failure import incomplete
+from .embedded_parts import check_installed
+from .failure import incomplete_failure
 from .model import ModelRequest, ModelResponse, ModelSettings, ToolSpec
-from .wire import Draft, call_ids, content_parts, fresh_id, see_that_it_is_told, settings_as_named, untold
+from .wire import ItemDraft, call_ids, check_supported, fresh_id, message_parts, settings_as_named, unsupported
 
 WHERE = "The embedded model"
 NAME = "embedded"
@@ -31,12 +31,12 @@ MAX_TOKENS, MAX_JSON_TOKENS = 256, 1024
 SAME = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 """Settings that the engine has under the same name."""
 UNKNOWN = ("reasoning", "truncation", "verbosity", "store", "extra_headers", "extra_query")
-WORDS = "answer"
+ANSWER = "answer"
 """The choice of words instead of a tool."""
-TALK = ("Hello!", "What is love?")
+SMALL_TALK = ("Hello!", "What is love?")
 """Messages that are answered in words, as examples for the choice."""
 TEXTS = ("input_text", "output_text", "text")
-LONGEST, MANY, LARGE, FINE = 200, 10, 10**12, 1e-6
+MAX_STRING, MAX_ITEMS, MAX_NUMBER, FINE = 200, 10, 10**12, 1e-6
 """Bounds where a schema has none, since a small model often goes on without end: characters, items, numbers."""
 FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
 """Options of the engine's grammar: one way to write spaces; keywords that it does not know are left out."""
@@ -60,31 +60,31 @@ class EmbeddedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield events in the form of the Responses API, and then the reply. Closing it stops the engine."""
-        see_that_it_is_told(WHERE, request, UNKNOWN)
-        see_that_it_is_installed()
-        used = Tally()
-        tool = await _chosen(request, used)
+        check_supported(WHERE, request, UNKNOWN)
+        check_installed()
+        used = TokenTally()
+        tool = await _choose_tool(request, used)
         if tool is not None:
-            prompt = f'{_talk(request, tool)}{{"name": "{tool.name}", "arguments":'
-            draft = Draft("call", 0, NAME, name=tool.name, call_id=fresh_id(None, call_ids(request)))
+            prompt = f'{_prompt(request, tool)}{{"name": "{tool.name}", "arguments":'
+            draft = ItemDraft("call", 0, NAME, name=tool.name, call_id=fresh_id(None, call_ids(request)))
         else:
-            prompt, draft = _talk(request), Draft("text", 0, NAME)
+            prompt, draft = _prompt(request), ItemDraft("text", 0, NAME)
         yield draft.added()
         schema = tool.parameters if tool is not None else request.output.schema if request.output is not None else None
         limit = request.settings.max_tokens or (MAX_TOKENS if schema is None else MAX_JSON_TOKENS)
-        held = await asyncio.to_thread(_held, schema)  # the first time it reads the whole library
+        held = await asyncio.to_thread(_grammar_of, schema)  # the first time it reads the whole library
         body = {**_body(request.settings), "max_tokens": limit, "prompt": prompt, **held}
         async with aclosing(_pieces(body, used)) as pieces:  # type: ignore[type-var]
             async for piece in pieces:
                 yield draft.grow(piece if draft.pieces else piece.lstrip())
         if schema is not None:
-            _see_that_it_is_whole(draft.text)
+            _check_whole(draft.text)
         status = "completed" if used.complete else "incomplete"
         yield {**draft.done(), "item": {**draft.item(), "status": status}}
         yield ModelResponse([{**draft.item(), "status": status}], used.usage, f"resp_{uuid4().hex}")
 
 
-class Tally:
+class TokenTally:
     """The tokens of a reply's generations, and True if the last one ended by itself."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Tally:
         self.complete = ended.complete
 
 
-async def _pieces(body: dict[str, Any], used: Tally) -> AsyncIterator[str]:
+async def _pieces(body: dict[str, Any], used: TokenTally) -> AsyncIterator[str]:
     """Yield the text of a generation, and count its tokens."""
     async with aclosing(generate(body)) as pieces:  # type: ignore[type-var]
         async for piece in pieces:
@@ -107,32 +107,32 @@ async def _pieces(body: dict[str, Any], used: Tally) -> AsyncIterator[str]:
                 yield piece
 
 
-def _see_that_it_is_whole(text: str) -> None:
+def _check_whole(text: str) -> None:
     """Raise `ModelFailed` if the text is no JSON object: it was cut off, or its schema has no grammar."""
     try:
         parse_object(text)
     except BadJSON as error:
-        raise incomplete(
+        raise incomplete_failure(
             NAME,
-            f"its JSON is not whole: {error}",
-            "Allow more with ModelSettings(max_tokens=...), or use less schema.",
+            f"its JSON is incomplete: {error}",
+            "Allow more with ModelSettings(max_tokens=...), or use a smaller schema.",
         ) from None
 
 
 # -- choosing a tool -----------------------------------------------------------------------------------
 
 
-async def _chosen(request: ModelRequest, used: Tally) -> ToolSpec | None:
+async def _choose_tool(request: ModelRequest, used: TokenTally) -> ToolSpec | None:
     """Return the tool that the model calls; None for words."""
     tools = {tool.name: tool for tool in request.tools}
     choice = request.settings.tool_choice or "auto"
     if choice in tools:
         return tools[choice]
     if choice not in ("auto", "required", "none"):
-        raise UsageError(f"{WHERE} is to call the tool {described(choice)}, which it is not offered.")
-    if not tools or choice == "none" or (choice == "auto" and _answered(request.input, tools)):
+        raise UsageError(f"{WHERE}: tool_choice names {described(choice)}, which is not among the tools.")
+    if not tools or choice == "none" or (choice == "auto" and _has_called(request.input, tools)):
         return None
-    words = WORDS
+    words = ANSWER
     while words in tools:
         words += "_"
     names = [*tools, words] if choice == "auto" else [*tools]
@@ -141,12 +141,12 @@ async def _chosen(request: ModelRequest, used: Tally) -> ToolSpec | None:
         body |= {"prompt": _choice_prompt(request, words), "grammar": _one_of(names)}
         chosen = "".join([piece async for piece in _pieces(body, used)])
         if chosen not in names:
-            raise incomplete(NAME, f"it chose {described(chosen)}, which it is not offered")
+            raise incomplete_failure(NAME, f"it chose {described(chosen)}, which it is not offered")
         names = [chosen]
     return tools.get(names[0])
 
 
-def _answered(items: Sequence[Item], tools: dict[str, ToolSpec]) -> bool:
+def _has_called(items: Sequence[Item], tools: dict[str, ToolSpec]) -> bool:
     """Return True if one of these tools was called after the last message of the user."""
     for item in reversed(items):
         if item.get("role") == "user":
@@ -159,13 +159,13 @@ def _answered(items: Sequence[Item], tools: dict[str, ToolSpec]) -> bool:
 def _choice_prompt(request: ModelRequest, words: str) -> str:
     """Return the prompt for the choice: the tools' descriptions as examples, and the user's last message."""
     asked = next((_text(item) for item in reversed(request.input) if item.get("role") == "user"), "")
-    examples = [(text, words) for text in TALK]
+    examples = [(text, words) for text in SMALL_TALK]
     examples += [
         (tool.description.partition("\n")[0] or tool.name.replace("_", " "), tool.name) for tool in request.tools
     ]
-    shown = "".join(_said("user", text) + _said("assistant", f'{{"name": "{name}"}}') for text, name in examples)
-    told = _said("system", "Name the function for what the user wants.")
-    return f'{told}{shown}{_said("user", asked)}<|im_start|>assistant\n{{"name": "'
+    shown = "".join(_as_said("user", text) + _as_said("assistant", f'{{"name": "{name}"}}') for text, name in examples)
+    told = _as_said("system", "Name the function for what the user wants.")
+    return f'{told}{shown}{_as_said("user", asked)}<|im_start|>assistant\n{{"name": "'
 
 
 def _one_of(names: Sequence[str]) -> str:
@@ -175,8 +175,8 @@ def _one_of(names: Sequence[str]) -> str:
 # -- prompts -------------------------------------------------------------------------------------------
 
 
-def _talk(request: ModelRequest, tool: ToolSpec | None = None) -> str:
-    """Return the prompt for a call of this tool, or for words: the whole talk, as far as it is text."""
+def _prompt(request: ModelRequest, tool: ToolSpec | None = None) -> str:
+    """Return the prompt for a call of this tool, or for words: the whole conversation, as far as it is text."""
     told = [request.instructions] if request.instructions else []
     if tool is not None:
         signature = f"{tool.name}({', '.join(tool.parameters.get('properties', {}))}): {tool.description}"
@@ -185,7 +185,7 @@ def _talk(request: ModelRequest, tool: ToolSpec | None = None) -> str:
         told.append(f"Answer with JSON: {', '.join(request.output.schema.get('properties', {}))}.")
     heard = [as_function(item) for item in request.input]
     names = {item.get("call_id"): item.get("name") for item in heard if item.get("type") == "function_call"}
-    system = _said("system", "\n".join(told)) if told else ""
+    system = _as_said("system", "\n".join(told)) if told else ""
     return system + "".join(_turn(item, names) for item in heard) + "<|im_start|>assistant\n"
 
 
@@ -196,27 +196,27 @@ def _turn(item: Item, names: dict[Any, Any]) -> str:
     """
     kind = item.get("type", "message")
     if kind == "function_call":
-        return _said("assistant", f"I called {item.get('name')}.")
+        return _as_said("assistant", f"I called {item.get('name')}.")
     if kind == "function_call_output":
         name = names.get(item.get("call_id"))
-        return _said("user", f"The result of {name}: {_text(item)}\nTell me the result.")
+        return _as_said("user", f"The result of {name}: {_text(item)}\nTell me the result.")
     if kind == "message":
         role = item.get("role")
-        return _said("system" if role == "developer" else str(role), _text(item))
+        return _as_said("system" if role == "developer" else str(role), _text(item))
     return ""
 
 
-def _said(role: str, text: str) -> str:
+def _as_said(role: str, text: str) -> str:
     plain = text.replace("<|", "< |")  # text of others cannot begin a turn
     return f"<|im_start|>{role}\n{plain}<|im_end|>\n"
 
 
 def _text(item: Item) -> str:
     """Return the text of a message or an output; raise `UsageError` if there is more than text."""
-    parts = content_parts(item.get("output", item.get("content")), WHERE)
+    parts = message_parts(item.get("output", item.get("content")), WHERE)
     for part in parts:
         if part.get("type") not in (*TEXTS, "refusal"):
-            raise untold(WHERE, f"a part of type {described(part.get('type'))}")
+            raise unsupported(WHERE, f"a part of type {described(part.get('type'))}")
     return "".join(str(part.get("text", part.get("refusal", ""))) for part in parts)
 
 
@@ -229,7 +229,7 @@ def _body(settings: ModelSettings) -> dict[str, Any]:
 # -- schemas -------------------------------------------------------------------------------------------
 
 
-def _held(schema: dict[str, Any] | None) -> dict[str, Any]:
+def _grammar_of(schema: dict[str, Any] | None) -> dict[str, Any]:
     """Return the arguments that hold a generation to a schema; without one, words that repeat themselves less."""
     if schema is None:
         return {"repeat_penalty": 1.1}
@@ -258,8 +258,8 @@ def bounded(schema: Any) -> Any:
 
 UNBOUND = {"enum", "const", "pattern", "format"}
 BOUNDS: dict[Any, dict[str, Any]] = {
-    "string": {"maxLength": LONGEST},
-    "array": {"maxItems": MANY},
-    "integer": {"minimum": -LARGE, "maximum": LARGE},
-    "number": {"minimum": -LARGE, "maximum": LARGE, "multipleOf": FINE},
+    "string": {"maxLength": MAX_STRING},
+    "array": {"maxItems": MAX_ITEMS},
+    "integer": {"minimum": -MAX_NUMBER, "maximum": MAX_NUMBER},
+    "number": {"minimum": -MAX_NUMBER, "maximum": MAX_NUMBER, "multipleOf": FINE},
 }

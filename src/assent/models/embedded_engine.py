@@ -112,11 +112,11 @@ class Engine:
     def generate(self, request: dict[str, Any], put: Callable[[Any], bool]) -> None:
         """Generate, on the engine's thread, until `put` returns True."""
         if self.server is None:
-            self.server = _loaded()
+            self.server = _load()
         self.server.handle_completions(request, put)
 
 
-def _loaded() -> Any:
+def _load() -> Any:
     """Load the model. The library also listens on a loopback port, which a key that nobody knows keeps shut."""
     library = _library()
     settings = library.CommonParams()

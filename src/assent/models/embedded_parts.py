@@ -63,14 +63,14 @@ WEIGHTS = Part(
 """The weights' package is never imported: it is a plugin of another program, whose dependencies are not needed."""
 
 
-def missing() -> list[Part]:
+def missing_parts() -> list[Part]:
     """Return the parts that are not installed; none if the embedded model can be used."""
     return [part for part in (LIBRARY, WEIGHTS) if find_spec(part.module) is None]
 
 
-def see_that_it_is_installed() -> None:
+def check_installed() -> None:
     """Raise `UsageError`, with the command that helps, if the embedded model is not installed."""
-    lacking = missing()
+    lacking = missing_parts()
     if lacking:
         names = " and ".join(part.module for part in lacking)
         raise UsageError(f"The embedded model needs {names}, which is not installed: {INSTALL}")
@@ -91,7 +91,7 @@ def check_files(part: Part) -> None:
 
 
 def weights_file() -> Path:
-    """Return the path of the weights, which are as they were published; `see_that_it_is_installed` comes first."""
+    """Return the path of the weights, which are as they were published; `check_installed` comes first."""
     folder = _folder(WEIGHTS)
     file = next(folder.glob("*.gguf"), None)
     if file is None:

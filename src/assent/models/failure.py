@@ -6,15 +6,15 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from ..errors import ModelFailed
+from ..errors import ModelFailed, UsageError
 
 PASSING = (408, 409, 429)
 """HTTP statuses that a retry may fix, besides all from 500 on."""
 ADVICE = {
-    401: "See that the key is right.",
-    403: "See what the key and its project may do.",
-    404: "See that the model's name, the base URL and the ids of the talk are right.",
-    429: "Ask less often, or see to the account's limits.",
+    401: "Check the key.",
+    403: "Check what the key and its project may do.",
+    404: "Check the model's name, the base URL and the ids of the conversation.",
+    429: "Send fewer requests, or check the account's limits.",
 }
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 KEY_VARIABLES = ("_KEY", "_TOKEN", "_SECRET")
@@ -23,48 +23,53 @@ SHORTEST = 6
 """The length of the shortest secret. Shorter values, such as "none" for a local server, are words."""
 
 
-def refused(name: str, status: int, said: str, *, retryable: bool, request: str | None = None) -> ModelFailed:
+def status_failure(name: str, status: int, said: str, *, retryable: bool, request: str | None = None) -> ModelFailed:
     """Return the error for an HTTP status that says that the request failed; `request` is the provider's id of it."""
     asked = f", request {request}" if request else ""
-    advice = ADVICE.get(status) or ("Try again later." if retryable else "See what was asked.")
+    advice = ADVICE.get(status) or ("Try again later." if retryable else "Check the request.")
     return ModelFailed(
-        f"The model {name!r} was asked in vain (status {status}{asked}): {said} {advice}", retryable=retryable
+        f"The model {name!r} did not answer (status {status}{asked}): {said} {advice}", retryable=retryable
     )
 
 
-def passing(status: int) -> bool:
+def is_passing(status: int) -> bool:
     """Return True if a retry may fix what an HTTP status says."""
     return status in PASSING or status >= 500
 
 
-def unreached(name: str, error: Exception) -> ModelFailed:
+def unreachable_failure(name: str, error: Exception) -> ModelFailed:
     """Return the error for a server that cannot be reached, or does not answer in time."""
     why = ": ".join(str(each).rstrip(".") for each in (error, error.__cause__) if each is not None and str(each))
-    return ModelFailed(f"The model {name!r} could not be reached, or the line broke ({why}); try again.")
+    return ModelFailed(f"The model {name!r} could not be reached, or the connection was lost ({why}); try again.")
 
 
-def broke_off(name: str, why: str) -> ModelFailed:
+def stream_failure(name: str, why: str) -> ModelFailed:
     """Return the error for a stream that ended before its last event."""
-    return ModelFailed(f"The stream of model {name!r} broke off before the reply was complete ({why}); try again.")
+    return ModelFailed(f"The stream of model {name!r} stopped before the reply was complete ({why}); try again.")
 
 
-def incomplete(name: str, why: str, advice: str = "") -> ModelFailed:
+def incomplete_failure(name: str, why: str, advice: str = "") -> ModelFailed:
     """Return the error for a reply that the provider cut short."""
     return ModelFailed(
         f"The model {name!r} stopped before its reply was complete ({why}). {advice}".rstrip(), retryable=False
     )
 
 
-def hidden(error: Exception, failure: ModelFailed, key: str | None = None) -> ModelFailed:
+def arguments_failure(client: str, error: Exception) -> UsageError:
+    """Return the error for arguments that a provider's client does not take."""
+    return UsageError(f"{client} does not accept these arguments (check ModelSettings, above all extra_args): {error}")
+
+
+def without_secrets(error: Exception, failure: ModelFailed, key: str | None = None) -> ModelFailed:
     """Return the failure without secrets, and take them out of the texts of its causes, which logs show with it."""
     secrets = [*([key] if key else []), *_secrets(error)]
-    failure.args = _without(failure.args, secrets)
+    failure.args = _replace_secrets(failure.args, secrets)
     cause: BaseException | None = error
     while cause is not None:
-        cause.args = _without(cause.args, secrets)
+        cause.args = _replace_secrets(cause.args, secrets)
         for name in ("message", "body"):  # openai and anthropic keep the text there, too
             if isinstance(getattr(cause, name, None), str):
-                setattr(cause, name, _without((getattr(cause, name),), secrets)[0])
+                setattr(cause, name, _replace_secrets((getattr(cause, name),), secrets)[0])
         cause = cause.__cause__ or cause.__context__
     return failure
 
@@ -81,7 +86,7 @@ def _secrets(error: Exception) -> list[str]:
     )
 
 
-def _without(args: tuple[Any, ...], secrets: list[str]) -> tuple[Any, ...]:
+def _replace_secrets(args: tuple[Any, ...], secrets: list[str]) -> tuple[Any, ...]:
     out = []
     for each in args:
         if isinstance(each, str):

@@ -15,10 +15,10 @@ from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
 from ..errors import AssentError, ModelFailed, UsageError
-from .failure import broke_off, hidden, passing, refused
+from .failure import is_passing, status_failure, stream_failure, without_secrets
 from .model import ModelRequest, ModelResponse
-from .openai_chat import ChatReply, chat_tool, messages
-from .wire import Draft, call_ids, see_that_it_is_told, settings_as_named
+from .openai_chat import ChatReply, chat_messages, chat_tool
+from .wire import ItemDraft, call_ids, check_supported, settings_as_named
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -64,14 +64,14 @@ class LangChainModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes LangChain's stream."""
-        see_that_it_is_told(WHERE, request, UNKNOWN)
+        check_supported(WHERE, request, UNKNOWN)
         output = _output_name(request)
-        asked = [_message(each) for each in messages(request, DIALECT)]
+        asked = [_message(each) for each in chat_messages(request, DIALECT)]
         settings = request.settings
         arguments = {**settings_as_named(settings, SAME), **(settings.extra_args or {})}
         reply = LangChainReply(self.name, call_ids(request), output)
         try:
-            chunks = self._bound(request, output).astream(asked, **arguments)
+            chunks = self._bind_tools(request, output).astream(asked, **arguments)
             async with aclosing(chunks):
                 async for chunk in chunks:
                     for event in reply.take(chunk):
@@ -79,13 +79,13 @@ class LangChainModel:
         except AssentError:
             raise
         except Exception as error:
-            raise hidden(error, _failed(self.name, error)) from error
+            raise without_secrets(error, _chat_failure(self.name, error)) from error
         response = reply.response()
         for draft in reply.drafts:
             yield draft.done()
         yield response
 
-    def _bound(self, request: ModelRequest, output: str | None) -> Any:
+    def _bind_tools(self, request: ModelRequest, output: str | None) -> Any:
         """Return the chat model with the tools; the final output, if it has a schema, is given by a tool, too."""
         tools = [chat_tool(spec) for spec in request.tools]
         choice = request.settings.tool_choice
@@ -129,7 +129,7 @@ def _message(message: Item) -> BaseMessage:
             text = call["function"]["arguments"]
             invalid.append({**own, "args": text, "error": str(error), "type": "invalid_tool_call"})
     content, ids = message["content"] or "", {call["id"] for call in (*calls, *invalid)}
-    if isinstance(content, list):  # a call that is not part of the talk any more has no answer
+    if isinstance(content, list):  # a call that is no longer part of the conversation has no answer
         content = [
             each
             for each in content
@@ -146,12 +146,12 @@ def _call_id(block: Item) -> Any:
     return block.get("call_id") or block.get("id")
 
 
-def _failed(name: str, error: Exception) -> ModelFailed:
+def _chat_failure(name: str, error: Exception) -> ModelFailed:
     """Return the `ModelFailed` for any exception: those of providers have a status, and nothing else in common."""
     status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if not isinstance(status, int):
-        return broke_off(name, f"{type(error).__name__}: {error}")
-    return refused(name, status, str(error), retryable=passing(status))
+        return stream_failure(name, f"{type(error).__name__}: {error}")
+    return status_failure(name, status, str(error), retryable=is_passing(status))
 
 
 class LangChainReply(ChatReply):
@@ -163,7 +163,7 @@ class LangChainReply(ChatReply):
         """The name of the tool that gives the final output."""
         self._giving: set[Any] = set()
         """The indexes of calls of that tool."""
-        self._given: Draft | None = None
+        self._given: ItemDraft | None = None
         self._chunks: list[Any] = []
 
     def take(self, chunk: AIMessage) -> Iterator[Item]:
@@ -180,7 +180,7 @@ class LangChainReply(ChatReply):
     def response(self) -> ModelResponse:
         """Return the whole reply, or raise `ModelFailed` if it is not whole."""
         if not self._chunks:
-            raise broke_off(self.name, "it ended without a message")
+            raise stream_failure(self.name, "it ended without a message")
         whole = _whole(self._chunks)
         said = whole.response_metadata
         reason = str(said.get("finish_reason") or said.get("stop_reason") or said.get("done_reason") or "stop")
@@ -190,7 +190,7 @@ class LangChainReply(ChatReply):
         self._keep_whole(whole)
         if reason == "refusal":  # nothing that was said before counts, calls least of all
             text = "".join(draft.text for draft in self.drafts if draft.kind == "text")
-            self.drafts, self.more = [Draft("refusal", 0, DIALECT)], {}
+            self.drafts, self.more = [ItemDraft("refusal", 0, DIALECT)], {}
             self.drafts[0].grow(text or "The model refused to answer.")
         spoken = self._open.get("text")
         if self._given is not None and spoken is not None:

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
+from ..core import allowed
 from ..core.transcript import Item
 from ..errors import UsageError
+from .failure import arguments_failure
 from .model import ModelRequest, ModelResponse
-from .openai_chat import ChatReply, parameters, streamed
-from .openai_client import failed
-from .wire import call_ids, checked_name
+from .openai_chat import ChatReply, chat_parameters, stream_reply
+from .openai_client import openai_failure
+from .wire import call_ids
 
 DIALECT = "litellm"
 
@@ -25,7 +27,8 @@ class LitellmModel:
     """
 
     def __init__(self, model: str, base_url: str | None = None, api_key: str | None = None) -> None:
-        self.name = checked_name("LitellmModel", model)
+        allowed.check_option("LitellmModel", "model", model, allowed.NAME)
+        self.name = model
         """The model's name, with the prefix of its provider."""
         self.provider = self.name.partition("/")[0] if "/" in self.name else "litellm"
         """The provider's name in traces."""
@@ -37,17 +40,15 @@ class LitellmModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Item | ModelResponse]:
         """Yield events in the form of the Responses API, and then the reply. Closing it closes the HTTP response."""
         litellm = await asyncio.to_thread(_library)  # importing it takes seconds
-        wanted = parameters(self.name, request, dialect=DIALECT)
+        wanted = chat_parameters(self.name, request, dialect=DIALECT)
         try:
             chunks = await litellm.acompletion(**{**self._own, **wanted}, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"LiteLLM cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("LiteLLM", error) from error
         except Exception as error:
-            raise failed(self.name, error, self._own.get("api_key")) from error
+            raise openai_failure(self.name, error, self._own.get("api_key")) from error
         reply = LitellmReply(self.name, call_ids(request), DIALECT)
-        async with aclosing(streamed(reply, chunks, chunks.aclose, self._own.get("api_key"))) as events:
+        async with aclosing(stream_reply(reply, chunks, chunks.aclose, self._own.get("api_key"))) as events:
             async for each in events:
                 yield each
 
@@ -58,11 +59,11 @@ class LitellmReply(ChatReply):
     def response(self) -> ModelResponse:
         """Return the whole reply, with whole thinking blocks, or raise `ModelFailed` if it is not whole."""
         if "thinking_blocks" in self.more:
-            self.more["thinking_blocks"] = _joined(self.more["thinking_blocks"])
+            self.more["thinking_blocks"] = _join_thinking(self.more["thinking_blocks"])
         return super().response()
 
 
-def _joined(pieces: list[Item]) -> list[Item]:
+def _join_thinking(pieces: list[Item]) -> list[Item]:
     """Return thinking blocks that are put together from pieces; a signature ends a block."""
     blocks: list[Item] = []
     for piece in pieces:

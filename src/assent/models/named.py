@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+from ..core import allowed
 from ..core.digest import described
 from ..errors import InvalidDefinition
 from .model import Model
@@ -21,45 +23,30 @@ EMBEDDED = "embedded"
 """The name of the embedded model."""
 PARTS = re.compile(r"([^:/\s]+)[:/](.*)", re.DOTALL)
 """A prefix and a name, such as `openai:gpt-5.2` or `openai/gpt-5.2`."""
+PREFIX = allowed.Values(
+    "text without spaces, colons and slashes",
+    lambda given: type(given) is str and re.fullmatch(r"[^:/\s]+", given),
+)
+PROVIDER = allowed.Values("a function of a model's name that returns the model", callable)
 FINE_TUNED = "ft"
 """The prefix of OpenAI's fine-tuned models, which is part of their names."""
 
 
-def _openai(name: str) -> Model:
-    from .openai_responses import OpenAIResponsesModel
+def _imported(module: str, kind: str) -> Provider:
+    """Return a provider whose module is imported when it first makes a model."""
 
-    return OpenAIResponsesModel(name)
+    def make(name: str) -> Model:
+        made: Model = getattr(import_module(f".{module}", __package__), kind)(name)
+        return made
 
-
-def _embedded() -> Model:
-    from .embedded import EmbeddedModel
-
-    return EmbeddedModel()
-
-
-def _openai_chat(name: str) -> Model:
-    from .openai_chat import OpenAIChatCompletionsModel
-
-    return OpenAIChatCompletionsModel(name)
-
-
-def _anthropic(name: str) -> Model:
-    from .anthropic import AnthropicModel
-
-    return AnthropicModel(name)
-
-
-def _litellm(name: str) -> Model:
-    from .litellm import LitellmModel
-
-    return LitellmModel(name)
+    return make
 
 
 _providers: dict[str, Provider] = {
-    OPENAI: _openai,
-    "openai_chat": _openai_chat,
-    "anthropic": _anthropic,
-    "litellm": _litellm,
+    OPENAI: _imported("openai_responses", "OpenAIResponsesModel"),
+    "openai_chat": _imported("openai_chat", "OpenAIChatCompletionsModel"),
+    "anthropic": _imported("anthropic", "AnthropicModel"),
+    "litellm": _imported("litellm", "LitellmModel"),
 }
 
 
@@ -70,21 +57,14 @@ def register_provider(prefix: str, provider: Provider) -> None:
     the model. A later provider for the same prefix replaces the earlier one, for agents that are made from then on. A
     provider for `"openai"` is also called for names without a prefix.
     """
-    if type(prefix) is not str or not re.fullmatch(r"[^:/\s]+", prefix):
-        raise InvalidDefinition(
-            f"A provider's prefix is text without spaces, colons and slashes, got {described(prefix)}."
-        )
-    if not callable(provider):
-        raise InvalidDefinition(
-            f"The provider for {prefix!r} must be a function of a model's name that gives the model, got "
-            f"{described(provider)}."
-        )
+    allowed.check_option("register_provider", "prefix", prefix, PREFIX)
+    allowed.check_option(f"register_provider({prefix!r}, ...)", "provider", provider, PROVIDER)
     _providers[prefix] = provider
 
 
 def model_from(whose: str, given: Any) -> Model:
     """Return the model that was given as a `Model`, as a chat model of LangChain, or by its name."""
-    model = _named(whose, given) if isinstance(given, str) else adapted(given)
+    model = _model_by_name(whose, given) if isinstance(given, str) else adapt_model(given)
     if not is_model(model):
         raise InvalidDefinition(
             f"{whose}: model must be a model's name, or a Model, an object with an async `stream` method; "
@@ -95,7 +75,7 @@ def model_from(whose: str, given: Any) -> Model:
     return found
 
 
-def adapted(given: Any) -> Any:
+def adapt_model(given: Any) -> Any:
     """Return a chat model of LangChain as a `Model`, and anything else as it is.
 
     LangChain is not imported to find out: the names of the object's classes tell.
@@ -117,18 +97,20 @@ def is_model(given: Any) -> bool:
     return callable(stream) and not inspect.isgeneratorfunction(stream)
 
 
-def _named(whose: str, name: str) -> Any:
+def _model_by_name(whose: str, name: str) -> Any:
     if name == EMBEDDED:
-        return _embedded()
+        from .embedded import EmbeddedModel
+
+        return EmbeddedModel()
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
-        raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name is missing in it.")
+        raise InvalidDefinition(f"{whose}: the model's name is missing in {described(name)}.")
     if parts is None and re.search(r"\s", name):
-        raise InvalidDefinition(f"{whose}: model is {described(name)}, and a model's name has no spaces.")
+        raise InvalidDefinition(f"{whose}: a model's name has no spaces, got {described(name)}.")
     if parts is None or parts[1] == FINE_TUNED:
         return _providers[OPENAI](name)
     if parts[1] in _providers:
-        return adapted(_providers[parts[1]](parts[2]))
+        return adapt_model(_providers[parts[1]](parts[2]))
     known = ", ".join(f"{each}/" for each in sorted(_providers))
     raise InvalidDefinition(
         f"{whose}: no provider is known for the model {described(name)}. A name without a prefix is OpenAI's, and the "

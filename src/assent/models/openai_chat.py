@@ -11,25 +11,26 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from ..core import allowed
 from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, ModelFailed, UsageError
-from .failure import broke_off, incomplete
+from ..errors import ModelFailed
+from .client import client_with
+from .failure import arguments_failure, incomplete_failure, stream_failure
 from .model import ModelRequest, ModelResponse, OutputSpec, ToolSpec
-from .openai_client import failed, shared_client
+from .openai_client import openai_failure, shared_client
 from .wire import (
-    Draft,
+    ItemDraft,
     Kind,
     call_ids,
-    checked_name,
-    content_parts,
+    check_supported,
     fresh_id,
+    message_parts,
     said_texts,
-    see_that_it_is_told,
     settings_as_named,
     turns,
-    untold,
+    unsupported,
     wire_data,
 )
 
@@ -61,7 +62,7 @@ CARRIED = "assent:message"
 CALL_FIELDS = ("index", "id", "type", "function")
 INCOMPLETE = {
     "length": "Allow more with ModelSettings(max_tokens=...).",
-    "content_filter": "A filter of the provider stopped it; ask otherwise.",
+    "content_filter": "The provider's content filter stopped it; change the request.",
 }
 
 
@@ -77,13 +78,10 @@ class OpenAIChatCompletionsModel:
     """The provider's name in traces."""
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
-        self.name = checked_name("OpenAIChatCompletionsModel", model)
+        allowed.check_option("OpenAIChatCompletionsModel", "model", model, allowed.NAME)
+        allowed.check_option("OpenAIChatCompletionsModel", "openai_client", openai_client, client_with("chat"))
+        self.name = model
         """The model's name."""
-        if openai_client is not None and (not hasattr(openai_client, "chat") or hasattr(openai_client, "__enter__")):
-            raise InvalidDefinition(
-                "OpenAIChatCompletionsModel: openai_client must be an openai.AsyncOpenAI, got a "
-                f"{type(openai_client).__name__}."
-            )
         self._client = openai_client
 
     def __repr__(self) -> str:
@@ -94,22 +92,20 @@ class OpenAIChatCompletionsModel:
         client = self._client or await shared_client()
         # OpenAI's own models refuse the older name, and many other servers do not know the newer one.
         limit = "max_completion_tokens" if client.base_url.host.endswith(OPENAI_HOSTS) else "max_tokens"
-        wanted = parameters(self.name, request, limit)
+        wanted = chat_parameters(self.name, request, limit)
         try:
             chunks: Any = await client.chat.completions.create(**wanted, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"OpenAI's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("OpenAI's client", error) from error
         except Exception as error:
-            raise failed(self.name, error) from error
+            raise openai_failure(self.name, error) from error
         reply = ChatReply(self.name, call_ids(request))
-        async with aclosing(streamed(reply, chunks, chunks.close)) as events:
+        async with aclosing(stream_reply(reply, chunks, chunks.close)) as events:
             async for each in events:
                 yield each
 
 
-async def streamed(
+async def stream_reply(
     reply: ChatReply, chunks: AsyncIterator[Any], close: Callable[[], Awaitable[Any]], key: str | None = None
 ) -> AsyncGenerator[Item | ModelResponse, None]:
     """Yield a reply's events as its chunks come, and then the reply. No error shows the key."""
@@ -136,19 +132,21 @@ async def _next(reply: ChatReply, chunks: AsyncIterator[Any], key: str | None) -
     except Exception as error:
         if reply.finish is not None:
             return None
-        raise failed(reply.name, error, key) from error
+        raise openai_failure(reply.name, error, key) from error
 
 
 # -- requests ------------------------------------------------------------------------------------------
 
 
-def parameters(name: str, request: ModelRequest, limit: str = "max_tokens", dialect: str = DIALECT) -> dict[str, Any]:
+def chat_parameters(
+    name: str, request: ModelRequest, limit: str = "max_tokens", dialect: str = DIALECT
+) -> dict[str, Any]:
     """Return the arguments for the client's `chat.completions.create`."""
-    see_that_it_is_told(WHERE, request, ("truncation",))
+    check_supported(WHERE, request, ("truncation",))
     settings = request.settings
     wanted: dict[str, Any] = {
         "model": name,
-        "messages": messages(request, dialect),
+        "messages": chat_messages(request, dialect),
         "stream_options": {"include_usage": True},
         "tools": [chat_tool(spec) for spec in request.tools] or None,
         "tool_choice": _choice(settings.tool_choice, bool(request.tools)),
@@ -162,7 +160,7 @@ def parameters(name: str, request: ModelRequest, limit: str = "max_tokens", dial
     return {key: value for key, value in wanted.items() if value is not None}
 
 
-def messages(request: ModelRequest, dialect: str = DIALECT) -> list[Item]:
+def chat_messages(request: ModelRequest, dialect: str = DIALECT) -> list[Item]:
     """Return the instructions and the items of a request as messages."""
     out: list[Item] = [{"role": "system", "content": request.instructions}] if request.instructions else []
     for made, items in turns(request):
@@ -170,7 +168,7 @@ def messages(request: ModelRequest, dialect: str = DIALECT) -> list[Item]:
             said = assistant_message(items, dialect)
             out += [said] if said else []
         else:
-            out += map(_given, items)
+            out += map(_given_message, items)
     return out
 
 
@@ -193,9 +191,9 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
             calls.append({**own, "id": item.get("call_id"), "type": "function", "function": function})
             more |= (data or {}).get(CARRIED, {})
         elif kind == "reasoning":
-            more |= _thought(item, data) if data else {}
+            more |= _reasoning(item, data) if data else {}
         else:
-            raise untold(WHERE, f"an item of type {kind!r}")
+            raise unsupported(WHERE, f"an item of type {kind!r}")
     if not (said or calls or more):
         return None
     texts = [text for kind, text in said if kind == "text"]
@@ -207,21 +205,21 @@ def assistant_message(items: list[Item], dialect: str = DIALECT) -> Item | None:
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _thought(item: Item, data: Item) -> Item:
+def _reasoning(item: Item, data: Item) -> Item:
     text = "".join(part.get("text", "") for part in item.get("content") or ())
     more = {name: value for name, value in data.items() if name != "field"}
     return {data["field"]: text, **more} if "field" in data else more
 
 
-def _given(item: Item) -> Item:
+def _given_message(item: Item) -> Item:
     if item.get("type") == "function_call_output":
         output = item.get("output")
         if not isinstance(output, str):
-            output = [_output_part(part) for part in content_parts(output, WHERE)]
+            output = [_output_part(part) for part in message_parts(output, WHERE)]
         return {"role": "tool", "tool_call_id": item.get("call_id"), "content": output}
     content = item.get("content")
     if not isinstance(content, str):
-        content = [_part(part) for part in content_parts(content, WHERE)]
+        content = [_part(part) for part in message_parts(content, WHERE)]
     return {"role": item["role"], "content": content}
 
 
@@ -235,7 +233,7 @@ def _output_part(part: Item) -> Item:
 
 def _text_part(part: Item, what: str) -> Item:
     if not isinstance(part.get("text"), str):
-        raise untold(WHERE, f"{what} of type {part.get('type')!r}")
+        raise unsupported(WHERE, f"{what} of type {part.get('type')!r}")
     return {"type": "text", "text": part["text"]}
 
 
@@ -274,7 +272,7 @@ def _format(output: OutputSpec | None) -> Item | None:
 def _effort(reasoning: dict[str, Any] | None) -> Any:
     for name in reasoning or ():
         if name != "effort":
-            raise untold(WHERE, f"the setting {name!r} of reasoning")
+            raise unsupported(WHERE, f"the setting {name!r} of reasoning")
     return (reasoning or {}).get("effort")
 
 
@@ -289,22 +287,22 @@ class ChatReply:
         self.id: str | None = None
         self.finish: str | None = None
         """The reason why the model stopped; None while it has not."""
-        self.drafts: list[Draft] = []
+        self.drafts: list[ItemDraft] = []
         """The items, in the order in which they began."""
         self.usage = Usage(1)
         self._used = used
         """The ids of calls that cannot be used again."""
         self._dialect = dialect
-        self._open: dict[Kind, Draft] = {}
+        self._open: dict[Kind, ItemDraft] = {}
         self.more: Item = {}
         """Fields of the message that are the server's own."""
-        self._calls: list[Call] = []
+        self._calls: list[CallDraft] = []
 
     def read(self, chunk: Item) -> Iterator[Item]:
         """Yield the events that show a chunk."""
         self.id = self.id or chunk.get("id")
         if chunk.get("usage"):
-            self.usage = usage_of(chunk["usage"])
+            self.usage = chat_usage(chunk["usage"])
         for choice in chunk.get("choices") or ():
             if not choice.get("index"):
                 yield from self.grow(choice.get("delta") or {})
@@ -332,9 +330,9 @@ class ChatReply:
     def response(self) -> ModelResponse:
         """Return the whole reply, or raise `ModelFailed` if it is not whole."""
         if self.finish is None:
-            raise broke_off(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without a finish_reason")
         if self.finish in INCOMPLETE:
-            raise incomplete(self.name, self.finish, INCOMPLETE[self.finish])
+            raise incomplete_failure(self.name, self.finish, INCOMPLETE[self.finish])
         if any(not draft.fields["name"] for draft in self.drafts if draft.kind == "call"):
             raise ModelFailed(f"The model {self.name!r} sent a call without the name of a tool.")
         if self.more:
@@ -346,8 +344,8 @@ class ChatReply:
         carrier = self._open.get("text") or next(iter(self.drafts), None) or self._begin("text")
         carrier.wire |= {CARRIED: self.more} if carrier.kind == "call" else self.more
 
-    def _begin(self, kind: Kind, **fields: Any) -> Draft:
-        draft = Draft(kind, len(self.drafts), self._dialect, **fields)
+    def _begin(self, kind: Kind, **fields: Any) -> ItemDraft:
+        draft = ItemDraft(kind, len(self.drafts), self._dialect, **fields)
         self.drafts.append(draft)
         return draft
 
@@ -374,10 +372,10 @@ class ChatReply:
     def _call(self, delta: Item) -> Iterator[Item]:
         function = delta.get("function") or {}
         name, arguments, id = function.get("name") or "", function.get("arguments"), delta.get("id")
-        call = self._known(delta.get("index"), id, name)
+        call = self._call_of(delta.get("index"), id, name)
         if call is None:
             draft = self._begin("call", call_id=fresh_id(id, self._used), name=name)
-            call = Call(draft, delta.get("index"), id)
+            call = CallDraft(draft, delta.get("index"), id)
             self._calls.append(call)
             yield draft.added()
         elif name and name != call.draft.fields["name"]:
@@ -387,7 +385,7 @@ class ChatReply:
         if arguments:
             yield call.draft.grow(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
-    def _known(self, index: int | None, id: str | None, name: str) -> Call | None:
+    def _call_of(self, index: int | None, id: str | None, name: str) -> CallDraft | None:
         """Return the call that a delta goes on with; None if it begins another."""
         before = [call for call in self._calls if index is None or call.index == index][-1:]
         if not before or (id and before[0].id and id != before[0].id):
@@ -397,10 +395,10 @@ class ChatReply:
         return None if begins else before[0]
 
 
-class Call:
+class CallDraft:
     """A call that is put together: its draft, and the index and id that the server gave it."""
 
-    def __init__(self, draft: Draft, index: int | None, id: str | None) -> None:
+    def __init__(self, draft: ItemDraft, index: int | None, id: str | None) -> None:
         self.draft = draft
         self.index = index
         self.id = id
@@ -414,7 +412,7 @@ class Call:
         return True
 
 
-def usage_of(used: Item) -> Usage:
+def chat_usage(used: Item) -> Usage:
     """Return the token usage. Servers may leave out some counts, or all."""
     cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or used.get("prompt_cache_hit_tokens")
     reasoned = (used.get("completion_tokens_details") or {}).get("reasoning_tokens")

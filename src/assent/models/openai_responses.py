@@ -9,20 +9,21 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.digest import described, holds
+from ..core import allowed
 from ..core.facts import Usage
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, ModelFailed, UsageError
-from .failure import broke_off
+from ..errors import ModelFailed
+from .client import client_with
+from .failure import arguments_failure, stream_failure
 from .model import ModelRequest, ModelResponse, ModelSettings, OutputSpec, ToolSpec
-from .openai_client import failed, gave_up, shared_client
+from .openai_client import openai_failure, reported_failure, shared_client
 from .wire import responses_items
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
     from openai.types.responses import ResponseStreamEvent
 
-ENDS = ("response.completed", "response.failed", "response.incomplete", "error")
+FINAL_EVENTS = ("response.completed", "response.failed", "response.incomplete", "error")
 CHOICES = ("auto", "required", "none")
 SAME = ("temperature", "top_p", "truncation", "reasoning", "metadata", "store", "extra_headers", "extra_query")
 """Settings that the client has under the same name."""
@@ -32,7 +33,7 @@ PAUSE = 0.5
 """The seconds before a request that was refused for its rate is made again; doubled each time."""
 INCOMPLETE = {
     "max_output_tokens": "Allow more with ModelSettings(max_tokens=...).",
-    "content_filter": "A filter of the provider stopped it; ask otherwise.",
+    "content_filter": "The provider's content filter stopped it; change the request.",
 }
 
 
@@ -49,13 +50,8 @@ class OpenAIResponsesModel:
     """The provider's name in traces."""
 
     def __init__(self, model: str, openai_client: AsyncOpenAI | None = None) -> None:
-        if type(model) is not str or not model.strip() or not holds(model):
-            raise InvalidDefinition(f"OpenAIResponsesModel: a model's name is text, got {described(model)}.")
-        client: Any = openai_client
-        if client is not None and (not hasattr(client, "responses") or hasattr(client, "__enter__")):
-            raise InvalidDefinition(
-                f"OpenAIResponsesModel: openai_client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
-            )
+        allowed.check_option("OpenAIResponsesModel", "model", model, allowed.NAME)
+        allowed.check_option("OpenAIResponsesModel", "openai_client", openai_client, client_with("responses"))
         self.name = model
         """The model's name."""
         self._client = openai_client
@@ -65,35 +61,33 @@ class OpenAIResponsesModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ResponseStreamEvent | ModelResponse]:
         """Yield the API's events as they come, and then the reply. Closing the generator closes the HTTP response."""
-        events = await self._asked(request)
+        events = await self._open(request)
         reply: ModelResponse | None = None
         try:
             # Read to the end, not only to the reply: a connection that was not read to its end is not used again.
             while (event := await self._next(events, reply)) is not None:
                 end = (
-                    _end(event) if getattr(event, "type", None) in ENDS else None
+                    _end(event) if getattr(event, "type", None) in FINAL_EVENTS else None
                 )  # before the consumer can change the event
                 yield event
                 reply = self._reply(end) if end is not None else reply
         finally:
             await events.close()
         if reply is None:
-            raise broke_off(self.name, "it ended without saying how")
+            raise stream_failure(self.name, "it ended without a final event")
         yield reply
 
-    async def _asked(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
+    async def _open(self, request: ModelRequest) -> AsyncStream[ResponseStreamEvent]:
         client = self._client or await shared_client()
-        wanted = parameters(self.name, request)
+        wanted = responses_parameters(self.name, request)
         try:
             if request.conversation_id is not None:
-                return await _asked_once(client, wanted)
+                return await _open_once(client, wanted)
             events: AsyncStream[ResponseStreamEvent] = await client.responses.create(**wanted, stream=True)
         except TypeError as error:
-            raise UsageError(
-                f"OpenAI's client cannot be asked like this (see ModelSettings, extra_args before all): {error}"
-            ) from error
+            raise arguments_failure("OpenAI's client", error) from error
         except Exception as error:
-            raise failed(self.name, error) from error
+            raise openai_failure(self.name, error) from error
         return events
 
     async def _next(
@@ -105,7 +99,7 @@ class OpenAIResponsesModel:
         except Exception as error:
             if reply is not None:
                 return None
-            raise failed(self.name, error) from error
+            raise openai_failure(self.name, error) from error
 
     def _reply(self, event: Item) -> ModelResponse:
         """Return the reply in a final event, or raise `ModelFailed` if there is none."""
@@ -119,10 +113,10 @@ class OpenAIResponsesModel:
                 retryable=False,
             )
         error = response.get("error") or event
-        raise gave_up(self.name, error.get("code"), error.get("message"))
+        raise reported_failure(self.name, error.get("code"), error.get("message"))
 
 
-async def _asked_once(client: AsyncOpenAI, wanted: dict[str, Any]) -> AsyncStream[ResponseStreamEvent]:
+async def _open_once(client: AsyncOpenAI, wanted: dict[str, Any]) -> AsyncStream[ResponseStreamEvent]:
     """Ask in a conversation that the API keeps, and ask again only if the API has refused the request.
 
     The client's own retries would repeat a request whose answer was lost, and the conversation would have it twice.
@@ -146,7 +140,7 @@ def _end(event: ResponseStreamEvent) -> Item:
     return event.to_dict(mode="json", exclude_unset=True, warnings=False)
 
 
-def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
+def responses_parameters(name: str, request: ModelRequest) -> dict[str, Any]:
     """Return the arguments for the client's `responses.create`."""
     settings = request.settings
     wanted: dict[str, Any] = {
@@ -161,14 +155,14 @@ def parameters(name: str, request: ModelRequest) -> dict[str, Any]:
         "parallel_tool_calls": settings.parallel_tool_calls if request.tools else None,
         "max_output_tokens": settings.max_tokens,
         "include": settings.response_include,
-        "extra_body": {**_given(settings, BODY), **(settings.extra_body or {})} or None,
-        **_given(settings, SAME),
+        "extra_body": {**_settings_given(settings, BODY), **(settings.extra_body or {})} or None,
+        **_settings_given(settings, SAME),
     }
     said = {key: value for key, value in wanted.items() if value is not None}
     return {**said, **(settings.extra_args or {})}
 
 
-def _given(settings: ModelSettings, names: tuple[str, ...]) -> dict[str, Any]:
+def _settings_given(settings: ModelSettings, names: tuple[str, ...]) -> dict[str, Any]:
     every = {name: getattr(settings, name) for name in names}
     return {name: value for name, value in every.items() if value is not None}
 

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..core.digest import described, holds
+from ..core.digest import described
 from ..core.transcript import Item, as_function, is_given
-from ..errors import InvalidDefinition, UsageError
+from ..errors import UsageError
 from .model import ModelRequest, ModelSettings
 
 WIRE = "assent:wire"
@@ -31,7 +31,7 @@ DELTAS: dict[Kind, str] = {
 }
 
 
-class Draft:
+class ItemDraft:
     """An item of a reply while its text comes in pieces."""
 
     def __init__(self, kind: Kind, index: int, dialect: str, **fields: Any) -> None:
@@ -122,42 +122,42 @@ def responses_items(items: Sequence[Item]) -> list[Item]:
         if WIRE not in item:
             out.append(item)
         elif str(item.get("type")).startswith("anthropic:"):
-            raise untold("OpenAI's Responses API", f"an item of type {item['type']!r}")
+            raise unsupported("OpenAI's Responses API", f"an item of type {item['type']!r}")
         elif item.get("type") != "reasoning":
             out.append({name: value for name, value in item.items() if name != WIRE})
     return out
 
 
-def content_parts(content: Any, where: str) -> list[Item]:
+def message_parts(content: Any, where: str) -> list[Item]:
     """Return a message's content, which is text or a list, as a list of parts."""
     if isinstance(content, str):
         return [{"type": "input_text", "text": content}] if content else []
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        raise untold(where, f"the content {described(content)}")
+        raise unsupported(where, f"the content {described(content)}")
     return content
 
 
 def said_texts(item: Item, where: str) -> list[tuple[str, str]]:
     """Return the texts of a message of the model, each with its kind: "text" or "refusal"."""
     out = []
-    for part in content_parts(item.get("content"), where):
+    for part in message_parts(item.get("content"), where):
         kind = "refusal" if part.get("type") == "refusal" else "text"
         if not isinstance(part.get(kind), str):
-            raise untold(where, f"a part of type {part.get('type')!r}")
+            raise unsupported(where, f"a part of type {part.get('type')!r}")
         out.append((kind, part[kind]))
     return out
 
 
-def untold(where: str, what: str) -> UsageError:
+def unsupported(where: str, what: str) -> UsageError:
     """Return the error for something that a dialect has no form for."""
     return UsageError(
-        f"{where} cannot be told {what}. Give the model another input, without it, or another model that knows it; a "
+        f"{where} has no form for {what}. Leave it out of the input, or use another model; a "
         "handoff's input_filter may leave items out."
     )
 
 
-def see_that_it_is_told(where: str, request: ModelRequest, unknown: Sequence[str]) -> None:
-    """Raise `UsageError` if the request has a setting, or the id of a talk, that a dialect does not know."""
+def check_supported(where: str, request: ModelRequest, unknown: Sequence[str]) -> None:
+    """Raise `UsageError` if the request has a setting, or a conversation id, that a dialect does not know."""
     if request.previous_response_id is not None or request.conversation_id is not None:
         raise UsageError(
             f"{where} keeps no conversation: leave out conversation_id, previous_response_id and "
@@ -169,7 +169,7 @@ def see_that_it_is_told(where: str, request: ModelRequest, unknown: Sequence[str
     for name in unknown:
         if getattr(request.settings, name) is not None:
             raise UsageError(
-                f"{where} has no setting {name}; leave it out of ModelSettings, or say it as the provider calls it, "
+                f"{where} has no setting {name}; leave it out of ModelSettings, or give it under the provider's name, "
                 "with extra_args."
             )
 
@@ -178,10 +178,3 @@ def settings_as_named(settings: ModelSettings, names: Sequence[str]) -> dict[str
     """Return the settings with these names that are set."""
     every = {name: getattr(settings, name) for name in names}
     return {name: value for name, value in every.items() if value is not None}
-
-
-def checked_name(whose: str, name: Any) -> str:
-    """Return a model's name, or raise `InvalidDefinition` if it is none."""
-    if type(name) is not str or not name.strip() or not holds(name):
-        raise InvalidDefinition(f"{whose}: a model's name is text, got {described(name)}.")
-    return name

@@ -17,10 +17,10 @@ from urllib.parse import quote, urlsplit
 
 from msgspec.json import encode
 
-from ..core.digest import described, worded
+from ..core import allowed
+from ..core.digest import worded
 from ..errors import ModelFailed, UsageError
-from ..models.failure import hidden, passing, refused, unreached
-from ..models.wire import checked_name
+from ..models.failure import is_passing, status_failure, unreachable_failure, without_secrets
 from ..version import __version__
 from .config import RealtimeModelConfig, check_realtime_settings
 from .model import (
@@ -68,7 +68,8 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
         close_timeout: float = 2,
         max_size: int = LARGEST_MESSAGE,
     ) -> None:
-        self.name = checked_name("OpenAIRealtimeWebSocketModel", model)
+        allowed.check_option("OpenAIRealtimeWebSocketModel", "model", model, allowed.NAME)
+        self.name = model
         self._ping_interval = ping_interval
         self._ping_timeout = ping_timeout
         self._close_timeout = close_timeout
@@ -249,12 +250,11 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
     given = check_realtime_settings(options, RealtimeModelConfig)
-    url, settings = given.get("url"), given.get("initial_model_settings") or {}
-    if url is not None and not (isinstance(url, str) and _is_address(url)):
-        raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")
-    if not isinstance(settings, Mapping):
-        raise UsageError(f"initial_model_settings are a dict, got {described(settings)}.")
-    return checked_name("initial_model_settings", settings.get("model_name", name)), given.get("playback_tracker")
+    allowed.check_option("RealtimeModelConfig", "url", given.get("url"), ADDRESS, UsageError)
+    settings = given.get("initial_model_settings") or {}
+    name = settings.get("model_name", name)
+    allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
+    return name, given.get("playback_tracker")
 
 
 def _is_address(url: str) -> bool:
@@ -263,6 +263,11 @@ def _is_address(url: str) -> bool:
         return parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0 and not parts.fragment
     except ValueError:  # the port is read here, and may be none
         return False
+
+
+ADDRESS = allowed.Values(
+    "an address of ws:// or wss://", lambda given: isinstance(given, str) and _is_address(given)
+).or_none
 
 
 async def _key(options: RealtimeModelConfig) -> str | None:
@@ -309,7 +314,7 @@ def _connect_error(name: str, error: Exception, secrets: Sequence[str | None]) -
     for secret in secrets:
         for word in (secret or "").split():
             if len(word) >= 6 and word != "Bearer":
-                hidden(error, failure, word)
+                without_secrets(error, failure, word)
     return failure
 
 
@@ -318,7 +323,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return refused(name, status, _error_text(error.response.body), retryable=passing(status))
+        return status_failure(name, status, _error_text(error.response.body), retryable=is_passing(status))
     if isinstance(error, InvalidHandshake) and not isinstance(error, InvalidMessage | ProxyError):
         return ModelFailed(
             f"The server of the model {name!r} speaks no WebSocket at this address: {error}.", retryable=False
@@ -326,7 +331,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
     if isinstance(error, ssl.SSLCertVerificationError):
         return ModelFailed(f"The server of the model {name!r} cannot be trusted: {error}.", retryable=False)
     if isinstance(error, OSError | EOFError | InvalidMessage | ProxyError):
-        return unreached(name, error)
+        return unreachable_failure(name, error)
     return ModelFailed(f"The model {name!r} cannot be connected ({worded(error)}).", retryable=False)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..core.digest import described
+from ..core import allowed
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
 from ..runtime.config import DEFAULT, RunConfig
@@ -21,6 +21,11 @@ from .model import RealtimeModel
 from .session import RealtimeSession
 
 ATTEMPTS, DELAY, WAIT, LENGTH = 3, 0.5, 2.0, 100
+
+RUNNER_OPTIONS = allowed.Options(
+    starting_agent=allowed.instance_of(RealtimeAgent),
+    model=allowed.instance_of(RealtimeModel).or_none,
+)
 
 
 class RealtimeRunner:
@@ -46,10 +51,7 @@ class RealtimeRunner:
         run_config: RunConfig | None = None,
         hooks: RunHooks[Any] | None = None,
     ) -> None:
-        if not isinstance(starting_agent, RealtimeAgent):
-            raise UsageError(f"starting_agent must be a RealtimeAgent, got {described(starting_agent)}.")
-        if model is not None and not isinstance(model, RealtimeModel):
-            raise UsageError(f"model must be a RealtimeModel, got {described(model)}.")
+        RUNNER_OPTIONS.check_items("RealtimeRunner", {"starting_agent": starting_agent, "model": model}, UsageError)
         check_settings(run_config, hooks, store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _check_keys("config", config, RealtimeRunConfig)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..core.transcript import Item, as_function
 from ..errors import UsageError
-from ..models.wire import content_parts, said_texts, untold
+from ..models.wire import message_parts, said_texts, unsupported
 from .item import (
     AssistantAudio,
     AssistantMessageItem,
@@ -62,7 +62,7 @@ def _wire_item(item: Item) -> Item | None:
         return {"type": kind, "call_id": _text_of(item, "call_id"), "output": _output(item.get("output"))}
     if kind == "reasoning":
         return None
-    raise untold(WHERE, f"an item of type {kind!r}")
+    raise unsupported(WHERE, f"an item of type {kind!r}")
 
 
 def _text_of(item: Item, name: str) -> str:
@@ -77,11 +77,11 @@ def _message(item: Item) -> Item | None:
     if role == "assistant":
         parts = [{"type": "output_text", "text": text} for _, text in said_texts(item, WHERE) if text]
     elif role == "user":
-        parts = [_user_part(part) for part in content_parts(content, WHERE)]
+        parts = [_user_part(part) for part in message_parts(content, WHERE)]
     elif role in ("system", "developer"):
-        role, parts = "system", [_text_part(part) for part in content_parts(content, WHERE)]
+        role, parts = "system", [_text_part(part) for part in message_parts(content, WHERE)]
     else:
-        raise untold(WHERE, f"a message of the role {role!r}")
+        raise unsupported(WHERE, f"a message of the role {role!r}")
     return {"type": "message", "role": role, "content": parts} if parts else None
 
 
@@ -89,14 +89,14 @@ def _user_part(part: Item) -> Item:
     if part.get("type") != "input_image":
         return _text_part(part)
     if not isinstance(part.get("image_url"), str):
-        raise untold(WHERE, "an image without an image_url")
+        raise unsupported(WHERE, "an image without an image_url")
     detail = {"detail": part["detail"]} if part.get("detail") in ("auto", "low", "high") else {}
     return {"type": "input_image", "image_url": part["image_url"], **detail}
 
 
 def _text_part(part: Item) -> Item:
     if not isinstance(part.get("text"), str):
-        raise untold(WHERE, f"a part of type {part.get('type')!r}")
+        raise unsupported(WHERE, f"a part of type {part.get('type')!r}")
     return {"type": "input_text", "text": part["text"]}
 
 
@@ -105,7 +105,7 @@ def _output(output: Any) -> str:
     if isinstance(output, str):
         return output
     texts = []
-    for part in content_parts(output, WHERE):
+    for part in message_parts(output, WHERE):
         if part.get("type") in ("input_image", "input_file"):
             what = "an image" if part["type"] == "input_image" else "a file"
             texts.append(f"[The tool gave {what}, which cannot be shown here.]")

@@ -62,7 +62,7 @@ class Seat:
             return self.final
         if kind == "hosted":
             server = tools.get(f"mcp:{state.proposal.server_label}")
-            return server.called(name) if isinstance(server, HostedMCPTool) else None
+            return server.tool_named(name) if isinstance(server, HostedMCPTool) else None
         return tools.get(name)
 
     @property

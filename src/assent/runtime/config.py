@@ -14,13 +14,13 @@ from msgspec.structs import force_setattr
 from typing_extensions import TypeVar
 
 from ..approval.decision import checked_name
+from ..core import allowed
 from ..core.digest import described
 from ..core.facts import MAX_ARGUMENT_BYTES, Release
-from ..core.number import LONGEST, is_count, is_seconds
 from ..core.transcript import Item
 from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
-from ..definitions.guardrail import InputGuardrail, OutputGuardrail, checked
+from ..definitions.guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from ..definitions.handoff import InputFilter
 from ..errors import InvalidDecision, InvalidDefinition
 from ..models.model import Model, ModelSettings
@@ -31,23 +31,6 @@ T = TypeVar("T", default=Any)
 
 DEFAULT_MAX_TURNS = 10
 OnChange = Literal["refuse", "ask", "accept"]
-CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("release", ("each", "batch")),
-    ("tool_not_found", ("tell", "raise")),
-    ("on_change", ("refuse", "ask", "accept")),
-)
-SECONDS = (
-    ("cancel_grace", 0, LONGEST, ", at most 100 years"),
-    ("lease", 0.1, LONGEST, ", at least 0.1 and at most 100 years"),
-    ("write_lag", 0, 60, ", at most 60"),
-)
-CALLABLES = (
-    "tool_error_formatter",
-    "session_input_callback",
-    "handoff_input_filter",
-    "context_serializer",
-    "context_deserializer",
-)
 
 
 class ToolErrorFormatterArgs(Struct, Generic[T], frozen=True):
@@ -63,6 +46,34 @@ class ToolErrorFormatterArgs(Struct, Generic[T], frozen=True):
 
 ToolErrorFormatter = Callable[[ToolErrorFormatterArgs], str | Awaitable[str | None] | None]
 SessionInput = Callable[[list[Item], list[Item]], list[Item] | Awaitable[list[Item]]]
+
+
+RUN_CONFIG_OPTIONS = allowed.Options(
+    model_settings=allowed.instance_of(ModelSettings).or_none,
+    input_guardrails=guardrails_of(InputGuardrail),
+    output_guardrails=guardrails_of(OutputGuardrail),
+    pre_approval_tool_input_guardrails=allowed.BOOL,
+    release=allowed.one_of("each", "batch"),
+    tool_not_found=allowed.one_of("tell", "raise"),
+    max_argument_bytes=allowed.whole_number(2),
+    max_parallel_tools=allowed.COUNT.or_none,
+    session_limit=allowed.COUNT.or_none,
+    cancel_grace=allowed.seconds(),
+    tracing=allowed.instance_of(Tracing).secret.or_none,
+    on_change=allowed.one_of("refuse", "ask", "accept"),
+    lease=allowed.seconds(0.1),
+    write_lag=allowed.seconds(0, 60),
+    **dict.fromkeys(
+        (
+            "tool_error_formatter",
+            "session_input_callback",
+            "handoff_input_filter",
+            "context_serializer",
+            "context_deserializer",
+        ),
+        allowed.CALLABLE.or_none,
+    ),
+)
 
 
 class RunConfig(Struct, frozen=True, kw_only=True):
@@ -156,50 +167,19 @@ class RunConfig(Struct, frozen=True, kw_only=True):
         return self.deadline  # type: ignore[return-value]  # `__post_init__` has replaced seconds with a `Deadline`
 
     def __post_init__(self) -> None:
-        for option, kind in (("input_guardrails", InputGuardrail), ("output_guardrails", OutputGuardrail)):
-            force_setattr(self, option, tuple(checked("RunConfig", option, kind, getattr(self, option))))
-        for option, choices in CHOICES:
-            if getattr(self, option) not in choices:
-                named = " or ".join(f'"{each}"' for each in choices)
-                raise InvalidDefinition(f"RunConfig: {option} must be {named}, got {described(getattr(self, option))}.")
-        for option in ("max_parallel_tools", "session_limit"):
-            limit = getattr(self, option)
-            if limit is not None and not is_count(limit):
-                raise InvalidDefinition(f"RunConfig: {option} must be at least 1, got {described(limit)}.")
-        self._check_kinds()
+        RUN_CONFIG_OPTIONS.check("RunConfig", self)
+        force_setattr(self, "input_guardrails", tuple(self.input_guardrails))
+        force_setattr(self, "output_guardrails", tuple(self.output_guardrails))
         force_setattr(self, "deadline", deadline_from("RunConfig", self.deadline))
-        for option in CALLABLES:
-            value = getattr(self, option)
-            if value is not None and not callable(value):
-                raise InvalidDefinition(f"RunConfig: {option} must be a callable, got {described(value)}.")
         if self.model is not None or self.model_provider is not None:
             force_setattr(self, "model", model_from("RunConfig", _provided(self.model, self.model_provider)))
-        for option, least, most, said in SECONDS:
-            value = getattr(self, option)
-            if not is_seconds(value, least) or value > most:
-                raise InvalidDefinition(f"RunConfig: {option} must be seconds{said}, got {described(value)}.")
         if self.tracing is not None:
-            _check_tracing(self.tracing)
-
-    def _check_kinds(self) -> None:
-        if type(self.max_argument_bytes) is not int or self.max_argument_bytes < 2:
-            raise InvalidDefinition(
-                f"RunConfig: max_argument_bytes must be at least 2, got {described(self.max_argument_bytes)}."
-            )
-        if self.model_settings is not None and not isinstance(self.model_settings, ModelSettings):
-            raise InvalidDefinition(
-                f"RunConfig: model_settings must be ModelSettings, got {described(self.model_settings)}."
-            )
+            exporter()
         if self.started_by is not None:
             try:
                 checked_name(self.started_by, "started_by must say who asks for the run, as text that can be seen")
             except InvalidDecision as error:
                 raise InvalidDefinition(f"RunConfig: {error}") from None
-        early = self.pre_approval_tool_input_guardrails
-        if type(early) is not bool:
-            raise InvalidDefinition(
-                f"RunConfig: pre_approval_tool_input_guardrails must be True or False, got {described(early)}."
-            )
 
 
 def _provided(model: Model | str | None, provider: Any) -> Any:
@@ -213,12 +193,6 @@ def _provided(model: Model | str | None, provider: Any) -> Any:
             f"got {described(provider)} and {described(model)}."
         )
     return make(model)
-
-
-def _check_tracing(tracing: Any) -> None:
-    if not isinstance(tracing, Tracing):
-        raise InvalidDefinition(f"RunConfig: tracing must be a Tracing, got a {type(tracing).__name__}.")
-    exporter()
 
 
 DEFAULT = RunConfig()

@@ -8,7 +8,7 @@ from ..core import facts as f
 from ..core.digest import digest
 from ..core.run import CallState
 from ..definitions.agent import Agent, instructions_mark, model_of, schema_of
-from ..definitions.tool import Tool, marked
+from ..definitions.tool import Tool, callable_mark
 from ..errors import DefinitionChanged
 
 ROOM = 1000
@@ -71,7 +71,7 @@ def output_mark(agent: Agent[Any]) -> str:
     shape, rule = schema_of(agent), agent.output_needs_approval
     if shape is None and rule is False:
         return ""
-    parts = {"type": shape and shape.fingerprint, "rule": rule if type(rule) is bool else marked(rule)}
+    parts = {"type": shape and shape.fingerprint, "rule": rule if type(rule) is bool else callable_mark(rule)}
     return digest(parts)[:16]
 
 

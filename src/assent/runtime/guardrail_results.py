@@ -20,7 +20,7 @@ from ..definitions.guardrail import (
     ToolInputGuardrailResult,
     ToolOutputGuardrail,
     ToolOutputGuardrailResult,
-    named,
+    guardrails_by_name,
 )
 from .agent_graph import Seat
 from .config import RunConfig
@@ -34,12 +34,12 @@ PLACES = ("input", "output", "tool_input", "tool_output")
 
 def input_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, InputGuardrail]:
     """Return the input guardrails of a run or branch, by name; those of the config are for the run only."""
-    return named([*seat.agent.input_guardrails, *(() if path else config.input_guardrails)])
+    return guardrails_by_name([*seat.agent.input_guardrails, *(() if path else config.input_guardrails)])
 
 
 def output_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, OutputGuardrail]:
     """Return the output guardrails of a run or branch, by name; those of the config are for the run only."""
-    return named([*seat.agent.output_guardrails, *(() if path else config.output_guardrails)])
+    return guardrails_by_name([*seat.agent.output_guardrails, *(() if path else config.output_guardrails)])
 
 
 def results(scope: Scope, path: Path, where: str, released: bool = False) -> list[Any]:
@@ -73,11 +73,11 @@ def result_of(scope: Scope, path: Path, run: Run, number: int, fact: f.Guarded) 
     tools = scope.graph.of(state).tools
     for tool in (tools.get(state.tool), tools.get(state.call.tool)):  # a person may have chosen another tool
         if tool is not None and fact.where == "tool_input":
-            before: ToolInputGuardrail | None = named(tool.tool_input_guardrails).get(fact.name)
+            before: ToolInputGuardrail | None = guardrails_by_name(tool.tool_input_guardrails).get(fact.name)
             if before is not None:
                 return ToolInputGuardrailResult(before, given)
         elif tool is not None:
-            after: ToolOutputGuardrail | None = named(tool.tool_output_guardrails).get(fact.name)
+            after: ToolOutputGuardrail | None = guardrails_by_name(tool.tool_output_guardrails).get(fact.name)
             if after is not None:
                 return ToolOutputGuardrailResult(after, given)
     return None

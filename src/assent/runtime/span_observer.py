@@ -34,10 +34,20 @@ from ..core.run import CallState, status
 from ..definitions.agent import Agent, model_of
 from ..definitions.tool import Tool
 from ..models.model import Model, ModelRequest, ModelResponse
-from ..tracing.attributes import Attributes, answer, asked, called, executed, provider_name, said, text, usage
+from ..tracing.attributes import (
+    Attributes,
+    call_attributes,
+    json_text,
+    message_attributes,
+    provider_name,
+    reply_message,
+    request_attributes,
+    tool_attributes,
+    usage_attributes,
+)
 from ..tracing.provider import provider_of
 from ..tracing.settings import Tracing
-from ..tracing.veil import Veil
+from ..tracing.span_mask import SpanMask
 from ..version import __version__
 from .event import settlement_of
 from .scope import Scope
@@ -74,7 +84,7 @@ class SpanObserver:
         """The conversation's attributes, for workflow, agent and model spans."""
         self.stretches: dict[Path, Stretch] = {}
         self.over = False
-        self.veil = Veil(self._redactions)
+        self.mask = SpanMask(self._redactions)
         self.root = self._open(lambda: self._workflow(began, resumed))
 
     @property
@@ -155,20 +165,20 @@ class SpanObserver:
             self._safely(span.end)
 
     def _chat(self, path: Path, agent: Agent[Any], model: Model, request: ModelRequest) -> Span:
-        attributes = {**asked(model, request), **self.talk, "gen_ai.agent.name": agent.name}
+        attributes = {**request_attributes(model, request), **self.talk, "gen_ai.agent.name": agent.name}
         if self.tracing.include_sensitive_data:
-            shown = replace(request, input=self.veil.items(request.input))
-            attributes |= {name: self.veil.words(value) for name, value in said(shown).items()}
+            shown = replace(request, input=self.mask.items(request.input))
+            attributes |= {name: self.mask.words(value) for name, value in message_attributes(shown).items()}
         return self._start(f"chat {model.name}", self._stretch(path).span, attributes, kind=SpanKind.CLIENT)
 
     def _end_model_call(self, path: Path, span: Span, response: ModelResponse) -> None:
         self._stretch(path).used.add(response.usage)
-        span.set_attributes(usage(response.usage))
+        span.set_attributes(usage_attributes(response.usage))
         if response.response_id:
             span.set_attribute("gen_ai.response.id", clean_text(response.response_id)[0])
         if self.tracing.include_sensitive_data:
-            shown = text([answer(self.veil.items(response.output))])
-            span.set_attribute("gen_ai.output.messages", self.veil.words(shown))
+            shown = json_text([reply_message(self.mask.items(response.output))])
+            span.set_attribute("gen_ai.output.messages", self.mask.words(shown))
 
     async def enter(
         self, path: Path, state: CallState, tool: Tool, args: dict[str, Any], work: Coroutine[Any, Any, R]
@@ -182,13 +192,13 @@ class SpanObserver:
             self._safely(span.end)
 
     def _body(self, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> Span:
-        attributes = {**executed(state), "gen_ai.tool.type": "function"}
+        attributes = {**tool_attributes(state), "gen_ai.tool.type": "function"}
         if tool.description:
             attributes["gen_ai.tool.description"] = tool.description
         if state.approval is not None:
             attributes["assent.call.by"] = state.approval.by
         if self.tracing.include_sensitive_data:
-            attributes["gen_ai.tool.call.arguments"] = self.veil.arguments(tool.redact, args)
+            attributes["gen_ai.tool.call.arguments"] = self.mask.arguments(tool.redact, args)
         return self._start(f"execute_tool {state.tool}", self._stretch(path).span, attributes)
 
     def _set_outcome(self, span: Span, state: CallState) -> None:
@@ -199,7 +209,7 @@ class SpanObserver:
             if outcome.error is not None:
                 self._set_failure(span, outcome)
             elif self.tracing.include_sensitive_data:
-                span.set_attribute("gen_ai.tool.call.result", self.veil.words(bytes(outcome.output).decode()))
+                span.set_attribute("gen_ai.tool.call.result", self.mask.words(bytes(outcome.output).decode()))
         elif isinstance(outcome, f.HandedOff):
             span.set_attribute("assent.call.outcome", "handed_off")
         elif state.phase is ASKED:
@@ -214,7 +224,7 @@ class SpanObserver:
 
     def _on_asked(self, fact: f.Asked) -> None:
         attributes: Attributes = {
-            **called(self._state(fact)),
+            **call_attributes(self._state(fact)),
             "assent.question.id": fact.id,
             "assent.question.kind": fact.kind,
         }
@@ -235,14 +245,14 @@ class SpanObserver:
         if not isinstance(refused, f.Refused):
             return
         attributes = {
-            **executed(state),
+            **tool_attributes(state),
             "assent.call.outcome": "refused",
             "assent.call.refusal": refusal(state, refused)[0],
             "assent.call.by": refused.by,
         }
         if self.tracing.include_sensitive_data:
             words = {"assent.call.why": refused.why, "assent.call.told": state.told}
-            attributes |= {name: self.veil.words(value) for name, value in words.items() if value is not None}
+            attributes |= {name: self.mask.words(value) for name, value in words.items() if value is not None}
         now = time.time_ns()
         self._start(f"execute_tool {state.tool}", self._stretch(fact.path).span, attributes, at=now).end(now)
 
@@ -267,7 +277,7 @@ class SpanObserver:
         end = zero + fact.at
         start = min(end, zero + question.at) if question is not None else end
         attributes = {
-            **called(state),
+            **call_attributes(state),
             "assent.question.id": id,
             "assent.question.kind": question.kind if question is not None else "approval",
             "assent.decision": decision,
@@ -301,7 +311,7 @@ class SpanObserver:
         agent = self.scope.graph.seat(run.agent).agent
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
         if path:
-            attributes |= called(self.scope.run_at(path[:-1]).calls[path[-1]])
+            attributes |= call_attributes(self.scope.run_at(path[:-1]).calls[path[-1]])
         model = self.scope.config.own_model or model_of(agent)
         if model is not None:
             attributes |= {"gen_ai.request.model": model.name, "gen_ai.provider.name": provider_name(model)}
@@ -313,7 +323,7 @@ class SpanObserver:
     def _leave(self, path: Path) -> None:
         stretch = self.stretches.pop(path)
         if stretch.used.requests:
-            stretch.span.set_attributes(usage(stretch.used))
+            stretch.span.set_attributes(usage_attributes(stretch.used))
         stretch.span.end()
 
     # -- spans, and errors of tracing --------------------------------------------------------------
@@ -358,7 +368,7 @@ class SpanObserver:
     def _broken(self, span: Span, kind: str, words: str) -> None:
         """Mark a span as failed; the error's text may quote private data and needs `include_sensitive_data`."""
         span.set_attribute("error.type", kind)
-        shown = self.veil.words(words) if self.tracing.include_sensitive_data else None
+        shown = self.mask.words(words) if self.tracing.include_sensitive_data else None
         span.set_status(Status(StatusCode.ERROR, shown))
 
     def _safely(self, act: Callable[[], None]) -> None:

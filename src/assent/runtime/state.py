@@ -251,7 +251,7 @@ class RunState(Generic[T, A]):
         """
         self._usable()
         context, kind = saved_context.save_context(self._context, context_serializer, strict_context)
-        traced = tracing.save(self._tracing) if include_tracing_api_key else None
+        traced = tracing.save_tracing(self._tracing) if include_tracing_api_key else None
         saved = codec.SavedRun(
             codec.SCHEMA, __version__, list(self._held.facts), context, kind, tracing=traced, stored=self._kept.facts
         )
@@ -311,7 +311,7 @@ class RunState(Generic[T, A]):
         context = saved_context.load_context(
             saved.context, saved.context_kind, context_override, context_deserializer, strict_context
         )
-        traced = tracing.load(saved.tracing)
+        traced = tracing.load_tracing(saved.tracing)
         state = cls(Journal(saved.journal, run, time.time), AgentGraph(agent), context, tracing=traced)
         begun_by(agent, run)
         state._kept = StoredPart(saved.stored)

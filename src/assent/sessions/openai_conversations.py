@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.digest import described, holds
-from ..core.number import is_count
+from ..core import allowed
 from ..core.transcript import Item
-from ..errors import InvalidDefinition, SessionFailed, UsageError
+from ..errors import SessionFailed, UsageError
+from ..models.client import client_with
 from ..models.openai_client import shared_client
 from ..models.wire import responses_items
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 AT_ONCE = 20
 """The number of items that the API takes in one request."""
+LIMIT = allowed.whole_number(0).or_none
 PAGE = 100
 """The number of items that the API gives in one page, at most."""
 
@@ -31,13 +32,9 @@ class OpenAIConversationsSession:
     """
 
     def __init__(self, conversation_id: str | None = None, openai_client: AsyncOpenAI | None = None) -> None:
-        whose, given, client = type(self).__name__, conversation_id, openai_client
-        if given is not None and not (type(given) is str and given and holds(given)):
-            raise InvalidDefinition(f"{whose}: conversation_id is the API's id, a text, got {described(given)}.")
-        if client is not None and (not hasattr(client, "conversations") or hasattr(client, "__enter__")):
-            raise InvalidDefinition(
-                f"{whose}: openai_client must be an openai.AsyncOpenAI, got a {type(client).__name__}."
-            )
+        whose = type(self).__name__
+        allowed.check_option(whose, "conversation_id", conversation_id, allowed.NONEMPTY.or_none)
+        allowed.check_option(whose, "openai_client", openai_client, client_with("conversations"))
         self._id = conversation_id
         self._client = openai_client
 
@@ -58,8 +55,7 @@ class OpenAIConversationsSession:
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the latest `limit` items, oldest first; all items without a limit."""
-        if limit is not None and not is_count(limit, 0):
-            raise UsageError(f"limit is a whole number, or None, got {described(limit)}.")
+        allowed.check_option(type(self).__name__, "limit", limit, LIMIT, UsageError)
         if limit == 0 or self._id is None:
             return []
         return await self._done(self._newest(self._id, limit))

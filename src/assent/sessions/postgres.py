@@ -5,14 +5,19 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..core.digest import described
+from ..core import allowed
 from ..errors import UsageError
-from .stored import Shared, Statements, StoredSession, Work, checked_name, share
+from .stored import SESSION_ID, Shared, Statements, StoredSession, Work, share
 
 if TYPE_CHECKING:
     from .postgres_server import SessionServer
 
 R = TypeVar("R")
+
+TIMEOUT = allowed.Values(
+    "a number of seconds above zero, at most 2,000,000",
+    lambda value: type(value) in (int, float) and 0 < value <= 2_000_000,
+)
 
 
 class PostgresSession(StoredSession):
@@ -33,14 +38,15 @@ class PostgresSession(StoredSession):
     _shared: Shared[SessionServer]
 
     def __init__(self, session_id: str, url: str, *, timeout: float = 10.0) -> None:
-        checked_name(session_id, "A session's id")
+        allowed.check_option(type(self).__name__, "session_id", session_id, SESSION_ID, UsageError)
         try:
             from .postgres_server import SessionServer, address, shown  # imports psycopg
         except ImportError as error:
             raise UsageError(
                 f'PostgresSession needs psycopg, which is not installed ({error}): pip install "assent[postgres]"'
             ) from error
-        self._timeout = _seconds(timeout)
+        allowed.check_option("PostgresSession", "timeout", timeout, TIMEOUT, UsageError)
+        self._timeout = timeout
         where = address(url, self._timeout)
         self._lock = _lock(self._stored_key(session_id))
         shared = share(where, lambda: SessionServer(where))
@@ -55,12 +61,6 @@ class PostgresSession(StoredSession):
         if len(data) <= 200 and b"\0" not in data and not text.startswith("sha256:"):
             return text
         return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 2_000_000:
-        raise UsageError(f"A timeout is a number of seconds, more than 0, got {described(value)}.")
-    return value
 
 
 def _lock(key: str) -> int:

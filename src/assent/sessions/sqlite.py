@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..sql.arguments import checked_busy_timeout, checked_path
-from .stored import Shared, StoredSession, Work, checked_name, share
+from ..core import allowed
+from ..errors import UsageError
+from ..sql.arguments import BUSY_TIMEOUT, checked_path
+from .stored import SESSION_ID, Shared, StoredSession, Work, share
 
 if TYPE_CHECKING:
     from .sqlite_file import SessionConnection
@@ -26,9 +28,10 @@ class SQLiteSession(StoredSession):
     _shared: Shared[SessionConnection]
 
     def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, busy_timeout: float = 5.0) -> None:
-        checked_name(session_id, "A session's id")
+        allowed.check_option(type(self).__name__, "session_id", session_id, SESSION_ID, UsageError)
         path = checked_path(db_path, "A session's db_path")
-        self._busy_timeout = checked_busy_timeout(busy_timeout)
+        allowed.check_option(type(self).__name__, "busy_timeout", busy_timeout, BUSY_TIMEOUT, UsageError)
+        self._busy_timeout = busy_timeout
         from .sqlite_file import SessionConnection  # imports sqlite3
 
         key = object() if path == ":memory:" else path

@@ -15,6 +15,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import msgspec
 
+from ..core import allowed
 from ..core.digest import BadJSON, described, holds, plain
 from ..core.transcript import Item
 from ..errors import InvalidInput, SessionFailed, UsageError
@@ -29,6 +30,9 @@ Work = Callable[[Any], R]
 
 LARGEST = 2**63 - 1
 """The largest integer that a database column can hold."""
+NUMBER = allowed.Values("a whole number from 0 on", lambda value: type(value) is int and value >= 0)
+LIMIT = NUMBER.or_none
+SESSION_ID = allowed.Values("text that is not empty", lambda value: isinstance(value, str) and value and holds(value))
 THREADS = 8
 """The threads of a process for all its sessions. They wait for disks and locks, never for a person: few are enough."""
 
@@ -152,7 +156,8 @@ class StoredSession(ABC):
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the latest `limit` items, oldest first; all items without a limit."""
-        count = LARGEST if limit is None else min(_checked_number(limit, "A limit"), LARGEST)
+        allowed.check_option(type(self).__name__, "limit", limit, LIMIT, UsageError)
+        count = LARGEST if limit is None else min(limit, LARGEST)
 
         def read(connection: Any) -> list[Item]:
             rows = connection.execute(self._sql.latest, (self._key, count)).fetchall()
@@ -183,9 +188,11 @@ class StoredSession(ABC):
         If `add_items` is overridden, it gets the items. What it passes on to the `add_items` of this class has the same
         places in the run, as far as it is no more than it was given.
         """
-        run = self._stored_key(checked_name(run_id, "A run's id"))
+        allowed.check_option(type(self).__name__, "run_id", run_id, SESSION_ID, UsageError)
+        allowed.check_option(type(self).__name__, "position", position, NUMBER, UsageError)
+        run = self._stored_key(run_id)
         texts = _texts_of(items)
-        if _checked_number(position, "A position") > LARGEST - len(texts):
+        if position > LARGEST - len(texts):
             raise UsageError(f"There is no position {position}.")
         if not self._overrides("add_items"):
             await self._write(run, position, texts)
@@ -318,13 +325,6 @@ class StoredSession(ABC):
             self._shared.connections.close()
 
 
-def checked_name(value: Any, what: str) -> str:
-    """Return an id; raise `UsageError` unless it is a text that is not empty."""
-    if not isinstance(value, str) or not value or not holds(value):
-        raise UsageError(f"{what} is a text that is not empty, got {described(value)}.")
-    return value
-
-
 def _texts_of(items: Any) -> list[str]:
     """Encode the items as JSON texts, which later changes to the items do not affect."""
     if not isinstance(items, list | tuple) or not all(isinstance(item, dict) for item in items):
@@ -333,10 +333,3 @@ def _texts_of(items: Any) -> list[str]:
         return [_encode(plain(item)).decode() for item in items]
     except BadJSON as error:
         raise InvalidInput(f"An item cannot be stored: {error}. Nothing was stored.") from None
-
-
-def _checked_number(value: Any, what: str) -> int:
-    """Return a count; raise `UsageError` unless it is a whole number, 0 or more."""
-    if type(value) is not int or value < 0:
-        raise UsageError(f"{what} is a whole number, 0 or more, got {described(value)}.")
-    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..core import allowed
 from ..core.digest import described
 from ..errors import UsageError
 
@@ -25,8 +26,4 @@ def checked_path(given: Any, name: str) -> str:
     return path
 
 
-def checked_busy_timeout(value: Any) -> float:
-    """Return a busy_timeout; raise `UsageError` unless it is a number of seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
-        raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
-    return value
+BUSY_TIMEOUT = allowed.seconds(0, 2_000_000)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import psycopg
 from sqlalchemy import func, select
 
-from ..core.digest import described
+from ..core import allowed
 from ..errors import StoreFailed, UsageError
 from ..sql.thread_queue import ThreadQueue
 from .record import check_seconds
@@ -55,8 +55,7 @@ class PostgresStore(SQLStore):
     def __init__(
         self, url: str, *, pool_size: int = 5, clock: Callable[[], float] | None = None, upgrade: bool = False
     ) -> None:
-        if type(pool_size) is not int or not 1 <= pool_size <= 1000:
-            raise UsageError(f"A pool_size is a whole number from 1 to 1000, got {described(pool_size)}.")
+        allowed.check_option("PostgresStore", "pool_size", pool_size, allowed.whole_number(1, 1000), UsageError)
         self._server = StoreServer(url, pool_size, upgrades=upgrade)
         self._clock = clock
         self._closed = False

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..core import allowed
 from ..errors import StoreFailed, UsageError
-from ..sql.arguments import checked_busy_timeout, checked_path
+from ..sql.arguments import BUSY_TIMEOUT, checked_path
 from ..sql.shared_writes import SharedWrites
 from ..sql.sqlite_connection import Handle, Locked
 from ..sql.thread_queue import ThreadQueue
@@ -60,7 +61,8 @@ class SQLiteStore(SQLStore):
             raise UsageError(
                 "SQLiteStore keeps runs in a file; in memory, MemoryStore() does, and InMemorySaver() threads."
             )
-        self._file = StoreFile(checked_path(path, "A store's path"), checked_busy_timeout(busy_timeout))
+        allowed.check_option("SQLiteStore", "busy_timeout", busy_timeout, BUSY_TIMEOUT, UsageError)
+        self._file = StoreFile(checked_path(path, "A store's path"), busy_timeout)
         self._clock = clock
         self._closed = False
         self._known = self._file.known

@@ -32,7 +32,7 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 TOOLS = (ToolSpec("send", "Send a letter.", SCHEMA), ToolSpec("call", "Call somebody.", SCHEMA))
-ASKED: list[Item] = [{"role": "user", "content": "Write to Ann and to Bob."}]
+REQUEST: list[Item] = [{"role": "user", "content": "Write to Ann and to Bob."}]
 
 
 async def check_model(make_model: MakeModel) -> None:
@@ -43,7 +43,7 @@ async def check_model(make_model: MakeModel) -> None:
     of these, or an exception, for a request that fails. The provider is yours to play, with a local server that speaks
     its protocol. Nothing but the model's own `name` and `stream` is used.
     """
-    for check in CHECKS:
+    for check in MODEL_CHECKS:
         try:
             await asyncio.wait_for(check(make_model), PATIENCE)
         except AssertionError:
@@ -54,7 +54,7 @@ async def check_model(make_model: MakeModel) -> None:
             raise AssertionError(f"{check.__doc__} It raised {error!r:.300}.") from error
 
 
-async def _made(make_model: MakeModel, *steps: Step) -> Model:
+async def _make(make_model: MakeModel, *steps: Step) -> Model:
     given = make_model(list(steps))
     model = await given if isawaitable(given) else given
     if not isinstance(getattr(model, "name", None), str) or not model.name:
@@ -62,7 +62,7 @@ async def _made(make_model: MakeModel, *steps: Step) -> Model:
     return model
 
 
-async def _asked(model: Model, request: ModelRequest) -> tuple[list[Item], ModelResponse]:
+async def _ask(model: Model, request: ModelRequest) -> tuple[list[Item], ModelResponse]:
     """Return the deltas and the reply, and check what is true of all of them."""
     before = deepcopy((list(request.input), request.tools, request.output))
     seen: list[Any] = [each async for each in model.stream(request)]
@@ -100,21 +100,21 @@ def _outputs(calls: Sequence[Item]) -> list[Item]:
 
 async def _gives_text(make_model: MakeModel) -> None:
     """A reply of text is a message with that text."""
-    _, reply = await _asked(await _made(make_model, TEXT), ModelRequest("Be brief.", ASKED))
+    _, reply = await _ask(await _make(make_model, TEXT), ModelRequest("Be brief.", REQUEST))
     _same((_text(reply), _calls(reply)), (TEXT, []), "A reply of text is a message with that text, and no call.")
 
 
 async def _shows_text(make_model: MakeModel) -> None:
     """The text deltas of a reply add up to its text."""
-    deltas, _ = await _asked(await _made(make_model, TEXT), ModelRequest(None, ASKED))
+    deltas, _ = await _ask(await _make(make_model, TEXT), ModelRequest(None, REQUEST))
     shown = "".join(each["delta"] for each in deltas if each.get("type") == "response.output_text.delta")
     _same(shown, TEXT, "The deltas of type response.output_text.delta add up to the text of the reply.")
 
 
 async def _gives_a_call(make_model: MakeModel) -> None:
     """A call is a `function_call` item with a name, arguments as text, and a `call_id`."""
-    model = await _made(make_model, call("send", {"to": "Ann", "n": [1, 2.5, None, "ü"]}))
-    _, reply = await _asked(model, ModelRequest(None, ASKED, TOOLS))
+    model = await _make(make_model, call("send", {"to": "Ann", "n": [1, 2.5, None, "ü"]}))
+    _, reply = await _ask(model, ModelRequest(None, REQUEST, TOOLS))
     calls = _calls(reply)
     _same([each.get("name") for each in calls], ["send"], "A call of a tool is an item of type function_call.")
     arguments = calls[0].get("arguments")
@@ -125,14 +125,14 @@ async def _gives_a_call(make_model: MakeModel) -> None:
 
 async def _keeps_malformed_arguments(make_model: MakeModel) -> None:
     """Arguments that are no JSON are kept as they were written, for the gate to refuse them."""
-    _, reply = await _asked(await _made(make_model, call("send", '{"to": "An')), ModelRequest(None, ASKED, TOOLS))
+    _, reply = await _ask(await _make(make_model, call("send", '{"to": "An')), ModelRequest(None, REQUEST, TOOLS))
     _same([each.get("arguments") for each in _calls(reply)], ['{"to": "An'], str(_keeps_malformed_arguments.__doc__))
 
 
 async def _gives_two_calls(make_model: MakeModel) -> None:
     """Two calls of one reply have ids of their own, and their order."""
-    model = await _made(make_model, [call("send", {"to": "Ann"}), call("send", {"to": "Bob"})])
-    _, reply = await _asked(model, ModelRequest(None, ASKED, TOOLS))
+    model = await _make(make_model, [call("send", {"to": "Ann"}), call("send", {"to": "Bob"})])
+    _, reply = await _ask(model, ModelRequest(None, REQUEST, TOOLS))
     told = [json.loads(each["arguments"]) for each in _calls(reply)]
     _same(told, [{"to": "Ann"}, {"to": "Bob"}], "Calls are in the order in which the model made them.")
     if len({each.get("call_id") for each in _calls(reply)}) != 2:
@@ -142,29 +142,29 @@ async def _gives_two_calls(make_model: MakeModel) -> None:
 async def _goes_on(make_model: MakeModel) -> None:
     """A reply can be sent back with the outputs of its calls, malformed ones included."""
     first = ["One moment.", call("send", {"to": "Ann"}), call("call", {"to": "Bob"})]
-    model = await _made(make_model, first, call("send", "{to: Eve}"), "Done.")
-    items = list(ASKED)
+    model = await _make(make_model, first, call("send", "{to: Eve}"), "Done.")
+    items = list(REQUEST)
     for _ in range(2):
-        _, reply = await _asked(model, ModelRequest("Be brief.", items, TOOLS))
+        _, reply = await _ask(model, ModelRequest("Be brief.", items, TOOLS))
         items += [*reply.output, *_outputs(_calls(reply))]
-    _, reply = await _asked(model, ModelRequest("Be brief.", items, TOOLS))
+    _, reply = await _ask(model, ModelRequest("Be brief.", items, TOOLS))
     _same(_text(reply), "Done.", str(_goes_on.__doc__))
     items += [*reply.output, {"role": "user", "content": "Thanks."}]
-    again = await _made(make_model, "You are welcome.")
-    _, reply = await _asked(again, ModelRequest("Be brief.", items, TOOLS))
+    again = await _make(make_model, "You are welcome.")
+    _, reply = await _ask(again, ModelRequest("Be brief.", items, TOOLS))
     _same(_text(reply), "You are welcome.", "A talk goes on with another object of the model.")
 
 
 async def _gives_output(make_model: MakeModel) -> None:
     """An output with a schema is a message with JSON."""
-    model = await _made(make_model, '{"to": "Ann"}')
-    _, reply = await _asked(model, ModelRequest(None, ASKED, (), OutputSpec("Letter", SCHEMA)))
+    model = await _make(make_model, '{"to": "Ann"}')
+    _, reply = await _ask(model, ModelRequest(None, REQUEST, (), OutputSpec("Letter", SCHEMA)))
     _same((json.loads(_text(reply)), _calls(reply)), ({"to": "Ann"}, []), str(_gives_output.__doc__))
 
 
 async def _counts(make_model: MakeModel) -> None:
     """A reply says how many tokens were used."""
-    _, reply = await _asked(await _made(make_model, "Done."), ModelRequest(None, ASKED))
+    _, reply = await _ask(await _make(make_model, "Done."), ModelRequest(None, REQUEST))
     usage: Any = reply.usage
     if not isinstance(usage, Usage) or not all(is_count(number, 0) for number in usage.numbers()):
         raise AssertionError(f"A reply's usage is a Usage of whole numbers. It is {usage!r:.200}.")
@@ -174,28 +174,28 @@ async def _counts(make_model: MakeModel) -> None:
 
 async def _fails(make_model: MakeModel) -> None:
     """A failure of the provider is a `ModelFailed`, and the model can be asked again."""
-    model = await _made(make_model, ModelFailed("The provider failed."), "Done.")
-    request = ModelRequest(None, ASKED)
+    model = await _make(make_model, ModelFailed("The provider failed."), "Done.")
+    request = ModelRequest(None, REQUEST)
     try:
         found = [each async for each in model.stream(request)]
     except ModelFailed:
         pass
     else:
         raise AssertionError(f"{_fails.__doc__} It gave {found!r:.200}.")
-    _, reply = await _asked(model, request)
+    _, reply = await _ask(model, request)
     _same(_text(reply), "Done.", "A model that failed can be asked again.")
 
 
 async def _stops(make_model: MakeModel) -> None:
     """A stream can be closed before its end, and the model asked again."""
-    model = await _made(make_model, "One two three.", "Done.")
-    async with aclosing(model.stream(ModelRequest(None, ASKED))) as events:  # type: ignore[type-var]
+    model = await _make(make_model, "One two three.", "Done.")
+    async with aclosing(model.stream(ModelRequest(None, REQUEST))) as events:  # type: ignore[type-var]
         await anext(events)
-    _, reply = await _asked(model, ModelRequest(None, ASKED))
+    _, reply = await _ask(model, ModelRequest(None, REQUEST))
     _same(_text(reply), "Done.", str(_stops.__doc__))
 
 
-CHECKS = (
+MODEL_CHECKS = (
     _gives_text,
     _shows_text,
     _gives_a_call,

@@ -39,7 +39,7 @@ async def check_session(make_session: MakeSession) -> None:
         return session
 
     exact = writes_exactly(await fresh())
-    for check in (*CHECKS, *(EXACT_CHECKS if exact else ())):
+    for check in (*SESSION_CHECKS, *(EXACT_CHECKS if exact else ())):
         await check(fresh)
     for session in made:
         await session.clear_session()
@@ -50,7 +50,7 @@ def _same(found: Any, expected: Any, sentence: str) -> None:
         raise AssertionError(f"{sentence} It gave {found!r:.300}, not {expected!r:.300}.")
 
 
-def _numbered(count: int, word: str = "item") -> list[Item]:
+def _number_items(count: int, word: str = "item") -> list[Item]:
     return [{"role": "user", "content": f"{word} {n}"} for n in range(count)]
 
 
@@ -87,7 +87,7 @@ async def _keeps_order(fresh: Fresh) -> None:
 
 async def _limits(fresh: Fresh) -> None:
     session = await fresh()
-    items = _numbered(12)
+    items = _number_items(12)
     for start in range(0, 12, 3):
         await session.add_items(items[start : start + 3])
     for limit in (1, 4, 11, 12, 13, 10_000):
@@ -165,7 +165,7 @@ async def _hands_out_copies(fresh: Fresh) -> None:
 
 async def _keeps_batches_whole(fresh: Fresh) -> None:
     session = await fresh()
-    batches = [_numbered(7, f"batch {n}, item") for n in range(12)]
+    batches = [_number_items(7, f"batch {n}, item") for n in range(12)]
     seen: list[list[Item]] = []
 
     async def look() -> None:
@@ -181,7 +181,7 @@ async def _keeps_batches_whole(fresh: Fresh) -> None:
 
 async def _pops_once(fresh: Fresh) -> None:
     session = await fresh()
-    items = _numbered(10)
+    items = _number_items(10)
     await session.add_items(items)
     popped = await asyncio.gather(*(session.pop_item() for _ in range(12)))
     found = sorted(item["content"] for item in popped if item is not None)
@@ -201,7 +201,7 @@ async def _adds_all_or_nothing(fresh: Fresh) -> None:
 
 async def _survives_cancellation(fresh: Fresh) -> None:
     session = await fresh()
-    items = _numbered(50)
+    items = _number_items(50)
     adding = asyncio.ensure_future(session.add_items(items))
     await asyncio.sleep(0)
     adding.cancel()
@@ -286,7 +286,7 @@ async def _tells_runs_apart(fresh: Fresh) -> None:
 
 async def _writes_once_when_written_at_once(fresh: Fresh) -> None:
     session = await _exact(fresh)
-    items = _numbered(20)
+    items = _number_items(20)
     await asyncio.gather(*(session.write("run", 0, items) for _ in range(8)))
     _same(await session.get_items(), items, "What several write at the same time is stored once, in its order.")
 
@@ -301,7 +301,7 @@ async def _writes_all_or_nothing(fresh: Fresh) -> None:
         _same(await session.get_items(), ITEMS, "What failed to be written can be written afterwards.")
 
 
-CHECKS = (
+SESSION_CHECKS = (
     _is_a_session,
     _begins_empty,
     _keeps_order,

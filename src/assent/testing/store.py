@@ -17,12 +17,12 @@ Check = Callable[[Store, FakeClock], Awaitable[None]]
 
 CHECK_TIMEOUT = 120.0
 """Timeout of a check, in seconds: a store that does not answer is wrong, too."""
-CHECKS: tuple[Check, ...] = (
-    *journal.CHECKS,
-    *record.CHECKS,
-    *lease.CHECKS,
-    *decision.CHECKS,
-    *upkeep.CHECKS,
+STORE_CHECKS: tuple[Check, ...] = (
+    *journal.JOURNAL_CHECKS,
+    *record.RECORD_CHECKS,
+    *lease.LEASE_CHECKS,
+    *decision.DECISION_CHECKS,
+    *upkeep.UPKEEP_CHECKS,
 )
 
 
@@ -37,7 +37,7 @@ async def check_store(make_store: MakeStore, *, damage: Damage | None = None) ->
         damage: An optional function of a store, a run's id, a row number and a text. It replaces that row of the run's
             journal with the text, without the store's methods. The checks then test that the store detects the damage.
     """
-    for check in CHECKS:
+    for check in STORE_CHECKS:
         await _try(make_store, check)
     if damage is not None:
         for damaged in damaging.checks(damage):
@@ -52,7 +52,7 @@ async def _try(make_store: MakeStore, check: Check) -> None:
         raise AssertionError(f"A store is a subclass of `Store`; {type(store).__name__} is not.")
     try:
         if store.clock() != clock():
-            raise AssertionError("A store goes by the clock that it was made with.")
+            raise AssertionError("A store uses the clock that it was made with.")
         await asyncio.wait_for(check(store, clock), CHECK_TIMEOUT)
     except AssertionError:
         raise

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..core import allowed
 from ..core.digest import described
-from ..core.number import is_count
 from ..definitions.agent import Agent
 from ..definitions.tool import Tool
 from ..errors import InvalidDefinition
@@ -57,8 +57,7 @@ def create_agent(
     asked = model_from("create_agent", model)
     around = checked_middleware(middleware)
     gates = [each for each in around if isinstance(each, HumanInTheLoopMiddleware)]
-    if not is_count(max_turns):
-        raise InvalidDefinition(f"max_turns must be a whole number from 1 to 2**63 - 1, got {described(max_turns)}.")
+    allowed.check_option("create_agent", "max_turns", max_turns, allowed.COUNT)
     if len(gates) > 1:
         raise InvalidDefinition("There are two HumanInTheLoopMiddleware; put all tools into the interrupt_on of one.")
     hooked = HookedModel(asked, around)

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic
 
+from ..core import allowed
 from ..core.digest import described
 from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
@@ -81,8 +82,7 @@ def checked_middleware(given: Any) -> list[AgentMiddleware]:
             raise InvalidDefinition(f"{each.name} has a state_schema; {NO_SCHEMA}")
         for name in HOOKS:
             hook = hook_of(each, name)
-            if hook is not None and not callable(hook):
-                raise InvalidDefinition(f"{each.name}.{name} must be a function, got {described(hook)}.")
+            allowed.check_option(each.name, name, hook, allowed.CALLABLE.or_none)
     return listed
 
 
@@ -150,8 +150,7 @@ def _decorator(hook: str) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         def make(function: Callable[..., Any]) -> AgentMiddleware:
-            if not callable(function):
-                raise InvalidDefinition(f"@{hook} is for a function, got {described(function)}.")
+            allowed.check_option(f"@{hook}", "its function", function, allowed.CALLABLE)
             kind = type(name or function.__name__, (AgentMiddleware,), {"__doc__": function.__doc__, "tools": tools})
             made: AgentMiddleware = kind()
             setattr(made, hook, function)
@@ -159,8 +158,7 @@ def _decorator(hook: str) -> Callable[..., Any]:
 
         if "state_schema" in options:
             raise InvalidDefinition(f"@{hook} has no state_schema: {NO_SCHEMA}")
-        if options:
-            raise InvalidDefinition(f"@{hook} has no option {min(options)!r}.")
+        allowed.check_names(f"@{hook}", options, ("can_jump_to", "name", "tools"))
         if can_jump_to and (hook.startswith("wrap_") or not set(can_jump_to) <= set(JUMPS)):
             raise InvalidDefinition(
                 f'@{hook}: can_jump_to is a list of "end", "model" and "tools", for hooks before and after; got '

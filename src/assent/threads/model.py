@@ -24,7 +24,7 @@ from ..models.delta import as_dict
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.model import ModelRequest as Request
 from ..models.model import ModelResponse as Response
-from ..models.named import adapted, is_model
+from ..models.named import adapt_model, is_model
 from ..runtime.layer import ModelLayer
 from ..runtime.scope import scope_of
 from ..runtime.session_sync import accepted_items
@@ -264,7 +264,7 @@ class Asking:
         return ModelResponse([ai_message(reply.output, id)])
 
     async def _streamed(self, model: Model, request: Request, id: str) -> Response:
-        model = adapted(model)
+        model = adapt_model(model)
         if not is_model(model):
             raise UsageError(f"The model of a request is a Model, got {described(model)}.")
         reply: Response | None = None

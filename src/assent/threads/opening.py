@@ -9,6 +9,7 @@ from uuid import UUID
 
 from ..approval.decision import Reject
 from ..approval.question import possible_effects
+from ..core import allowed
 from ..core import facts as f
 from ..core.digest import described, holds
 from ..core.number import LARGEST, is_count
@@ -30,6 +31,7 @@ from .message import given_messages, messages_of, run_input, unknown_messages
 from .schema import ContextSchema, restore_context
 
 OnPending = Literal["reject", "keep"] | None
+RECURSION_LIMIT = allowed.COUNT.or_none
 TRIES = 5
 """The number of attempts to acquire a run that other writers keep changing."""
 SET_ASIDE = "The user said something else instead of answering; the call did not run."
@@ -214,8 +216,7 @@ def thread_of(config: Any) -> str:
 def turns_of(config: Any) -> int | None:
     """Return the limit of model calls in the run; None if the config has no `recursion_limit`."""
     limit = config.get("recursion_limit") if isinstance(config, Mapping) else None
-    if limit is not None and not is_count(limit):
-        raise UsageError(f"recursion_limit must be a whole number from 1 to 2**63 - 1, got {described(limit)}.")
+    allowed.check_option("config", "recursion_limit", limit, RECURSION_LIMIT, UsageError)
     return limit
 
 

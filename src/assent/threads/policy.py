@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
-from ..core.digest import described, holds
+from ..core import allowed
 from ..core.facts import Verdict
 from ..definitions.agent import Agent
 from ..definitions.context import RunContextWrapper
-from ..definitions.tool import Tool, qualified
+from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidDefinition
 from .interrupts import PREFIX
 from .message import tool_call
@@ -26,7 +26,16 @@ from .middleware_context import ToolCallRequest, runtime_in, state_in
 
 DECISIONS: tuple[Verdict, ...] = ("approve", "edit", "reject", "respond")
 DEFAULT: tuple[Verdict, ...] = ("approve", "edit", "reject")
-OPTIONS = {"allowed_decisions", "description", "when"}
+TOOLS = allowed.list_of(allowed.NONEMPTY.fits, "names of tools")
+SETTING = allowed.instance_of(Mapping, 'True, False or {"allowed_decisions": [...]}')
+INTERRUPT_OPTIONS = allowed.Options(
+    allowed_decisions=allowed.Values(
+        f"a list of one or more of {', '.join(DECISIONS)}",
+        lambda given: isinstance(given, list | tuple) and given and set(map(str, given)) <= set(DECISIONS),
+    ),
+    description=allowed.TEXT_OR_CALLABLE.or_none,
+    when=allowed.CALLABLE.or_none,
+)
 
 
 class InterruptOnConfig(TypedDict):
@@ -53,11 +62,11 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     def __init__(
         self, interrupt_on: Mapping[str, bool | InterruptOnConfig], *, description_prefix: str = PREFIX
     ) -> None:
-        if not isinstance(interrupt_on, Mapping):
-            raise InvalidDefinition(f"interrupt_on is a dict by the names of tools, got {described(interrupt_on)}.")
-        if type(description_prefix) is not str or not holds(description_prefix):
-            raise InvalidDefinition(f"description_prefix is text, got {described(description_prefix)}.")
-        self.interrupt_on = {_check_tool_name(name): _config(name, given) for name, given in interrupt_on.items()}
+        whose = type(self).__name__
+        allowed.check_option(whose, "interrupt_on", interrupt_on, allowed.instance_of(Mapping, "a dict by tool names"))
+        allowed.check_option(whose, "the keys of interrupt_on", list(interrupt_on), TOOLS)
+        allowed.check_option(whose, "description_prefix", description_prefix, allowed.TEXT)
+        self.interrupt_on = {name: _config(name, given) for name, given in interrupt_on.items()}
         self.description_prefix = description_prefix
 
     def apply(self, tools: Sequence[Tool]) -> list[Tool]:
@@ -99,40 +108,17 @@ class ThreadedAgent(Agent[Any]):
     description_prefix: str = PREFIX
 
 
-def _check_tool_name(name: Any) -> str:
-    if type(name) is not str or not name or not holds(name):
-        raise InvalidDefinition(f"interrupt_on has the names of tools as its keys, got {described(name)}.")
-    return name
-
-
 def _config(name: str, given: Any) -> InterruptOnConfig | None:
     """Return the checked options for a tool; None if its calls need no person."""
     if given is False:
         return None
     if given is True:
         return {"allowed_decisions": list(DEFAULT)}
-    whose = f"interrupt_on[{name!r}]"
-    if not isinstance(given, Mapping):
-        raise InvalidDefinition(f'{whose} is True, False or {{"allowed_decisions": [...]}}, got {described(given)}.')
-    unknown = given.keys() - OPTIONS
-    if unknown:
-        raise InvalidDefinition(
-            f"{whose} has no option {min(map(repr, unknown))}; there are {', '.join(sorted(OPTIONS))}."
-        )
-    allowed = given.get("allowed_decisions")
-    if not isinstance(allowed, list | tuple) or not allowed or not set(map(str, allowed)) <= set(DECISIONS):
-        fits = ", ".join(DECISIONS)
-        raise InvalidDefinition(
-            f"{whose}: allowed_decisions is a list of one or more of {fits}; got {described(allowed)}."
-        )
-    text, when = given.get("description"), given.get("when")
-    if text is not None and not callable(text) and not (type(text) is str and holds(text)):
-        raise InvalidDefinition(f"{whose}: description is text, or a function that gives it; got {described(text)}.")
-    if when is not None and not callable(when):
-        raise InvalidDefinition(
-            f"{whose}: when is a function of the call that gives True or False, got {described(when)}."
-        )
-    made: Any = {**given, "allowed_decisions": list(dict.fromkeys(allowed))}
+    allowed.check_option("HumanInTheLoopMiddleware", f"interrupt_on[{name!r}]", given, SETTING)
+    INTERRUPT_OPTIONS.check_items(
+        f"HumanInTheLoopMiddleware: interrupt_on[{name!r}]", {"allowed_decisions": None, **given}
+    )
+    made: Any = {**given, "allowed_decisions": list(dict.fromkeys(given["allowed_decisions"]))}
     return made  # type: ignore[no-any-return]
 
 
@@ -141,7 +127,7 @@ class When:
 
     def __init__(self, tool: Tool, when: Callable[[ToolCallRequest], Any]) -> None:
         self.tool, self.when = tool, when
-        self.__qualname__ = qualified(when)
+        self.__qualname__ = qualified_name(when)
         self.version = getattr(when, "version", None)
 
     async def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
@@ -162,7 +148,7 @@ class Described:
 
     def __init__(self, tool: Tool, text: Any) -> None:
         self.tool, self.text = tool, text
-        self.__qualname__ = qualified(text) if callable(text) else "text"
+        self.__qualname__ = qualified_name(text) if callable(text) else "text"
         self.version = getattr(text, "version", None) if callable(text) else None
 
     def __call__(self, ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:

@@ -13,20 +13,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ..core.digest import described
+from ..core import allowed
 from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview
 from ..definitions.probe import CannotTell, Found, Happened, NotHappened
-from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified
+from ..definitions.tool import FailureText, Previewer, Rule, Tool, default_tool_error_function, qualified_name
 from ..errors import AssentError, InvalidArguments, InvalidDefinition, PatchRefused, UsageError
-from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done
-from .patch_format import ApplyPatchOperation, checked, patch_of, read_patch
+from .patch_editor import ApplyPatchEditor, OneByOne, Operations, PatchEditor, TracedEditor, done_sentence
+from .patch_format import ApplyPatchOperation, check_operation, patch_of, read_patch
 
 OperationRule = bool | Callable[[RunContextWrapper[Any], ApplyPatchOperation, str], bool | Awaitable[bool]]
 """True if a patch needs approval, or a function of context, operation and call id; the first True asks."""
 
 METHODS = ("create_file", "update_file", "delete_file")
+EDITOR = allowed.Values(
+    f"an object with the methods {', '.join(METHODS)}",
+    lambda given: not isinstance(given, type) and all(callable(getattr(given, name, None)) for name in METHODS),
+)
 DESCRIPTION = """Create, change, move and delete files with a patch.
 
 *** Begin Patch
@@ -63,7 +67,7 @@ class _PerOperation:
 
     def __init__(self, rule: Callable[..., Any]) -> None:
         self.rule = rule
-        self.__qualname__ = qualified(rule)
+        self.__qualname__ = qualified_name(rule)
         while isinstance(rule, functools.partial):
             rule = rule.func
         self.version = getattr(rule, "version", None)
@@ -136,7 +140,7 @@ def _is_done(editor: TracedEditor, files: Any) -> bool:
 
 
 def _output(operations: Operations) -> dict[str, str]:
-    return {"status": "completed", "output": "\n".join(f"{done(each)}." for each in operations)}
+    return {"status": "completed", "output": "\n".join(f"{done_sentence(each)}." for each in operations)}
 
 
 def _takes_shown(editor: PatchEditor) -> bool:
@@ -172,7 +176,7 @@ class ApplyPatchTool(Tool):
     def __post_init__(self) -> None:
         whole = self._whole
         if self.timeout is not None:
-            raise InvalidDefinition(f"Tool {self.name!r}: a patch is not stopped in the middle; leave out timeout.")
+            raise InvalidDefinition(f"Tool {self.name!r}: a patch cannot be stopped halfway; leave out timeout.")
         if callable(self.needs_approval) and not self.judges_arguments:
             object.__setattr__(self, "needs_approval", _PerOperation(self.needs_approval))
         object.__setattr__(self, "judges_arguments", True)
@@ -188,11 +192,7 @@ class ApplyPatchTool(Tool):
         editor: Any = self.editor
         if isinstance(editor, PatchEditor):
             return editor
-        missing = [name for name in METHODS if not callable(getattr(editor, name, None))]
-        if missing or isinstance(editor, type):
-            raise InvalidDefinition(
-                f"ApplyPatchTool needs an editor with the methods {', '.join(METHODS)}, got {described(editor)}."
-            )
+        allowed.check_option("ApplyPatchTool", "editor", editor, EDITOR)
         return OneByOne(editor)
 
     @property
@@ -248,4 +248,4 @@ def _native(args: dict[str, Any]) -> ApplyPatchOperation:
         raise InvalidArguments(
             f"an operation has a type ({', '.join(METHODS)}), a path, and where needed a diff and a move_to, all texts"
         )
-    return checked(ApplyPatchOperation(**given))
+    return check_operation(ApplyPatchOperation(**given))

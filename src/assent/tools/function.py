@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from ..core.digest import described
+from ..core import allowed
 from ..definitions.calling import in_thread, is_async
 from ..definitions.context import THREAD_CONFIG, RunContextWrapper, ToolContext
 from ..definitions.deadline import Deadline
@@ -22,7 +22,7 @@ from ..definitions.tool import (
     Previewer,
     Rule,
     Tool,
-    checked_names,
+    as_tuple,
     default_tool_error_function,
 )
 from ..errors import InvalidDefinition, UsageError
@@ -63,13 +63,13 @@ class FunctionTool(Tool):
                 args = [*args[: each.position], value, *args[each.position :]]
         if not self.awaits:
             value = await in_thread(functools.partial(self.function, *args, **kwargs))
-            return await _awaited(value)
+            return await _await_result(value)
         if self.timeout is None:
-            return await _awaited(await self.function(*args, **kwargs))
+            return await _await_result(await self.function(*args, **kwargs))
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
-                return await _awaited(await self.function(*args, **kwargs))
+                return await _await_result(await self.function(*args, **kwargs))
         except TimeoutError as error:
             if limit.expired():  # not a `TimeoutError` of the body
                 raise TimeoutError(f"it took longer than {self.timeout:g} seconds") from error
@@ -83,14 +83,14 @@ def injected_value(source: str, ctx: ToolContext[Any]) -> Any:
     config = THREAD_CONFIG.get()
     if config is None:
         raise UsageError(
-            f"The tool {ctx.tool_name!r} takes the RunnableConfig of its thread, and nobody called invoke here: this "
-            "run is driven without one. Take what it needs from ctx: ToolContext instead."
+            f"The tool {ctx.tool_name!r} takes the RunnableConfig of its thread, but this "
+            "run was not started by invoke and has none. Take what it needs from ctx: ToolContext instead."
         )
     given = config.get("configurable")
     return {**config, "configurable": {**given} if isinstance(given, Mapping) else {}}  # a copy for each body
 
 
-async def _awaited(value: Any) -> Any:
+async def _await_result(value: Any) -> Any:
     """Return the body's result, awaited if it is awaitable."""
     return await value if inspect.isawaitable(value) else value
 
@@ -180,19 +180,18 @@ def function_tool(
 
     options = {name: value for name, value in locals().items() if name != "function"}
     if function is None:
-        return functools.partial(_made_from, **options)
-    if not callable(function):
-        raise InvalidDefinition(f"function_tool takes a function, got {described(function)}; name its options.")
-    return _made_from(function, **options)
+        return functools.partial(_make_tool, **options)
+    allowed.check_option("function_tool", "its first argument", function, allowed.CALLABLE)
+    return _make_tool(function, **options)
 
 
 def thread_tool(function: Callable[..., Any]) -> FunctionTool:
     """Make a tool of an agent with threads from a plain function, which may take the config of its thread."""
     options: dict[str, Any] = {"name_override": None, "description_override": None, "use_docstring_info": True}
-    return _made_from(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
+    return _make_tool(function, **options, strict_mode=False, timeout=None, redact=(), config=True)
 
 
-def _made_from(
+def _make_tool(
     function: Callable[..., Any],
     *,
     name_override: str | None,
@@ -231,7 +230,7 @@ def _made_from(
         strict_json_schema=strict_mode,
         defaults=schema.defaults,
         timeout=timeout,
-        redact=_redacted(schema, redact),
+        redact=_parameters_to_mask(schema, redact),
         function=function,
         schema=schema,
         awaits=awaits,
@@ -239,9 +238,10 @@ def _made_from(
     )
 
 
-def _redacted(schema: FunctionSchema, redact: Sequence[str]) -> tuple[str, ...]:
+def _parameters_to_mask(schema: FunctionSchema, redact: Sequence[str]) -> tuple[str, ...]:
     """Return the parameters to mask: those named, and those whose types say so."""
-    named = checked_names(f"Tool {schema.name!r}: redact", redact)
+    allowed.check_option(f"Tool {schema.name!r}", "redact", redact, allowed.NAMES)
+    named = as_tuple(redact)
     return (*named, *(name for name in schema.secrets if name not in named))
 
 

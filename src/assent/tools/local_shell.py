@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core import allowed
 from ..core.digest import described, digest, holds
-from ..core.number import is_seconds
 from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..errors import InvalidDefinition
@@ -24,12 +24,16 @@ from .shell_environment import command_environment
 from .shell_process import Process, Stop
 from .shell_watcher import marked_processes, marks_are_seen
 
-LOOK_AGAIN, GONE = 0.05, 1.0
+LOOK_AGAIN, LOOK_LIMIT = 0.05, 1.0
 """The seconds between two looks for processes that are just being killed, and those for all looks."""
 MOST_NAMED = 5
 """The most processes that are named to a person."""
 NOT_STARTED, KILLED = 126, 137
 """The exit codes of commands that could not be started, or were killed, as shells have them."""
+
+SHELL_PATH = allowed.Values(
+    "the path of a program", lambda given: type(given) is str and os.path.isabs(given) and shutil.which(given)
+)
 
 
 class LocalShellExecutor:
@@ -70,14 +74,10 @@ class LocalShellExecutor:
             raise InvalidDefinition("LocalShellExecutor needs a system with process groups, such as Linux or macOS.")
         self.cwd = _directory(cwd)
         self.env = command_environment(env, inherit)
-        if not is_seconds(timeout) or not timeout:
-            raise InvalidDefinition(
-                f"LocalShellExecutor: timeout must be seconds above zero, got {described(timeout)}."
-            )
-        if type(max_output) is not int or max_output < 1:
-            raise InvalidDefinition(f"LocalShellExecutor: max_output must be bytes, got {described(max_output)}.")
-        if type(shell) is not str or not os.path.isabs(shell) or shutil.which(shell) is None:
-            raise InvalidDefinition(f"LocalShellExecutor: shell must be the path of a program, got {described(shell)}.")
+        check = functools.partial(allowed.check_option, "LocalShellExecutor")
+        check("timeout", timeout, allowed.POSITIVE_SECONDS)
+        check("max_output", max_output, allowed.COUNT)
+        check("shell", shell, SHELL_PATH)
         self.timeout, self.max_output, self.shell = timeout, max_output, shell
 
     @property
@@ -170,7 +170,7 @@ def _describe_left(call: str) -> str:
     host = os.uname().nodename
     if not marks_are_seen():
         return f"On {host} ({sys.platform}) nobody can see if processes of its commands still run."
-    end = time.monotonic() + GONE
+    end = time.monotonic() + LOOK_LIMIT
     while (left := _left(call)) and time.monotonic() < end:
         time.sleep(LOOK_AGAIN)  # whoever kills them may be about to
     elsewhere = "Other hosts, other users and processes with another environment cannot be seen from here."

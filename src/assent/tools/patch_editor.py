@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.digest import described, worded
-from ..definitions.calling import called
+from ..definitions.calling import call_function
 from ..definitions.preview import Diff, Preview
 from ..errors import PatchRefused
 from .patch_format import ApplyPatchOperation
@@ -95,7 +95,7 @@ class OneByOne(PatchEditor):
 
     def preview(self, operations: Operations) -> Preview:
         """Return the operations as the model wrote them."""
-        blocks = tuple(Diff(each.path, each.diff or "", kind_of(each), each.move_to) for each in operations)
+        blocks = tuple(Diff(each.path, each.diff or "", change_kind(each), each.move_to) for each in operations)
         return Preview(sentence(operations), blocks)
 
     async def patch(self, operations: Operations) -> str:
@@ -103,7 +103,7 @@ class OneByOne(PatchEditor):
         told: list[str] = []
         for operation in operations:
             try:
-                result = await called(functools.partial(getattr(self.editor, operation.type), operation))
+                result = await call_function(functools.partial(getattr(self.editor, operation.type), operation))
                 told.append(self._read(operation, result))
             except Exception as error:
                 if not told:
@@ -119,42 +119,42 @@ class OneByOne(PatchEditor):
             raise PatchRefused(f"The editor gave {described(result)}; what became of {operation.path} is not known.")
         if given.status == "failed":
             raise PatchRefused(given.output or f"The editor could not change {operation.path}.")
-        return given.output or f"{done(operation)}."
+        return given.output or f"{done_sentence(operation)}."
 
 
 # -- words -----------------------------------------------------------------------------------------
 
-SHOWN = 5
+MOST_SHOWN_FILES = 5
 """The number of paths that a sentence names."""
 PAST = {"create": "Created", "update": "Changed", "delete": "Deleted", "move": "Moved"}
 VERBS = {"create": "Create", "update": "Change", "delete": "Delete", "move": "Move"}
 
 
-def kind_of(operation: ApplyPatchOperation) -> Literal["create", "update", "delete", "move"]:
+def change_kind(operation: ApplyPatchOperation) -> Literal["create", "update", "delete", "move"]:
     """Return the kind of change, as a preview names it."""
     if operation.move_to is not None:
         return "move"
     return {"create_file": "create", "update_file": "update", "delete_file": "delete"}[operation.type]  # type: ignore[return-value]
 
 
-def _named(operation: ApplyPatchOperation, change: str = "change") -> str:
+def _names_of(operation: ApplyPatchOperation, change: str = "change") -> str:
     if operation.move_to is None:
         return operation.path
     return f"{operation.path} to {operation.move_to}" + (f" and {change} it" if operation.diff else "")
 
 
-def done(operation: ApplyPatchOperation) -> str:
+def done_sentence(operation: ApplyPatchOperation) -> str:
     """Return what was done to the file."""
-    return f"{PAST[kind_of(operation)]} {_named(operation, 'changed')}"
+    return f"{PAST[change_kind(operation)]} {_names_of(operation, 'changed')}"
 
 
 def sentence(operations: Operations) -> str:
     """Return what the operations would do, in one sentence: "Change 2 files: a.py, b.py"."""
-    kinds = dict.fromkeys(kind_of(each) for each in operations)
+    kinds = dict.fromkeys(change_kind(each) for each in operations)
     parts = []
     for kind in kinds:
-        names = [_named(each) for each in operations if kind_of(each) == kind]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        names = [_names_of(each) for each in operations if change_kind(each) == kind]
+        more = f" and {len(names) - MOST_SHOWN_FILES} more" if len(names) > MOST_SHOWN_FILES else ""
         count = f"{len(names)} files: " if len(names) > 1 else ""
-        parts.append(f"{VERBS[kind]} {count}{', '.join(names[:SHOWN])}{more}")
+        parts.append(f"{VERBS[kind]} {count}{', '.join(names[:MOST_SHOWN_FILES])}{more}")
     return "; ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])])

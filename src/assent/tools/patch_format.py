@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..core.digest import described
 from ..definitions.context import RunContextWrapper
 from ..errors import InvalidArguments, PatchRefused
-from .patch_text import Edit, Lines, applied, joined
+from .patch_text import LineEdit, TextLines, apply_edits, join_lines
 
 BEGIN, END, END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 OperationType = Literal["create_file", "update_file", "delete_file"]
@@ -99,10 +99,10 @@ def _operation(header: str, body: list[str]) -> ApplyPatchOperation:
     if kind == "update_file" and body and body[0].startswith(MOVE):
         move_to = body.pop(0)[len(MOVE) :].rstrip("\r")
     diff = "".join(f"{line}\n" for line in body) if body or kind == "create_file" else None
-    return checked(ApplyPatchOperation(kind, path, diff, move_to=move_to))
+    return check_operation(ApplyPatchOperation(kind, path, diff, move_to=move_to))
 
 
-def checked(operation: ApplyPatchOperation) -> ApplyPatchOperation:
+def check_operation(operation: ApplyPatchOperation) -> ApplyPatchOperation:
     """Return the operation, or raise `InvalidArguments` unless its diff and `move_to` fit its type."""
     kind, diff, where = operation.type, operation.diff or "", described(operation.path)
     for path in (operation.path, operation.move_to):
@@ -114,7 +114,7 @@ def checked(operation: ApplyPatchOperation) -> ApplyPatchOperation:
         raise InvalidArguments(f"{where}: a file that is deleted has no diff")
     try:
         if kind == "create_file":
-            created(diff)
+            new_file_text(diff)
         elif kind == "update_file" and (diff or operation.move_to is None):
             sections(diff)
     except InvalidArguments as error:
@@ -141,7 +141,7 @@ def _diff_lines(diff: str) -> list[str]:
     return [line.removesuffix("\r") for line in diff.removesuffix("\n").split("\n")] if diff else []
 
 
-def created(diff: str) -> str:
+def new_file_text(diff: str) -> str:
     """Return the text of a new file, or raise `InvalidArguments`. Each line of the diff is a line of the file."""
     lines = _diff_lines(diff)
     for line in lines:
@@ -185,9 +185,9 @@ def _count_sections(lines: list[str]) -> None:
         raise InvalidArguments(f"there are more than {MAX_SECTIONS} @@ lines; send several patches")
 
 
-def edits_of(lines: list[str], diff: str) -> list[Edit]:
+def edits_of(lines: list[str], diff: str) -> list[LineEdit]:
     """Return the edits that a diff makes to these lines; raise `PatchRefused` unless each has exactly one place."""
-    edits: list[Edit] = []
+    edits: list[LineEdit] = []
     cursor = 0
     for number, section in enumerate(sections(diff), start=1):
         try:
@@ -199,7 +199,7 @@ def edits_of(lines: list[str], diff: str) -> list[Edit]:
     return edits
 
 
-def _section_edits(section: Section, place: int) -> Iterator[Edit]:
+def _section_edits(section: Section, place: int) -> Iterator[LineEdit]:
     start, removed, added = place, 0, list[str]()
     for sign, text in section.lines:
         if sign == "-":
@@ -208,10 +208,10 @@ def _section_edits(section: Section, place: int) -> Iterator[Edit]:
             added.append(text)
         else:
             if removed or added:
-                yield Edit(start, removed, tuple(added))
+                yield LineEdit(start, removed, tuple(added))
             start, removed, added = start + removed + 1, 0, []
     if removed or added:
-        yield Edit(start, removed, tuple(added))
+        yield LineEdit(start, removed, tuple(added))
 
 
 def _place(lines: list[str], section: Section, cursor: int) -> int:
@@ -228,7 +228,7 @@ def _place(lines: list[str], section: Section, cursor: int) -> int:
     else:
         places = found[:2]
     if not places:
-        raise PatchRefused(_missing(lines, section, first))
+        raise PatchRefused(_why_no_place(lines, section, first))
     if len(places) > 1:
         more = "give more lines around the change, or an @@ line that occurs once"
         raise PatchRefused(f"it fits at line {places[0] + 1} and at line {places[1] + 1}; {more}")
@@ -242,7 +242,7 @@ def _bare(lines: list[str], section: Section, starts: list[int], cursor: int) ->
     if section.anchors:
         return sorted({start for start in starts if start >= cursor})
     if lines:
-        raise PatchRefused(f'it only adds lines, and nothing says where; give lines around them, or "{END_OF_FILE}"')
+        raise PatchRefused(f'it only adds lines and does not say where; give lines around them, or "{END_OF_FILE}"')
     return [0]
 
 
@@ -280,7 +280,7 @@ def _matches(lines: list[str], context: list[str], start: int) -> Iterator[int]:
             k = back[k - 1]
 
 
-def _missing(lines: list[str], section: Section, start: int) -> str:
+def _why_no_place(lines: list[str], section: Section, start: int) -> str:
     """Say why a section has no place."""
     if section.at_end:
         return f'its lines are not the last of the file, as "{END_OF_FILE}" says'
@@ -310,6 +310,6 @@ def apply_diff(text: str, diff: str, mode: Literal["default", "create"] = "defau
     if mode == "create":
         if text:
             raise PatchRefused("the diff is that of a new file, and there is a text already")
-        return created(diff)
-    old = Lines.of(text)
-    return joined(old, applied(old, edits_of(old.texts, diff)))
+        return new_file_text(diff)
+    old = TextLines.of(text)
+    return join_lines(old, apply_edits(old, edits_of(old.texts, diff)))

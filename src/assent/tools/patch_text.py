@@ -13,7 +13,7 @@ AROUND = 3
 NO_NEWLINE = "\\ No newline at end of file"
 
 
-class Edit(Struct, frozen=True):
+class LineEdit(Struct, frozen=True):
     """Lines of a text, from `start`, that are replaced by others."""
 
     start: int
@@ -21,7 +21,7 @@ class Edit(Struct, frozen=True):
     added: tuple[str, ...]
 
 
-class Line(Struct, frozen=True):
+class PatchLine(Struct, frozen=True):
     """A line of the text before, after or in both."""
 
     sign: Literal[" ", "-", "+"]
@@ -29,7 +29,7 @@ class Line(Struct, frozen=True):
     end: str
 
 
-class Lines(Struct, frozen=True):
+class TextLines(Struct, frozen=True):
     """A text, cut into its lines."""
 
     texts: list[str]
@@ -38,7 +38,7 @@ class Lines(Struct, frozen=True):
     bom: bool = False
 
     @classmethod
-    def of(cls, text: str) -> Lines:
+    def of(cls, text: str) -> TextLines:
         """Cut a text into lines."""
         bom = text.startswith(BOM)
         pieces = text.removeprefix(BOM).split("\n")
@@ -55,30 +55,30 @@ class Lines(Struct, frozen=True):
         return "\n"
 
 
-def applied(old: Lines, edits: list[Edit]) -> list[Line]:
+def apply_edits(old: TextLines, edits: list[LineEdit]) -> list[PatchLine]:
     """Return all lines before and after these edits, which are in order and do not overlap.
 
     A text without a line end at its end stays one, and a text with one too.
     """
-    kept = list(_edited(old, edits))
+    kept = list(_edited_lines(old, edits))
     bare = bool(old.ends) and not old.ends[-1]
     last = max((n for n, (_, sign, _) in enumerate(kept) if sign != "-"), default=-1)
-    made: list[Line] = []
+    made: list[PatchLine] = []
     for n, (number, sign, text) in enumerate(kept):
         was = old.ends[number] if sign != "+" else ""
         if sign == "-":
-            made.append(Line("-", text, was))
+            made.append(PatchLine("-", text, was))
             continue
         end = "" if bare and n == last else was or old.end_near(number)
         if sign == " " and end == was:
-            made.append(Line(" ", text, end))
+            made.append(PatchLine(" ", text, end))
         else:
-            made.extend([Line("-", text, was)] if sign == " " else [])
-            made.append(Line("+", text, end))
+            made.extend([PatchLine("-", text, was)] if sign == " " else [])
+            made.append(PatchLine("+", text, end))
     return made
 
 
-def _edited(old: Lines, edits: list[Edit]) -> Iterator[tuple[int, Literal[" ", "-", "+"], str]]:
+def _edited_lines(old: TextLines, edits: list[LineEdit]) -> Iterator[tuple[int, Literal[" ", "-", "+"], str]]:
     """Yield each line with its number in the old text; a new line has the number of the line that follows it."""
     cursor = 0
     for edit in edits:
@@ -89,12 +89,12 @@ def _edited(old: Lines, edits: list[Edit]) -> Iterator[tuple[int, Literal[" ", "
     yield from ((n, " ", old.texts[n]) for n in range(cursor, len(old.texts)))
 
 
-def joined(old: Lines, lines: list[Line]) -> str:
+def join_lines(old: TextLines, lines: list[PatchLine]) -> str:
     """Return the text after the edits."""
     return (BOM if old.bom else "") + "".join(f"{line.text}{line.end}" for line in lines if line.sign != "-")
 
 
-def unified(before: str, after: str, lines: list[Line]) -> str:
+def unified_diff(before: str, after: str, lines: list[PatchLine]) -> str:
     """Return the changed lines as a unified diff, with the two names above it."""
     changed = [n for n, line in enumerate(lines) if line.sign != " "]
     parts = [f"--- {before}", f"+++ {after}"] if changed else []

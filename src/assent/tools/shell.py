@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from ..core import allowed
 from ..core.digest import described, holds
-from ..definitions.calling import called
+from ..definitions.calling import call_function
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview, Shell
 from ..definitions.probe import CannotTell
-from ..definitions.tool import Tool, qualified
+from ..definitions.tool import Tool, qualified_name
 from ..errors import InvalidArguments, InvalidDefinition
 from ..models.model import Native
 from .shell_command import SimpleCommand, check_length, parse_command
@@ -101,6 +102,8 @@ ShellRule = bool | Callable[[RunContextWrapper[Any], ShellActionRequest, str], b
 LONGEST_SHOWN = 80
 """The most characters of a command that is part of a preview's sentence."""
 LIMITS = ("timeout_ms", "max_output_length")
+EXECUTOR = allowed.Values("LocalShellExecutor(cwd=...), or another function of a ShellCommandRequest", callable)
+LOCAL = allowed.Values('{"type": "local"}', lambda given: given in ({"type": "local"}, {})).or_none
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -166,11 +169,7 @@ class ShellTool(Tool):
 
     def __post_init__(self) -> None:
         _check_environment(self.environment)
-        if not callable(self.executor):
-            raise InvalidDefinition(
-                "ShellTool needs an executor, such as LocalShellExecutor(cwd=...) or a function of a "
-                f"ShellCommandRequest, got {described(self.executor)}."
-            )
+        allowed.check_option("ShellTool", "executor", self.executor, EXECUTOR)
         cwd, copied = getattr(self.executor, "cwd", None), self.preview
         if not self.description or (isinstance(copied, ShellPreview) and self.description == copied.description):
             object.__setattr__(self, "description", ShellPreview(cwd).description)
@@ -209,7 +208,7 @@ class ShellTool(Tool):
         raw = {"type": "shell_call", "call_id": ctx.call_id, "action": _json(bound)}
         request = ShellCommandRequest(ctx, ShellCallData(ctx.call_id, bound, "in_progress", raw))
         executor: Any = self.executor
-        return _output(await called(functools.partial(executor, request)), bound.max_output_length)
+        return _output(await call_function(functools.partial(executor, request)), bound.max_output_length)
 
 
 def action_from(args: Mapping[str, Any]) -> ShellActionRequest:
@@ -262,7 +261,7 @@ class ShellProbe:
 
     async def __call__(self, ctx: ToolContext[Any], args: dict[str, Any]) -> CannotTell:
         """Return what can be seen of one call."""
-        return CannotTell(await called(functools.partial(self.look, ctx)))
+        return CannotTell(await call_function(functools.partial(self.look, ctx)))
 
 
 def _json(action: ShellActionRequest) -> dict[str, Any]:
@@ -279,8 +278,7 @@ def _check_environment(environment: Any) -> None:
             f"ShellTool: in the environment {kind!r} the provider runs the commands, and nobody is asked. Assent does "
             "not offer it; give an executor that runs the commands in a container of yours."
         )
-    if kind is None or set(environment) - {"type"}:
-        raise InvalidDefinition(f'ShellTool: environment is None or {{"type": "local"}}, got {described(environment)}.')
+    allowed.check_option("ShellTool", "environment", environment, LOCAL)
 
 
 def _of_arguments(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -292,7 +290,7 @@ def _of_arguments(rule: Callable[..., Any]) -> Callable[..., Any]:
     def judged(ctx: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> Any:
         return rule(ctx, action_from(args), call_id)
 
-    judged.__qualname__ = qualified(rule)
+    judged.__qualname__ = qualified_name(rule)
     judged.version = getattr(function, "version", None)  # type: ignore[attr-defined]
     return judged
 
@@ -309,8 +307,8 @@ def _output(given: Any, limit: int | None) -> dict[str, Any]:
             raise TypeError(f"the output of a command is a ShellCommandOutput with texts, not {described(each)}")
     shown = [
         {
-            "stdout": shortened(each.stdout, limit),
-            "stderr": shortened(each.stderr, limit),
+            "stdout": cut_middle(each.stdout, limit),
+            "stderr": cut_middle(each.stderr, limit),
             "outcome": {"type": "timeout"}
             if each.outcome.type == "timeout"
             else {"type": "exit", "exit_code": each.outcome.exit_code or 0},
@@ -321,7 +319,7 @@ def _output(given: Any, limit: int | None) -> dict[str, Any]:
     return {"output": shown, **({"max_output_length": most} if most is not None else {})}
 
 
-def shortened(text: str, limit: int | None) -> str:
+def cut_middle(text: str, limit: int | None) -> str:
     """Return the text, or its beginning and end if it has more characters than the limit."""
     if limit is None or len(text) <= limit:
         return text

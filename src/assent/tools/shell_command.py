@@ -25,9 +25,9 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-LONGEST = 4_000
+LONGEST_LINE = 4_000
 """The most characters of a call's command lines that are read."""
-DEEPEST = 40
+DEEPEST_LINE = 40
 """The most levels of nested commands that are read."""
 
 RESERVED = _names("! { } [[ ]] case coproc do done elif else esac fi for function if in select then time until while")
@@ -117,7 +117,7 @@ def parse_command(text: str) -> list[SimpleCommand]:
     check_length(len(text))
     if "<<" in text:  # not even in quotes: this is the part of the grammar that is least like bash
         raise UnclearCommand("The command line has a here-document, or looks as if it had one.")
-    root = _parsed(text)
+    root = _parse_tree(text)
     if root.has_error:
         raise UnclearCommand("The command line is not one that bash can read for certain.")
     reader = _Reader(text)
@@ -127,11 +127,11 @@ def parse_command(text: str) -> list[SimpleCommand]:
 
 def check_length(length: int) -> None:
     """Raise `UnclearCommand` if command lines are too long to be read while others wait."""
-    if length > LONGEST:
-        raise UnclearCommand(f"The command lines have {length} characters; at most {LONGEST} are read.")
+    if length > LONGEST_LINE:
+        raise UnclearCommand(f"The command lines have {length} characters; at most {LONGEST_LINE} are read.")
 
 
-def _parsed(text: str) -> Node:
+def _parse_tree(text: str) -> Node:
     """Return the tree of a text, whose positions are those of characters.
 
     The grammar gets ASCII only: its scanner can crash on other characters. They are read here, and only in quotes.
@@ -197,7 +197,7 @@ class _Reader:
 
     def statement(self, node: Node, tokens: Tokens, depth: int) -> None:
         """Read a command, a compound command, or a token between commands."""
-        if depth > DEEPEST:
+        if depth > DEEPEST_LINE:
             raise UnclearCommand("The command line is nested too deeply.")
         if not node.is_named:
             tokens.structure(node.start_byte, node.end_byte)
@@ -286,7 +286,7 @@ class _Reader:
 
     def word(self, node: Node, depth: int) -> str | None:
         """Return the value of a word; None if it is known only when the command runs."""
-        if depth > DEEPEST:
+        if depth > DEEPEST_LINE:
             raise UnclearCommand("The command line is nested too deeply.")
         text = self.text(node)
         kind = node.type

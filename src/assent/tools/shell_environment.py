@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..core import allowed
 from ..core.digest import described
 from ..errors import InvalidDefinition
 
@@ -29,13 +30,14 @@ FUNCTIONS = ("BASH_FUNC_", "__BASH_FUNC")
 LOCALE = re.compile(r"(C|POSIX|[A-Za-z0-9_]+\.(UTF-8|utf8)(@[A-Za-z0-9]+)?)?", re.IGNORECASE)
 """Locales in which no character but a backslash has the byte of a backslash."""
 
+VARIABLES = allowed.instance_of(Mapping, "a dict of variables").secret.or_none
+INHERIT = allowed.Values("a list of names", lambda given: isinstance(given, Iterable) and not isinstance(given, str))
+
 
 def command_environment(env: Any, inherit: Any) -> dict[str, str]:
     """Return the environment of commands, or raise `InvalidDefinition`."""
-    if env is not None and not isinstance(env, Mapping):
-        raise InvalidDefinition(f"LocalShellExecutor: env must be a dict of variables, got {described(env)}.")
-    if isinstance(inherit, str) or not isinstance(inherit, Iterable):
-        raise InvalidDefinition(f"LocalShellExecutor: inherit must be a list of names, got {described(inherit)}.")
+    allowed.check_option("LocalShellExecutor", "env", env, VARIABLES)
+    allowed.check_option("LocalShellExecutor", "inherit", inherit, INHERIT)
     names = list(inherit)
     for name, value in [*(env or {}).items(), *((name, "") for name in names)]:
         _check_variable(name, value)

@@ -51,7 +51,7 @@ class Stop:
 
 
 @dataclass
-class Ended:
+class ProcessEnd:
     """The end of a process. The code is None after a timeout."""
 
     code: int | None
@@ -60,7 +60,7 @@ class Ended:
 
 
 @dataclass
-class Kept:
+class OutputBuffer:
     """The beginning and the end of an output of any length."""
 
     limit: int
@@ -83,10 +83,10 @@ class Kept:
         """Return the output as text. It says what was left out, and that bytes were no text."""
         left_out = self.total - self.limit
         if left_out <= 0:
-            return _decoded(bytes(self.head + self.tail))
+            return _decode(bytes(self.head + self.tail))
         tail = bytes(self.tail[len(self.tail) - self.limit // 2 :])
         begin, end = _without_last_part(bytes(self.head)), _without_first_part(tail)
-        return _decoded(begin, end, f"\n[{left_out} bytes left out]\n")
+        return _decode(begin, end, f"\n[{left_out} bytes left out]\n")
 
 
 def _without_first_part(data: bytes) -> bytes:
@@ -104,7 +104,7 @@ def _without_last_part(data: bytes) -> bytes:
     return data
 
 
-def _decoded(begin: bytes, end: bytes = b"", between: str = "") -> str:
+def _decode(begin: bytes, end: bytes = b"", between: str = "") -> str:
     try:
         return begin.decode() + between + end.decode()
     except UnicodeDecodeError:
@@ -137,9 +137,9 @@ class Process:
             guard.remove(self.mark)
             raise
 
-    def run(self, timeout: float, limit: int, stop: Stop) -> Ended:
+    def run(self, timeout: float, limit: int, stop: Stop) -> ProcessEnd:
         """Wait until the program exits, the time is over, or it is stopped; then kill all that it has started."""
-        out, err = Kept(limit), Kept(limit)
+        out, err = OutputBuffer(limit), OutputBuffer(limit)
         exited = False
         try:
             with _Watch(self.popen, stop) as watch:
@@ -159,7 +159,7 @@ class Process:
             guard.remove(self.mark)  # while the shell's pid is still its own
             code = self._exit_code()
         told = STILL_THERE if code is None else ""
-        return Ended(code if exited else None, out.text(), err.text() + told)
+        return ProcessEnd(code if exited else None, out.text(), err.text() + told)
 
     def _exit_code(self) -> int | None:
         """Return the exit code as shells have it; None if the program cannot be killed, such as one of another user."""
@@ -193,7 +193,7 @@ class _Watch:
             if stream is not None:
                 stream.close()
 
-    def read(self, stream: IO[bytes] | None, kept: Kept) -> None:
+    def read(self, stream: IO[bytes] | None, kept: OutputBuffer) -> None:
         """Keep the output of one stream."""
         assert stream is not None  # it is a pipe
         os.set_blocking(stream.fileno(), False)

@@ -72,13 +72,13 @@ def _pattern(given: Any) -> Pattern:
     elif isinstance(given, Sequence) and all(type(word) is str for word in given):
         words = list(given)
     else:
-        raise InvalidDefinition(f"allow_commands: a pattern is text or a list of words, got {described(given)}.")
+        raise InvalidDefinition(f"allow_commands: a pattern must be text or a list of words, got {described(given)}.")
     if not words:
         raise InvalidDefinition("allow_commands: a pattern names a command, and this one is empty.")
     try:
         check_name(words[0])
     except UnclearCommand as error:
-        raise InvalidDefinition(f"allow_commands: {given!r} is always asked about: {error}") from None
+        raise InvalidDefinition(f"allow_commands: {given!r} always needs approval: {error}") from None
     return tuple(words)
 
 

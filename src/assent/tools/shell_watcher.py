@@ -60,11 +60,11 @@ def kill_command(pid: int, mark: str) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # some systems say so of a group of zombies
             os.killpg(pid, signal.SIGKILL)
     for _ in range(10):  # a process may have forked while others were looked for
-        if not sum(_killed(each, mark) for each in marked_processes(mark)):
+        if not sum(_kill_marked(each, mark) for each in marked_processes(mark)):
             return
 
 
-def _killed(pid: int, mark: str) -> bool:
+def _kill_marked(pid: int, mark: str) -> bool:
     """Kill a process that carries the mark. The descriptor makes sure that it is the one that was looked at."""
     fd = pidfd_of(pid)
     if fd is None:

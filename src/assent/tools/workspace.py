@@ -16,19 +16,19 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..core import allowed
 from ..core.digest import described
-from ..core.number import is_count
 from ..definitions.calling import in_thread
 from ..definitions.preview import AnyBlock, Diff, Preview, Text, break_warning
 from ..errors import InvalidArguments, InvalidDefinition, NotAsShown, PatchRefused
-from .patch_editor import ApplyPatchResult, Operations, TracedEditor, done, kind_of, sentence
-from .patch_format import ApplyPatchOperation, OperationType, created, edits_of
-from .patch_text import Line, Lines, applied, joined, unified
+from .patch_editor import ApplyPatchResult, Operations, TracedEditor, change_kind, done_sentence, sentence
+from .patch_format import ApplyPatchOperation, OperationType, edits_of, new_file_text
+from .patch_text import PatchLine, TextLines, apply_edits, join_lines, unified_diff
 from .workspace_files import (
     DIRECTORY,
     SUPPORTED,
-    Change,
-    File,
+    FileChange,
+    FileState,
     closing,
     digest_of,
     identity,
@@ -51,6 +51,10 @@ MAX_SHOWN = 100_000
 WORKSPACE = "workspace/"
 """The precondition that has the root; no path ends so."""
 NOTHING: Mapping[str, Any] = {}
+PROTECTED = allowed.Values(
+    "a list of names without slashes",
+    lambda given: not isinstance(given, str) and all(type(name) is str and "/" not in name for name in given),
+)
 
 
 _LOCKS: set[int] = set()
@@ -71,8 +75,8 @@ class _Effect(Struct, frozen=True):
     """The effect of an operation: the names that it changes, and the lines, if the file is text."""
 
     operation: ApplyPatchOperation
-    changes: list[Change]
-    lines: list[Line] | None
+    changes: list[FileChange]
+    lines: list[PatchLine] | None
 
 
 class WorkspaceEditor(TracedEditor):
@@ -101,10 +105,8 @@ class WorkspaceEditor(TracedEditor):
                 "WorkspaceEditor cannot keep its promises on this system, which opens no files relative to an open "
                 "directory. Use it on Linux or macOS, or give ApplyPatchTool an editor of your own."
             )
-        if not is_count(max_file_bytes):
-            raise InvalidDefinition(f"WorkspaceEditor: max_file_bytes must be 1 or more, got {max_file_bytes!r}.")
-        if isinstance(protected, str) or not all(type(name) is str and "/" not in name for name in protected):
-            raise InvalidDefinition(f"WorkspaceEditor: protected is a list of names, got {described(protected)}.")
+        allowed.check_option("WorkspaceEditor", "max_file_bytes", max_file_bytes, allowed.COUNT)
+        allowed.check_option("WorkspaceEditor", "protected", protected, PROTECTED)
         try:
             self._root = Path(root).resolve(strict=True)
             self._identity = identity(os.stat(self._root))
@@ -166,7 +168,7 @@ class WorkspaceEditor(TracedEditor):
         patch of a process that was killed is finished first.
         """
         self.check(operations)
-        with self._opened() as root:
+        with self._open_root() as root:
             effects = [self._effect(root, operation) for operation in operations]
         files = {change.path: _digest(change.before) for effect in effects for change in effect.changes}
         crlf = any(line.end == "\r\n" for effect in effects if _is_new(effect) for line in effect.lines or ())
@@ -192,25 +194,25 @@ class WorkspaceEditor(TracedEditor):
         shown = shown or {}
         if shown.get(WORKSPACE, str(self._root)) != str(self._root):
             raise NotAsShown(f"The patch was shown for another workspace than {self._root}; no file was changed.")
-        with self._opened() as root:
+        with self._open_root() as root:
             changes = [change for each in operations for change in self._effect(root, each, shown).changes]
             try:
                 with Changes(root, self._limit) as work:
                     work.apply(changes)
             except ChangedMeanwhile as error:
                 raise (NotAsShown if shown else PatchRefused)(str(error)) from None
-        return "\n".join(f"{done(operation)}." for operation in operations)
+        return "\n".join(f"{done_sentence(operation)}." for operation in operations)
 
     def digests(self, operations: Operations) -> dict[str, list[str]]:
         """Return the digests of each file before and after the patch; raise `PatchRefused` if it does not fit."""
         self.check(operations)
-        with self._opened() as root:
+        with self._open_root() as root:
             changes = [change for each in operations for change in self._effect(root, each).changes]
         return {change.path: [_digest(change.before), digest_of(change.after)] for change in changes}
 
     def standing(self, digests: Mapping[str, list[str]]) -> Literal["before", "after"]:
         """Return "before" or "after" if that is what all files are like now; raise `PatchRefused` if neither is."""
-        with self._opened() as root:
+        with self._open_root() as root:
             now = {path: _digest(self._read(root, path)) for path in digests}
         for number, which in enumerate(("before", "after")):
             if all(now[path] == each[number] for path, each in digests.items()):
@@ -242,14 +244,14 @@ class WorkspaceEditor(TracedEditor):
     # -- what each file becomes ------------------------------------------------------------------
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_root(self) -> Iterator[int]:
         """Open and lock the root, and settle what a killed process left there."""
-        with closing(self._open()) as root, self._locked(root):
+        with closing(self._open()) as root, self._lock_root(root):
             recover(root)
             yield root
 
     @contextmanager
-    def _locked(self, root: int) -> Iterator[None]:
+    def _lock_root(self, root: int) -> Iterator[None]:
         """Wait until no other process or thread patches the root.
 
         The lock belongs to a descriptor of its own, which is never duplicated. The system ends it with the process.
@@ -281,43 +283,45 @@ class WorkspaceEditor(TracedEditor):
         if operation.type == "create_file":
             if before is not None:
                 raise PatchRefused(f"{path} exists already; update it instead. No file was changed.")
-            text = created(operation.diff or "")
+            text = new_file_text(operation.diff or "")
             lines = _all("+", text)
-            return _Effect(operation, [Change(path, None, self._sized(path, text))], lines)
+            return _Effect(operation, [FileChange(path, None, self._check_size(path, text))], lines)
         if before is None:
             raise PatchRefused(f"{path} does not exist; no file was changed.")
         if not before.stat.st_mode & stat.S_IWUSR:
             raise PatchRefused(f"{path} is read-only; no file was changed.")
         if operation.type == "delete_file":
             whole = _text(before.content)
-            return _Effect(operation, [Change(path, before, None)], None if whole is None else _all("-", whole))
+            return _Effect(operation, [FileChange(path, before, None)], None if whole is None else _all("-", whole))
         return self._update(root, operation, before, shown)
 
-    def _update(self, root: int, operation: ApplyPatchOperation, before: File, shown: Mapping[str, Any]) -> _Effect:
+    def _update(
+        self, root: int, operation: ApplyPatchOperation, before: FileState, shown: Mapping[str, Any]
+    ) -> _Effect:
         path, to = operation.path, operation.move_to
-        after, lines = before.content, list[Line]()
+        after, lines = before.content, list[PatchLine]()
         if operation.diff:
             text = _text(before.content)
             if text is None:
                 raise PatchRefused(f"{path} is not text in UTF-8; no file was changed.")
-            old = Lines.of(text)
+            old = TextLines.of(text)
             if len(old.texts) > MAX_LINES:
                 raise PatchRefused(f"{path} has more than {MAX_LINES} lines; no file was changed.")
             try:
-                lines = applied(old, edits_of(old.texts, operation.diff))
+                lines = apply_edits(old, edits_of(old.texts, operation.diff))
             except PatchRefused as error:
                 raise PatchRefused(f"{path}: {error}; no file was changed.") from None
-            after = self._sized(path, joined(old, lines))
+            after = self._check_size(path, join_lines(old, lines))
         if to is None:
             if after == before.content:
                 raise PatchRefused(f"{path}: the diff changes nothing; no file was changed.")
-            return _Effect(operation, [Change(path, before, after, before.stat)], lines)
+            return _Effect(operation, [FileChange(path, before, after, before.stat)], lines)
         if self._read(root, to, shown) is not None:
             raise PatchRefused(f"{to} exists already, so {path} cannot be moved there; no file was changed.")
-        changes = [Change(to, None, after, before.stat), Change(path, before, None)]
+        changes = [FileChange(to, None, after, before.stat), FileChange(path, before, None)]
         return _Effect(operation, changes, lines)
 
-    def _read(self, root: int, path: str, shown: Mapping[str, Any] = NOTHING) -> File | None:
+    def _read(self, root: int, path: str, shown: Mapping[str, Any] = NOTHING) -> FileState | None:
         """Return the file of a path; raise `NotAsShown` if it is not as it was shown."""
         try:
             with refusing(path):
@@ -335,7 +339,7 @@ class WorkspaceEditor(TracedEditor):
             raise NotAsShown(f"{path} is not as it was shown; no file was changed.")
         return file
 
-    def _sized(self, path: str, text: str) -> bytes:
+    def _check_size(self, path: str, text: str) -> bytes:
         content = text.encode()
         if len(content) > self._limit:
             raise PatchRefused(
@@ -357,12 +361,12 @@ def _text(content: bytes) -> str | None:
         return None
 
 
-def _all(sign: str, text: str) -> list[Line]:
-    lines = Lines.of(text)
-    return [Line("+" if sign == "+" else "-", *each) for each in zip(lines.texts, lines.ends, strict=True)]
+def _all(sign: str, text: str) -> list[PatchLine]:
+    lines = TextLines.of(text)
+    return [PatchLine("+" if sign == "+" else "-", *each) for each in zip(lines.texts, lines.ends, strict=True)]
 
 
-def _digest(file: File | None) -> str:
+def _digest(file: FileState | None) -> str:
     return digest_of(file.content if file is not None else None)
 
 
@@ -378,7 +382,7 @@ def _block(effect: _Effect) -> AnyBlock:
         return Text(f"{size} bytes that are not text in UTF-8", title=operation.path)
     if operation.type == "delete_file" and size > MAX_SHOWN:
         return Text(f"{size} bytes, {len(effect.lines)} lines; too large to show", title=operation.path)
-    kind, to = kind_of(operation), operation.move_to
+    kind, to = change_kind(operation), operation.move_to
     before = "/dev/null" if kind == "create" else f"a/{operation.path}"
     after = "/dev/null" if kind == "delete" else f"b/{to or operation.path}"
-    return Diff(operation.path, unified(before, after, effect.lines), kind, to)
+    return Diff(operation.path, unified_diff(before, after, effect.lines), kind, to)

@@ -27,22 +27,22 @@ ABSENT = "absent"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-class File(Struct, frozen=True):
+class FileState(Struct, frozen=True):
     """A regular file: its content, and its `stat`."""
 
     content: bytes
     stat: os.stat_result
 
-    def is_same(self, other: File | None) -> bool:
+    def is_same(self, other: FileState | None) -> bool:
         """Return True if this is the same file with the same content."""
         return other is not None and identity(self.stat) == identity(other.stat) and self.content == other.content
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """One name in the workspace, before and after; None is a file that is not there."""
 
     path: str
-    before: File | None
+    before: FileState | None
     after: bytes | None
     like: os.stat_result | None = None
     """The file whose mode and owner the new content gets."""
@@ -112,7 +112,7 @@ def open_directory(root: int, path: str, made: list[tuple[int, str]] | None = No
     return here
 
 
-def read_file(directory: int, path: str, limit: int) -> File | None:
+def read_file(directory: int, path: str, limit: int) -> FileState | None:
     """Return the file of a path in its directory; None if it is not there. Only a regular file is opened."""
     name = path.split("/")[-1]
     try:
@@ -126,7 +126,7 @@ def read_file(directory: int, path: str, limit: int) -> File | None:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise PatchRefused(_too_large(path, limit))
-    return File(content, found)
+    return FileState(content, found)
 
 
 def _regular(found: os.stat_result, path: str, limit: int) -> None:
@@ -142,7 +142,7 @@ def _too_large(path: str, limit: int) -> str:
     return f"{path} is larger than {limit} bytes (max_file_bytes); no file was changed."
 
 
-def dress(file: int, change: Change) -> None:
+def copy_owner_and_mode(file: int, change: FileChange) -> None:
     """Give the new file the owner and the mode of the old; bits that lend its owner's rights are left out."""
     like, mine = change.like, os.fstat(file)
     if like is None:

@@ -25,11 +25,11 @@ from .workspace_files import (
     DIRECTORY,
     FILE,
     NEW,
-    Change,
-    File,
+    FileChange,
+    FileState,
     closing,
+    copy_owner_and_mode,
     digest_of,
-    dress,
     identity,
     open_directory,
     os_error_words,
@@ -76,7 +76,7 @@ class _Staged:
     """A change with its directory held open; None if the directory has to be made."""
 
     number: int
-    change: Change
+    change: FileChange
     directory: int | None
 
     @property
@@ -115,7 +115,7 @@ class Changes:
         finally:
             self._close()
 
-    def apply(self, changes: list[Change]) -> None:
+    def apply(self, changes: list[FileChange]) -> None:
         """Make all changes, or none."""
         with refusing(PLAN):
             self.plan = _make(self.root)
@@ -143,7 +143,7 @@ class Changes:
         assert self.plan is not None
         return self.plan
 
-    def _stage(self, number: int, change: Change) -> None:
+    def _stage(self, number: int, change: FileChange) -> None:
         """Write the new content into the plan's directory."""
         directory = open_directory(self.root, change.path)
         self.staged.append(_Staged(number, change, directory))
@@ -152,7 +152,7 @@ class Changes:
         mode = 0o600 if change.like is not None else 0o666  # a new file gets the usual mode
         with open(os.open(f"new-{number}", NEW, mode, dir_fd=self._plan), "wb") as file:
             file.write(change.after)
-            dress(file.fileno(), change)
+            copy_owner_and_mode(file.fileno(), change)
             file.flush()
             os.fsync(file.fileno())
 
@@ -178,7 +178,7 @@ class Changes:
         """Write the plan, whole and for good."""
         changes = tuple(each.planned for each in self.staged)
         new = [each.change.path for each in self.staged if each.directory is None]
-        made = dict.fromkeys(name for path in new for name in _missing(self.root, path))
+        made = dict.fromkeys(name for path in new for name in _missing_directories(self.root, path))
         plan = Plan(changes, tuple(made), self.limit)
         with open(os.open("plan.tmp", NEW, 0o600, dir_fd=self._plan), "wb") as file:
             file.write(msgspec.json.encode(plan))
@@ -310,7 +310,7 @@ def _roll_back(root: int, opened: int, plan: Plan) -> None:
 
 def _look(
     root: int, opened: int, number: int, change: PlannedChange, limit: int
-) -> tuple[Literal["before", "after", "other"], File | None]:
+) -> tuple[Literal["before", "after", "other"], FileState | None]:
     """Return how a file is now, and the file itself."""
     try:
         directory = open_directory(root, change.path)
@@ -425,7 +425,7 @@ def _remove(root: int, opened: int) -> None:
 # -- one change ------------------------------------------------------------------------------------
 
 
-def _missing(root: int, path: str) -> list[str]:
+def _missing_directories(root: int, path: str) -> list[str]:
     """Return the directories above a path that do not exist, outer ones first."""
     parts = path.split("/")
     found: list[str] = []
@@ -438,7 +438,7 @@ def _missing(root: int, path: str) -> list[str]:
     return found
 
 
-def _switch(plan: int, number: int, path: str, directory: int, before: File | None, is_written: bool) -> None:
+def _switch(plan: int, number: int, path: str, directory: int, before: FileState | None, is_written: bool) -> None:
     """Give a name its new content, or none, and keep the old one. Links are replaced, never followed."""
     name, new, old = path.split("/")[-1], f"new-{number}", f"old-{number}"
     if before is None:

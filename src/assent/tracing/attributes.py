@@ -23,7 +23,7 @@ def provider_name(model: Model) -> str:
     return said if isinstance(said, str) else type(model).__name__
 
 
-def asked(model: Model, request: ModelRequest) -> Attributes:
+def request_attributes(model: Model, request: ModelRequest) -> Attributes:
     """Return the attributes of a model request, without the messages."""
     settings = request.settings
     wanted = {
@@ -40,7 +40,7 @@ def asked(model: Model, request: ModelRequest) -> Attributes:
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def usage(used: Usage) -> Attributes:
+def usage_attributes(used: Usage) -> Attributes:
     """Return the attributes of token usage."""
     counted = {
         "gen_ai.usage.input_tokens": used.input_tokens,
@@ -52,12 +52,12 @@ def usage(used: Usage) -> Attributes:
     return {name: count for name, count in counted.items() if count or name in always}
 
 
-def executed(state: CallState) -> Attributes:
+def tool_attributes(state: CallState) -> Attributes:
     """Return the attributes of an `execute_tool` span."""
-    return {"gen_ai.operation.name": "execute_tool", **called(state)}
+    return {"gen_ai.operation.name": "execute_tool", **call_attributes(state)}
 
 
-def called(state: CallState) -> Attributes:
+def call_attributes(state: CallState) -> Attributes:
     """Return the attributes that identify a call."""
     return {
         "gen_ai.tool.name": state.tool,
@@ -69,22 +69,22 @@ def called(state: CallState) -> Attributes:
 # -- messages, in the conventions' shape -------------------------------------------------------------
 
 
-def said(request: ModelRequest) -> Attributes:
+def message_attributes(request: ModelRequest) -> Attributes:
     """Return the attributes of a request's messages and instructions."""
-    attributes: Attributes = {"gen_ai.input.messages": text([message(item) for item in request.input])}
+    attributes: Attributes = {"gen_ai.input.messages": json_text([item_message(item) for item in request.input])}
     if request.instructions is not None:
-        attributes["gen_ai.system_instructions"] = text([{"type": "text", "content": request.instructions}])
+        attributes["gen_ai.system_instructions"] = json_text([{"type": "text", "content": request.instructions}])
     return attributes
 
 
-def answer(output: list[Item]) -> dict[str, Any]:
+def reply_message(output: list[Item]) -> dict[str, Any]:
     """Return a model's reply as one message."""
     calls = any(as_function(item).get("type") == "function_call" for item in output)
-    parts = [part for item in output for part in message(item)["parts"]]
+    parts = [part for item in output for part in item_message(item)["parts"]]
     return {"role": "assistant", "parts": parts, "finish_reason": "tool_call" if calls else "stop"}
 
 
-def message(item: Item) -> dict[str, Any]:
+def item_message(item: Item) -> dict[str, Any]:
     """Return an item of the conversation as a message with its parts."""
     item = as_function(item)
     kind = item.get("type", "message")
@@ -107,6 +107,6 @@ def _part(part: Any) -> dict[str, Any]:
     return {"type": "text", "content": part["text"] if isinstance(part, dict) else part}
 
 
-def text(value: Any) -> str:
+def json_text(value: Any) -> str:
     """Return a value as JSON text, because not every OpenTelemetry backend accepts objects as attributes yet."""
     return encode(value).decode()

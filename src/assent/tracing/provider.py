@@ -45,7 +45,7 @@ def provider_of(tracing: Destination) -> Any:
     if tracing.endpoint is None:
         return trace.get_tracer_provider()
     key = tracing.endpoint, tracing.api_key, *sorted(tracing.headers.items())
-    courier()
+    flush_thread()
     with _making:
         if key not in _providers:
             _providers[key] = _provider(tracing)
@@ -61,7 +61,7 @@ def _provider(tracing: Destination) -> Any:
     headers = dict(tracing.headers)
     if tracing.api_key is not None:
         headers["authorization"] = f"Bearer {tracing.api_key}"
-    logging.getLogger(trace_exporter.__name__).addFilter(Hush(headers.values()))
+    logging.getLogger(trace_exporter.__name__).addFilter(SecretFilter(headers.values()))
     resource = Resource.create()
     if str(resource.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: "assent"}))
@@ -71,7 +71,7 @@ def _provider(tracing: Destination) -> Any:
     return provider
 
 
-class Hush(logging.Filter):
+class SecretFilter(logging.Filter):
     """A log filter that removes secrets from the exporter's log, which repeats the receiver's responses."""
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -91,7 +91,7 @@ class Hush(logging.Filter):
 # -- flushing ----------------------------------------------------------------------------------------
 
 
-class Courier:
+class FlushThread:
     """A thread that flushes providers, so that no caller waits longer than its timeout.
 
     The thread lives as long as the process, because no thread can be started any more when the process ends.
@@ -119,16 +119,16 @@ class Courier:
         return done.wait(timeout) and taken == [True]
 
 
-_courier: Courier | None = None
+_flush_thread: FlushThread | None = None
 
 
-def courier() -> Courier:
+def flush_thread() -> FlushThread:
     """Return the process's courier; after a fork the child gets its own."""
-    global _courier
+    global _flush_thread
     with _making:
-        if _courier is None or not _courier.thread.is_alive():
-            _courier = Courier()
-        return _courier
+        if _flush_thread is None or not _flush_thread.thread.is_alive():
+            _flush_thread = FlushThread()
+        return _flush_thread
 
 
 def flush(tracing: Destination, timeout: float) -> bool:
@@ -136,12 +136,12 @@ def flush(tracing: Destination, timeout: float) -> bool:
     provider = provider_of(tracing)
     if not hasattr(provider, "force_flush"):  # such a provider keeps no spans back
         return True
-    return courier().flush(provider, timeout)
+    return flush_thread().flush(provider, timeout)
 
 
 @atexit.register
 def _leave() -> None:
     end = time.monotonic() + EXIT
-    if _courier is not None and _courier.thread.is_alive():
+    if _flush_thread is not None and _flush_thread.thread.is_alive():
         for provider in _providers.values():
-            _courier.flush(provider, max(0.0, end - time.monotonic()))
+            _flush_thread.flush(provider, max(0.0, end - time.monotonic()))

@@ -8,14 +8,23 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from ..core import codec
-from ..core.digest import described, holds
-from ..core.number import is_seconds
+from ..core import allowed, codec
 from ..errors import InvalidDefinition, UnreadableState, UsageError
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[!-~]([ -~]*[!-~])?"
 """Patterns of a header's name and value. The HTTP client would refuse others with a message that repeats the secret."""
+
+TRACING_OPTIONS = allowed.Options(
+    headers=allowed.dict_of_texts().secret,
+    metadata=allowed.dict_of_texts().secret,
+    workflow_name=allowed.NONEMPTY.or_none,
+    group_id=allowed.NONEMPTY.or_none,
+    include_sensitive_data=allowed.BOOL.secret,
+    tracer_provider=allowed.Values(
+        "a TracerProvider", lambda given: callable(getattr(given, "get_tracer", None))
+    ).secret.or_none,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +54,9 @@ class Tracing:
     """Your own provider, in place of an endpoint."""
 
     def __post_init__(self) -> None:
+        TRACING_OPTIONS.check("Tracing", self)
         for name in ("headers", "metadata"):
-            given = getattr(self, name)
-            if not isinstance(given, Mapping) or not all(_text(v) for pair in given.items() for v in pair):
-                raise InvalidDefinition(f"Tracing: {name} must map text to text.")
-            object.__setattr__(self, name, dict(given))
-        for name in ("workflow_name", "group_id"):
-            text = getattr(self, name)
-            if text is not None and not (text and _text(text)):
-                raise InvalidDefinition(f"Tracing: {name} must be text, got {described(text)}.")
-        if type(self.include_sensitive_data) is not bool:
-            raise InvalidDefinition("Tracing: include_sensitive_data must be True or False.")
-        if self.tracer_provider is not None and not callable(getattr(self.tracer_provider, "get_tracer", None)):
-            raise InvalidDefinition(
-                f"Tracing: tracer_provider must be a TracerProvider, got a {type(self.tracer_provider).__name__}."
-            )
+            object.__setattr__(self, name, dict(getattr(self, name)))
         self._check_endpoint()
 
     def _check_endpoint(self) -> None:
@@ -87,13 +84,8 @@ class Tracing:
 
         Spans for an endpoint are also sent when the process exits, which waits a moment for them.
         """
-        if not is_seconds(timeout):
-            raise UsageError(f"timeout is a number of seconds from 0 to 100 years, got {described(timeout)}.")
+        allowed.check_option("Tracing.flush", "timeout", timeout, allowed.seconds(), UsageError)
         return bool(exporter().flush(self, timeout))
-
-
-def _text(value: Any) -> bool:
-    return type(value) is str and holds(value)
 
 
 def _url(endpoint: Any) -> str:
@@ -127,7 +119,7 @@ def exporter() -> ModuleType:
 # -- saving with a run -------------------------------------------------------------------------------
 
 
-def save(tracing: Tracing | None) -> codec.Traced | None:
+def save_tracing(tracing: Tracing | None) -> codec.Traced | None:
     """Return the settings that another process needs to send spans to the same endpoint, the key included."""
     if tracing is None or tracing.endpoint is None:
         return None
@@ -142,7 +134,7 @@ def save(tracing: Tracing | None) -> codec.Traced | None:
     )
 
 
-def load(saved: codec.Traced | None) -> Tracing | None:
+def load_tracing(saved: codec.Traced | None) -> Tracing | None:
     """Return the tracing settings of a saved run."""
     if saved is None:
         return None

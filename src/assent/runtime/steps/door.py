@@ -26,7 +26,7 @@ from ...core.digest import BadJSON, canonical, plain, shortened, worded
 from ...core.rules import ASKED
 from ...core.run import CallState
 from ...definitions.agent import Agent
-from ...definitions.content import content_parts
+from ...definitions.content import tool_output_parts
 from ...definitions.context import RunContextWrapper, ToolContext
 from ...definitions.delegation import AgentTool
 from ...definitions.handoff import Handoff
@@ -246,7 +246,7 @@ async def _run_body(
         value, failed = value.text, "Failure"
     if tool.tool_output_guardrails:
         value, by = await _guard_output(scope, path, state, tool, body.args, value)
-    parts = content_parts(value)
+    parts = tool_output_parts(value)
     output, note = output_json(value if parts is None else parts)
     scope.outputs[path, call] = value
     is_parts, now = parts is not None, journal.now()
@@ -472,7 +472,7 @@ async def _judge_instead(
 
 
 async def _check_server(scope: Scope, tool: Tool) -> None:
-    """Raise `NotRun` if the server of a replacement call's tool has changed the tool, or has it no more."""
+    """Raise `NotRun` if the server of a replacement call's tool has changed the tool, or no longer has it."""
     if tool.source is not None:
         await scope.servers.renew(tool.source)
         if is_stale(tool):

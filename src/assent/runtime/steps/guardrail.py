@@ -26,7 +26,7 @@ from ...definitions.guardrail import (
     ToolInputGuardrailResult,
     ToolOutputGuardrailData,
     ToolOutputGuardrailResult,
-    named,
+    guardrails_by_name,
 )
 from ...definitions.tool import Tool
 from ...errors import (
@@ -90,7 +90,7 @@ async def guard_output(scope: Scope, path: Path, seat: Seat, output: Any) -> Non
 async def guard_call(scope: Scope, path: Path, state: CallState, tool: Tool, args: dict[str, Any]) -> f.Refused | None:
     """Run a tool's input guardrails on the arguments and return the first refusal; None if none refuses."""
     _, ctx = context_of(scope, path, state, tool, args, Looking)
-    for name, guardrail in named(tool.tool_input_guardrails).items():
+    for name, guardrail in guardrails_by_name(tool.tool_input_guardrails).items():
         data = ToolInputGuardrailData(ctx, ctx.agent)
         found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
         _record_tool(scope, path, state, "tool_input", name, found)
@@ -113,7 +113,7 @@ async def guard_result(
     After a guardrail has held the value back, no other guardrail gets it.
     """
     _, ctx = context_of(scope, path, state, tool, args, Looking)
-    for name, guardrail in named(tool.tool_output_guardrails).items():
+    for name, guardrail in guardrails_by_name(tool.tool_output_guardrails).items():
         data = ToolOutputGuardrailData(ctx, ctx.agent, value)
         found = await _look(guardrail, ToolGuardrailFunctionOutput, data)
         _record_tool(scope, path, state, "tool_output", name, found)

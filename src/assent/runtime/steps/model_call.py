@@ -18,7 +18,7 @@ from ...core.digest import text as clean_text
 from ...core.number import LARGEST
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, items_since_reply, open_requests, transcript
-from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
+from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offer, toolbox_of
 from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
 from ...definitions.output import TRY_AGAIN
 from ...definitions.tool import Tool
@@ -196,7 +196,7 @@ def _hides_more(last: f.Defined, fact: f.Defined) -> bool:
 async def _offer_enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
     tools = {name: tool for name, tool in box.tools.items() if await enabled(scope, tool, agent)}
-    specs, hosted = offered(tools)
+    specs, hosted = split_offer(tools)
     return replace(box, tools=tools, specs=specs, hosted=hosted)
 
 
@@ -289,7 +289,7 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
             if item["id"] in asked:
                 raise ModelFailed("The provider asks for two approvals with one id; an answer would count for both.")
             asked.add(item["id"])
-            tool = server.called(name)
+            tool = server.tool_named(name)
         elif isinstance(tool, HostedTool):
             tool = None
         number += 1

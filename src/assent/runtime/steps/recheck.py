@@ -17,7 +17,7 @@ from ...core import facts as f
 from ...core.digest import BadJSON
 from ...core.rules import RUNNING
 from ...core.run import CallState
-from ...definitions.preview import Diff, Preview, moved, preview_json, read_preview
+from ...definitions.preview import Diff, Preview, broken_preconditions, preview_json, read_preview
 from ...definitions.tool import Tool
 from ...errors import UnreadableState
 from ..definition_check import ask_again
@@ -84,7 +84,7 @@ async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
     await scope.journal.own()
     proposed = seat.tool_of(state, state.call.tool)
     made = await preview_of(proposed, scope.ctx, effective(state, asked)) if proposed is not None else f.NOTHING
-    differs = moved(before, read_preview(made))
+    differs = broken_preconditions(before, read_preview(made))
     if not differs:
         return NOTHING_NEW
     what = f"What was shown has changed since it was approved, and it did not run. {' '.join(differs)}"
@@ -101,7 +101,7 @@ async def question_anew(scope: Scope, path: Path, state: CallState, what: str, p
 
 
 async def _look_at_server(scope: Scope, path: Path, state: CallState) -> Again:
-    """Ask again if the server has changed the call's tool, or has it no more."""
+    """Ask again if the server has changed the call's tool, or no longer has it."""
     seat, accepted = scope.graph.of(state), state.fingerprint or state.call.definition
     tool, by_person = seat.tool_of(state), _by_person(state)
     if tool is not None and tool.source is not None:

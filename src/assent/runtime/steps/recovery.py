@@ -18,9 +18,9 @@ from ...core.digest import canonical, described, digest, shortened, text, worded
 from ...core.facts import decode
 from ...core.rules import RUNNING
 from ...core.run import CallState
-from ...definitions.calling import called
+from ...definitions.calling import call_function
 from ...definitions.probe import CannotTell, Found, Happened, NotHappened
-from ...definitions.tool import Tool, qualified
+from ...definitions.tool import Tool, qualified_name
 from ...errors import DefinitionChanged
 from ...ids import new_id
 from ..scope import Scope
@@ -117,7 +117,7 @@ async def _ask_probe(scope: Scope, path: tuple[str, ...], state: CallState, tool
 
     A probe that fails or times out has found nothing.
     """
-    name, patience = qualified(tool.probe), tool.timeout or PROBE_TIMEOUT
+    name, patience = qualified_name(tool.probe), tool.timeout or PROBE_TIMEOUT
     limit = asyncio.timeout(patience)
     try:
         async with limit:
@@ -162,4 +162,4 @@ async def _probe(scope: Scope, path: tuple[str, ...], state: CallState, tool: To
     assert tool.probe is not None
     args = tool.canonical(effective(state))
     _, ctx = context_of(scope, path, state, tool, args, Probing)
-    return await called(partial(tool.probe, ctx, args))
+    return await call_function(partial(tool.probe, ctx, args))

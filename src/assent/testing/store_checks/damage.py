@@ -10,7 +10,7 @@ from ...errors import UnreadableState
 from ...store.row_codec import pack, redacted
 from ...store.store import Store
 from ..clock import FakeClock
-from .draft import Draft, json, written
+from .draft import RunDraft, json, put_asking
 from .expect import raises, same_facts, true
 
 Damage = Callable[[Store, str, int, bytes], Awaitable[None] | None]
@@ -27,7 +27,7 @@ def checks(damage: Damage) -> tuple[Callable[[Store, FakeClock], Awaitable[None]
 
     async def notices_damage(store: Store, clock: FakeClock) -> None:
         """A row that is not what was written is noticed, and named."""
-        (question,) = await written(store)
+        (question,) = await put_asking(store)
         await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
         facts = (await store.read(question.run)).facts
         seq, refused = len(facts), facts[-1]
@@ -52,6 +52,6 @@ def checks(damage: Damage) -> tuple[Callable[[Store, FakeClock], Awaitable[None]
             await raises(UnreadableState, store.rebuild(), "Records are not made anew from rows that were changed.")
             await replace(store, question.run, number, texts[number - 1])
             same_facts((await store.read(question.run)).facts, facts, "A row that is as it was can be read.")
-        await (await Draft.read(store, question.run)).add(f.Cancelled("ann", at=9)).write(store)
+        await (await RunDraft.read(store, question.run)).add(f.Cancelled("ann", at=9)).write(store)
 
     return (notices_damage,)

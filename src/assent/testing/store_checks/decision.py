@@ -30,8 +30,8 @@ from ...errors import (
 from ...store.record import Change, Question
 from ...store.store import Store
 from ..clock import FakeClock
-from .draft import SEND, SHRED, Draft, begun, ended, json, written
-from .expect import only, raises, same, same_facts, true
+from .draft import SEND, SHRED, RunDraft, json, put_asking, put_begun, put_ended
+from .expect import alike, only, raises, same_facts, true
 from .journal import STRANGE
 
 
@@ -53,34 +53,34 @@ async def records_decisions(store: Store, clock: FakeClock) -> None:
         (Respond({"sent": False}), "respond", f.Finished),
     ]
     for decision, verdict, kind in cases:
-        (question,) = await written(store)
+        (question,) = await put_asking(store)
         seq = (await store.read(question.run)).record.seq
         clock.advance(3)
         settled = await _decide(store, question, decision, "żółć 漢字")
         now = int(clock() * 1000)
         found = (settled.verdict, settled.by, settled.decided)
-        same(found, (verdict, "żółć 漢字", now), "Deciding gives the question as it is then.")
-        same(await store.question(question.id), settled, "A question says who decided what, and when.")
+        alike(found, (verdict, "żółć 漢字", now), "Deciding gives the question as it is then.")
+        alike(await store.question(question.id), settled, "A question says who decided what, and when.")
         fact = await _last(store, question.run)
         true(isinstance(fact, kind) and getattr(fact, "asked", None) == question.id, "A decision is a fact of its run.")
         record = (await store.read(question.run)).record
-        same((record.seq, record.waiting, record.status), (seq + 1, 0, "working"), "A decided run waits no more.")
-    fact = await _last(store, (await _edited(store)).run)
-    same(
+        alike((record.seq, record.waiting, record.status), (seq + 1, 0, "working"), "A decided run waits no more.")
+    fact = await _last(store, (await _edit(store)).run)
+    alike(
         bytes(getattr(fact, "args", b"")),
         b'{"copies":1,"to":"bob"}',
         "An edit is recorded with its defaults filled in.",
     )
 
 
-async def _edited(store: Store) -> Question:
-    (question,) = await written(store)
+async def _edit(store: Store) -> Question:
+    (question,) = await put_asking(store)
     return await _decide(store, question, Edit({"to": "bob"}))
 
 
 async def checks_decisions(store: Store, clock: FakeClock) -> None:
     """What does not fit the question is refused, and nothing is recorded."""
-    (question,) = await written(store, allowed=("edit", "reject"))
+    (question,) = await put_asking(store, allowed=("edit", "reject"))
     before = await store.read(question.run)
     wrong: list[tuple[type[Exception], Any]] = [
         (InvalidDecision, Approve()),
@@ -104,17 +104,17 @@ async def checks_decisions(store: Store, clock: FakeClock) -> None:
     await raises(UsageError, work, "A decision without a digest is refused.")
     work = store.decide("no", Reject(), by="ann", digest=question.digest)
     await raises(QuestionNotFound, work, "A question that was never asked cannot be decided.")
-    same(await store.read(question.run), before, "A decision that is refused is not recorded.")
-    same((await store.question(question.id)).verdict, None, "A question is open after a decision that was refused.")
+    alike(await store.read(question.run), before, "A decision that is refused is not recorded.")
+    alike((await store.question(question.id)).verdict, None, "A question is open after a decision that was refused.")
     other = await _decide(store, question, Edit({"to": "bob"}, tool="shred"))
-    same(other.verdict, "edit", "An edit may choose another tool, as it was when the question was asked.")
+    alike(other.verdict, "edit", "An edit may choose another tool, as it was when the question was asked.")
     fact = await _last(store, question.run)
-    same(getattr(fact, "definition", None), SHRED.fingerprint, "An edit with another tool says how that was defined.")
+    alike(getattr(fact, "definition", None), SHRED.fingerprint, "An edit with another tool says how that was defined.")
 
 
 async def takes_answers(store: Store, clock: FakeClock) -> None:
     """What a tool's body asks is answered as it wants it, or not at all."""
-    draft = await begun(store)
+    draft = await put_begun(store)
     (call,) = draft.propose(SEND)
     draft.add(f.Approved(call, "rule", at=0), f.Started(call))
     draft.ask(call, kind="input", prompt=json("How many?"), schema=json({"type": "integer", "minimum": 1}))
@@ -122,8 +122,8 @@ async def takes_answers(store: Store, clock: FakeClock) -> None:
     before = await store.read(draft.id)
     for wrong in (Respond("two"), Respond(0), Approve(), Edit({"to": "bob"})):
         await raises(InvalidDecision, _decide(store, question, wrong), f"{wrong!r} does not answer the question.")
-    same(await store.read(draft.id), before, "An answer that is refused is not recorded.")
-    same((await _decide(store, question, Respond(2))).verdict, "respond", "An answer settles its question.")
+    alike(await store.read(draft.id), before, "An answer that is refused is not recorded.")
+    alike((await _decide(store, question, Respond(2))).verdict, "respond", "An answer settles its question.")
     fact = await _last(store, draft.id)
     true(isinstance(fact, f.Answered) and bytes(fact.value) == b"2", "An answer is a fact of its run.")
 
@@ -137,111 +137,113 @@ async def decides_once(store: Store, clock: FakeClock) -> None:
         (Respond("Done."), "respond", Respond("Undone.")),
     ]
     for decision, verdict, other in cases:
-        (question,) = await written(store)
+        (question,) = await put_asking(store)
         await _decide(store, question, decision, "ann")
         at, before = int(clock() * 1000), await store.read(question.run)
         clock.advance(5)
         error = await raises(AlreadyDecided, _decide(store, question, other, "bob"), "Who is second is told so.")
-        same((error.by, error.verdict, error.at), ("ann", verdict, at), "Who is second is told who decided what, when.")
+        alike(
+            (error.by, error.verdict, error.at), ("ann", verdict, at), "Who is second is told who decided what, when."
+        )
         again = await _decide(store, question, decision, "bob")
-        same((again.by, again.verdict, again.decided), ("ann", verdict, at), "The same decision again is no error.")
-        same(await store.read(question.run), before, "The same decision again changes nothing.")
+        alike((again.by, again.verdict, again.decided), ("ann", verdict, at), "The same decision again is no error.")
+        alike(await store.read(question.run), before, "The same decision again changes nothing.")
 
 
 async def decides_once_at_once(store: Store, clock: FakeClock) -> None:
     """Of several that decide at the same time, one does."""
     for _ in range(3):
-        (question,) = await written(store)
+        (question,) = await put_asking(store)
         decisions = (Approve(), Reject("No."), Respond("Done."), Edit({"to": "bob"}))
         work = (_decide(store, question, decision, f"person {n}") for n, decision in enumerate(decisions))
         ends = await asyncio.gather(*work, return_exceptions=True)
         won = [n for n, end in enumerate(ends) if isinstance(end, Question)]
-        same(len(won), 1, f"Of several that decide at the same time, one does: {ends!r:.300}")
-        same((await store.question(question.id)).by, f"person {won[0]}", "The one that was told so has decided.")
+        alike(len(won), 1, f"Of several that decide at the same time, one does: {ends!r:.300}")
+        alike((await store.question(question.id)).by, f"person {won[0]}", "The one that was told so has decided.")
         for end in ends:
             true(isinstance(end, Question | AlreadyDecided), f"The others get `AlreadyDecided`, not {end!r:.200}.")
             if isinstance(end, AlreadyDecided):
-                same(end.by, f"person {won[0]}", "The others are told who decided.")
+                alike(end.by, f"person {won[0]}", "The others are told who decided.")
 
 
 async def loses_no_decision(store: Store, clock: FakeClock) -> None:
     """Decisions, and what a driver writes meanwhile, are all there."""
-    first, second = await written(store, (SEND, SHRED))
-    driver = await Draft.read(store, first.run)
+    first, second = await put_asking(store, (SEND, SHRED))
+    driver = await RunDraft.read(store, first.run)
     lease = await store.take(first.run, "w1", seq=driver.seq, hold=60)
     await _decide(store, first, Approve())
     change = driver.add(f.Said(json("By the driver."), at=driver.now)).change(lease=lease, hold=60)
     await raises(Overtaken, store.append(change), "A driver that does not know of a decision is overtaken.")
-    same((await store.question(first.id)).verdict, "approve", "A decision is not lost when a driver writes.")
-    driver = await Draft.read(store, first.run)
+    alike((await store.question(first.id)).verdict, "approve", "A decision is not lost when a driver writes.")
+    driver = await RunDraft.read(store, first.run)
     await driver.add(f.Started("c0", at=driver.now)).write(store, lease=lease, hold=60)
     both = (_decide(store, second, Reject()), *(store.say(first.run, f"Line {n}.") for n in range(9)))
     await asyncio.gather(*both)
     facts = (await store.read(first.run)).facts
     said = {bytes(fact.items) for fact in facts if isinstance(fact, f.Said)}
-    same(len(said), 10, "What several say at the same time is all there.")
-    same((await store.question(second.id)).verdict, "reject", "A decision among much else is not lost.")
-    same((await store.read(first.run)).record.worker, "w1", "What people do takes the run from no driver.")
+    alike(len(said), 10, "What several say at the same time is all there.")
+    alike((await store.question(second.id)).verdict, "reject", "A decision among much else is not lost.")
+    alike((await store.read(first.run)).record.worker, "w1", "What people do takes the run from no driver.")
 
 
 async def keeps_deadlines(store: Store, clock: FakeClock) -> None:
     """What nobody has decided in time is rejected, on the store's clock, and never approved."""
-    (question,) = await written(store, until=30_000)
-    later, other = await written(store, (SEND, SHRED), until=30_000)
-    kept = (await written(store, due=10_000))[0]
+    (question,) = await put_asking(store, until=30_000)
+    later, other = await put_asking(store, (SEND, SHRED), until=30_000)
+    kept = (await put_asking(store, due=10_000))[0]
     clock.advance(30)
     await store.expire(question.run)
-    same((await store.question(question.id)).verdict, None, "A question is open until its deadline has passed.")
+    alike((await store.question(question.id)).verdict, None, "A question is open until its deadline has passed.")
     clock.advance(0.001)
     await raises(NotPending, _decide(store, question, Approve()), "After the deadline nobody approves.")
     found = await store.question(question.id)
-    same((found.verdict, found.by), ("reject", "deadline"), "What nobody decided in time is rejected by the deadline.")
+    alike((found.verdict, found.by), ("reject", "deadline"), "What nobody decided in time is rejected by the deadline.")
     await raises(Conflict, _decide(store, question, Approve()), "What the deadline rejected stays rejected.")
     await store.expire(later.run)
     for id in (later.id, other.id):
         found = await store.question(id)
-        same((found.verdict, found.by), ("reject", "deadline"), "Expiring rejects what nobody decided in time.")
+        alike((found.verdict, found.by), ("reject", "deadline"), "Expiring rejects what nobody decided in time.")
     before = await store.read(later.run)
     await store.expire(later.run)
-    same(await store.read(later.run), before, "Expiring twice is once.")
+    alike(await store.read(later.run), before, "Expiring twice is once.")
     await store.expire(kept.run)
-    same((await store.question(kept.id)).verdict, None, "A question that is only overdue goes on waiting.")
+    alike((await store.question(kept.id)).verdict, None, "A question that is only overdue goes on waiting.")
     await _decide(store, kept, Approve())
 
 
 async def grants(store: Store, clock: FakeClock) -> None:
     """A decision can hold for later calls, within its terms, until it is taken back."""
-    (question,) = await written(store)
+    (question,) = await put_asking(store)
     terms = GrantTerms(max_uses=2, expires_in=60, pins={"to": "ann"})
     await _decide(store, question, Approve(), grant=terms)
     grant = only((await store.grants(run=question.run)).items, "A decision with a grant makes one, and it is kept.")
     now = int(clock() * 1000)
-    same(
+    alike(
         (grant.agent, grant.tool, grant.verdict, grant.by),
         ("Clerk", "send", "approve", "ann"),
         "A grant says for what.",
     )
-    same((grant.max_uses, grant.until, grant.pins), (2, now + 60_000, {"to": "ann"}), "A grant has its terms.")
-    same((grant.at, grant.used, grant.definition), (now, 0, SEND.fingerprint), "A grant is of a tool as it was.")
+    alike((grant.max_uses, grant.until, grant.pins), (2, now + 60_000, {"to": "ann"}), "A grant has its terms.")
+    alike((grant.at, grant.used, grant.definition), (now, 0, SEND.fingerprint), "A grant is of a tool as it was.")
     await _decide(store, question, Approve(), grant=terms)
-    same(len((await store.grants()).items), 1, "The same decision again grants nothing more.")
-    (rejected,) = await written(store, (SHRED,))
+    alike(len((await store.grants()).items), 1, "The same decision again grants nothing more.")
+    (rejected,) = await put_asking(store, (SHRED,))
     await _decide(store, rejected, Reject("Never."), grant=True)
     never = only((await store.grants(run=rejected.run)).items, "A decision with a grant makes one, and it is kept.")
-    same((never.verdict, never.message, never.pins), ("reject", "Never.", None), "A rejection can hold on, too.")
-    (third,) = await written(store)
+    alike((never.verdict, never.message, never.pins), ("reject", "Never.", None), "A rejection can hold on, too.")
+    (third,) = await put_asking(store)
     work = _decide(store, third, Respond("Done."), grant=True)
     await raises(InvalidDecision, work, "An answer is for one call.")
     work = _decide(store, third, Approve(), grant={"max_uses": 0})
     await raises(InvalidDecision, work, "Terms that make no sense are refused.")
-    same((await store.question(third.id)).verdict, None, "A decision with a grant that is refused is refused.")
+    alike((await store.question(third.id)).verdict, None, "A decision with a grant that is refused is refused.")
     clock.advance(1)
     await store.revoke(grant.id, by="eve", run=question.run)
-    same((await store.grants(run=question.run)).items, [], "A grant that was taken back is not listed.")
+    alike((await store.grants(run=question.run)).items, [], "A grant that was taken back is not listed.")
     gone = only(
         (await store.grants(run=question.run, revoked=True)).items, "A decision with a grant makes one, and it is kept."
     )
-    same((gone.revoked, gone.revoked_by), (now + 1_000, "eve"), "A grant that was taken back says by whom, and when.")
+    alike((gone.revoked, gone.revoked_by), (now + 1_000, "eve"), "A grant that was taken back says by whom, and when.")
     work_: Any = store.revoke(grant.id, by="eve", run=question.run)
     await raises(GrantNotFound, work_, "What was taken back cannot be taken back again.")
     work_ = store.revoke(never.id, by="eve", run=question.run)
@@ -250,11 +252,11 @@ async def grants(store: Store, clock: FakeClock) -> None:
 
 async def stops_and_goes_on(store: Store, clock: FakeClock) -> None:
     """A run can be cancelled, resumed and spoken to."""
-    draft = await begun(store)
+    draft = await put_begun(store)
     await store.cancel(draft.id, by="ann", why=STRANGE)
     await store.cancel(draft.id, by="bob")
     stored = await store.read(draft.id)
-    same((stored.record.status, stored.record.wake), ("cancelled", None), "A cancelled run is nobody's to work on.")
+    alike((stored.record.status, stored.record.wake), ("cancelled", None), "A cancelled run is nobody's to work on.")
     expected: list[AnyFact] = [f.Cancelled("ann", STRANGE, at=0)]
     same_facts(stored.facts[2:], expected, "Cancelling twice is once.")
     await store.resume(draft.id, by="eve")
@@ -266,23 +268,23 @@ async def stops_and_goes_on(store: Store, clock: FakeClock) -> None:
     said = stored.facts[-1]
     heard = isinstance(said, f.Said) and said.by == "ann" and bytes(json(STRANGE)) in bytes(said.items)
     true(heard, f"What is said to a run is there, with who said it. It is {said!r:.300}.")
-    same(stored.record.status, "working", "A run that is resumed is worked on.")
+    alike(stored.record.status, "working", "A run that is resumed is worked on.")
     for words in ("", "\ud800"):
         await raises(UsageError, store.say(draft.id, words), "What is said is text that can be written.")
     for act in (store.cancel, store.resume):
         await raises(RunNotFound, act("no", by="ann"), "A run that is not there cannot be stopped.")
     await raises(RunNotFound, store.say("no", "Hello."), "Nobody can speak to a run that is not there.")
-    done = await ended(store)
+    done = await put_ended(store)
     await store.say(done.id, "One more thing.")
-    same((await store.read(done.id)).record.status, "working", "A run that is done goes on when spoken to.")
-    closed = await begun(store)
+    alike((await store.read(done.id)).record.status, "working", "A run that is done goes on when spoken to.")
+    closed = await put_begun(store)
     await closed.add(f.Closed("It failed.", at=1)).write(store)
     await raises(Conflict, store.say(closed.id, "Hello?"), "A closed run is not spoken to.")
 
 
 async def keeps_evidence(store: Store, clock: FakeClock) -> None:
     """What came too late to count is kept."""
-    draft = await begun(store)
+    draft = await put_begun(store)
     (call,) = draft.propose(SEND)
     draft.add(f.Approved(call, "rule", at=0), f.Started(call))
     draft.ask(call, kind="doubt")
@@ -291,8 +293,8 @@ async def keeps_evidence(store: Store, clock: FakeClock) -> None:
     await store.witness(draft.id, [late])
     same_facts((await store.read(draft.id)).facts[-1:], [late], "What came too late is in the journal.")
     question = await store.question(change.asked[0].id)
-    same(question.verdict, None, "What came too late decides nothing.")
-    same([each.output for each in question.evidence], ["It was sent after all."], "The question shows it.")
+    alike(question.verdict, None, "What came too late decides nothing.")
+    alike([each.output for each in question.evidence], ["It was sent after all."], "The question shows it.")
     await raises(
         Conflict, store.witness(draft.id, [f.Witnessed("c9", 1, json(None), at=9)]), "Evidence is of a call of the run."
     )
@@ -300,19 +302,19 @@ async def keeps_evidence(store: Store, clock: FakeClock) -> None:
 
 async def leaves_erased_runs_alone(store: Store, clock: FakeClock) -> None:
     """Nothing is added to a run that was erased."""
-    draft = await ended(store)
+    draft = await put_ended(store)
     await store.erase(draft.id)
     lines = await store.lines(draft.id)
     for act in (store.cancel, store.resume):
         await raises(RunFinished, act(draft.id, by="ann"), "Nothing can be done to a run that was erased.")
     await raises(RunFinished, store.say(draft.id, "Hello?"), "Nobody can speak to a run that was erased.")
     await raises(RunFinished, store.expire(draft.id), "Nothing can be done to a run that was erased.")
-    same(await store.lines(draft.id), lines, "Nothing is added to a run that was erased.")
+    alike(await store.lines(draft.id), lines, "Nothing is added to a run that was erased.")
 
 
 async def decides_on_what_is_asked(store: Store, clock: FakeClock) -> None:
     """Nothing is decided on a record that says something else than the journal."""
-    (question,) = await written(store)
+    (question,) = await put_asking(store)
     before, shows = await store.read(question.run), store.question
     for name, value in (("arguments", "{}"), ("reason", "It is harmless."), ("tool", "shred"), ("until", 5)):
         sentence = f"A question that is shown with another {name} than the journal's is not decided on."
@@ -325,13 +327,13 @@ async def decides_on_what_is_asked(store: Store, clock: FakeClock) -> None:
             await raises(UnreadableState, _decide(store, question, Approve()), sentence)
         finally:
             delattr(store, "question")
-        same(await store.read(question.run), before, "A decision that is refused is not recorded.")
+        alike(await store.read(question.run), before, "A decision that is refused is not recorded.")
     await _decide(store, question, Approve())
 
 
 async def reads_nothing_after_deciding(store: Store, clock: FakeClock) -> None:
     """A store that goes away when a decision is written does not say that it was not."""
-    (question,) = await written(store)
+    (question,) = await put_asking(store)
     append = store.append
 
     async def gone(*given: Any, **more: Any) -> Any:
@@ -350,11 +352,13 @@ async def reads_nothing_after_deciding(store: Store, clock: FakeClock) -> None:
     finally:
         for name in ("append", "read", "question", "questions", "lines", "definition"):
             vars(store).pop(name, None)
-    same(await store.question(question.id), settled, "Deciding gives the question that whoever reads it gets.")
-    same(await _decide(store, question, Approve(), "bob"), settled, "Deciding the same again gives the first decision.")
+    alike(await store.question(question.id), settled, "Deciding gives the question that whoever reads it gets.")
+    alike(
+        await _decide(store, question, Approve(), "bob"), settled, "Deciding the same again gives the first decision."
+    )
 
 
-CHECKS = (
+DECISION_CHECKS = (
     records_decisions,
     checks_decisions,
     takes_answers,

@@ -39,7 +39,7 @@ def json(value: Any) -> Raw:
     return Raw(encode(value))
 
 
-class Draft:
+class RunDraft:
     """A run, with its unwritten facts."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Draft:
         self.add(f.Began(agent, 10, self.id, stored=True, thread=thread, at=began), f.Said(json("Write to Ann.")))
 
     @classmethod
-    async def read(cls, store: Store, run_id: str) -> Draft:
+    async def read(cls, store: Store, run_id: str) -> RunDraft:
         """Read a run from a store, to continue it."""
         facts = (await store.read(run_id)).facts
         draft = cls(store.clock, id=run_id)
@@ -123,17 +123,17 @@ class Draft:
 
 def asking(
     clock: Callable[[], float], tools: Sequence[ToolSnapshot] = (SEND,), *, agent: str = AGENT, **asked: Any
-) -> Draft:
+) -> RunDraft:
     """Return a waiting run: the model has called these tools, and each call has an open question."""
-    draft = Draft(clock, agent=agent)
+    draft = RunDraft(clock, agent=agent)
     for call in draft.propose(*tools, agent=agent):
         draft.ask(call, **asked)
     return draft
 
 
-def branching(clock: Callable[[], float]) -> Draft:
+def branching(clock: Callable[[], float]) -> RunDraft:
     """Return a waiting run: a nested agent has called a tool, and the call has an open question."""
-    draft, path = Draft(clock), ("c0",)
+    draft, path = RunDraft(clock), ("c0",)
     items = json([{"type": "function_call", "call_id": "call_1", "name": "send", "arguments": '{"to":"ann"}'}])
     draft.add(
         f.Defined(AGENT, "d0"),
@@ -148,20 +148,20 @@ def branching(clock: Callable[[], float]) -> Draft:
     return draft
 
 
-async def written(store: Store, tools: Sequence[ToolSnapshot] = (SEND,), **more: Any) -> list[Question]:
+async def put_asking(store: Store, tools: Sequence[ToolSnapshot] = (SEND,), **more: Any) -> list[Question]:
     """Store a waiting run, and return its questions."""
     return (await asking(store.clock, tools, **more).write(store)).asked
 
 
-async def begun(store: Store, **more: Any) -> Draft:
+async def put_begun(store: Store, **more: Any) -> RunDraft:
     """Store a run that a worker should drive, and return the run."""
-    draft = Draft(store.clock, **more)
+    draft = RunDraft(store.clock, **more)
     await draft.write(store)
     return draft
 
 
-async def ended(store: Store, **more: Any) -> Draft:
+async def put_ended(store: Store, **more: Any) -> RunDraft:
     """Store a finished run, and return the run."""
-    draft = Draft(store.clock, **more).conclude()
+    draft = RunDraft(store.clock, **more).conclude()
     await draft.write(store)
     return draft

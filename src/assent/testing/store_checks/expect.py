@@ -14,7 +14,7 @@ E = TypeVar("E", bound=Exception)
 T = TypeVar("T")
 
 
-def same(found: Any, expected: Any, sentence: str) -> None:
+def alike(found: Any, expected: Any, sentence: str) -> None:
     """Raise `AssertionError` with this sentence unless the two values are equal."""
     if found != expected:
         found, expected = _difference(found, expected)
@@ -62,4 +62,4 @@ def only(found: Sequence[T], sentence: str) -> T:
 
 def same_facts(found: list[AnyFact], expected: list[AnyFact], sentence: str) -> None:
     """Raise `AssertionError` with this sentence unless the facts are the same to the last byte."""
-    same([(type(fact), pack(fact)) for fact in found], [(type(fact), pack(fact)) for fact in expected], sentence)
+    alike([(type(fact), pack(fact)) for fact in found], [(type(fact), pack(fact)) for fact in expected], sentence)

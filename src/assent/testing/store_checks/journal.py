@@ -20,8 +20,8 @@ from ...store.record import RunRecord, SavedContext
 from ...store.row_codec import LARGE, START, link, pack, payloads
 from ...store.store import Store
 from ..clock import FakeClock
-from .draft import SEND, Draft, asking, begun, ended, json, written
-from .expect import only, raises, same, same_facts, true
+from .draft import SEND, RunDraft, asking, json, put_asking, put_begun, put_ended
+from .expect import alike, only, raises, same_facts, true
 
 STRANGE = "żółć 漢字 \U0001f9d1\u200d\U0001f680 \u202e \u0000 \x1f \\ \" ' % _ ; --\r\n\t"
 TEXTS = [
@@ -61,7 +61,7 @@ def _every_kind(payload: Raw) -> Iterator[AnyFact]:
 async def keeps_facts(store: Store, clock: FakeClock) -> None:
     """Facts come back as they were written, to the last byte."""
     for payload in TEXTS:
-        draft, given = Draft(clock), list(_every_kind(payload))
+        draft, given = RunDraft(clock), list(_every_kind(payload))
         change = draft.change()
         change.facts += given
         change.record.seq = len(change.facts)
@@ -72,7 +72,7 @@ async def keeps_facts(store: Store, clock: FakeClock) -> None:
         for fact, was in zip(found, expected, strict=True):
             for name in payloads(type(was)):
                 text = bytes(getattr(was, name))
-                same(bytes(getattr(fact, name)), text, f"A payload of {len(text)} bytes is kept as it is.")
+                alike(bytes(getattr(fact, name)), text, f"A payload of {len(text)} bytes is kept as it is.")
 
 
 async def reads_from_anywhere(store: Store, clock: FakeClock) -> None:
@@ -86,17 +86,17 @@ async def reads_from_anywhere(store: Store, clock: FakeClock) -> None:
     for after in range(len(facts) + 2):
         stored = await store.read(draft.id, after)
         same_facts(stored.facts, facts[after:], f"after={after} leaves out the first {after} facts.")
-        same(stored.record.seq, len(facts), "A run's record says how many facts it has, whatever was read of them.")
+        alike(stored.record.seq, len(facts), "A run's record says how many facts it has, whatever was read of them.")
     same_facts((await store.load(draft.id)).facts, facts, "`load` gives all facts.")
 
 
 async def knows_what_is_not_there(store: Store, clock: FakeClock) -> None:
     """What is not there is `RunNotFound`."""
-    await begun(store)
+    await put_begun(store)
     for work in (store.read, store.load, store.lines, store.history, store.erase):
         await raises(RunNotFound, work("no"), "A run that is not there cannot be read or erased.")
     await raises(RunNotFound, store.take("no", "w", seq=0, hold=9), "A run that is not there cannot be taken.")
-    draft = Draft(clock)
+    draft = RunDraft(clock)
     draft.seq = 1
     await raises(RunNotFound, store.append(draft.change()), "Only a change with seq=0 makes a run.")
     await raises(RunNotFound, store.read(draft.id), "A change that was refused makes no run.")
@@ -104,14 +104,14 @@ async def knows_what_is_not_there(store: Store, clock: FakeClock) -> None:
 
 async def makes_a_run_once(store: Store, clock: FakeClock) -> None:
     """A run is made once."""
-    draft = await begun(store)
+    draft = await put_begun(store)
     before = await store.read(draft.id)
     again = asking(clock)
     change = again.change()
     change.record.id = draft.id
     await raises(Overtaken, store.append(change), "A run that is there cannot be made again.")
-    same(await store.read(draft.id), before, "A run stays as it is when somebody tries to make it again.")
-    same((await store.questions()).items, [], "A change that was refused asks nothing.")
+    alike(await store.read(draft.id), before, "A run stays as it is when somebody tries to make it again.")
+    alike((await store.questions()).items, [], "A change that was refused asks nothing.")
 
 
 async def compares_and_sets(store: Store, clock: FakeClock) -> None:
@@ -120,7 +120,7 @@ async def compares_and_sets(store: Store, clock: FakeClock) -> None:
     question = (await draft.write(store, context=SavedContext(b'{"n": 1}', "dict"))).asked[0].id
     before, asked = await store.read(draft.id), (await store.questions()).items
     for wrong in (0, draft.seq - 1, draft.seq + 1, draft.seq + 100):
-        other = await Draft.read(store, draft.id)
+        other = await RunDraft.read(store, draft.id)
         other.add(
             f.Approved("c0", "ann", question, at=other.now),
             f.Granted("g1", "Clerk", "send", "approve", "ann", at=other.now),
@@ -128,22 +128,22 @@ async def compares_and_sets(store: Store, clock: FakeClock) -> None:
         )
         change = other.change(seq=wrong, context=SavedContext(b"{}", "dict"), definitions={"f" * 32: b"{}"})
         await raises(Overtaken, store.append(change), f"A run of {draft.seq} facts takes no change after {wrong}.")
-        same(await store.read(draft.id), before, "A change that was refused changes no run.")
-        same((await store.questions()).items, asked, "A change that was refused settles no question.")
-        same((await store.grants()).items, [], "A change that was refused grants nothing.")
-        same(await store.definition("f" * 32), None, "A change that was refused brings no definition.")
-    await (await Draft.read(store, draft.id)).add(f.Cancelled("ann", at=9)).write(store)
-    same((await store.read(draft.id)).record.status, "cancelled", "A change after the last fact is written.")
+        alike(await store.read(draft.id), before, "A change that was refused changes no run.")
+        alike((await store.questions()).items, asked, "A change that was refused settles no question.")
+        alike((await store.grants()).items, [], "A change that was refused grants nothing.")
+        alike(await store.definition("f" * 32), None, "A change that was refused brings no definition.")
+    await (await RunDraft.read(store, draft.id)).add(f.Cancelled("ann", at=9)).write(store)
+    alike((await store.read(draft.id)).record.status, "cancelled", "A change after the last fact is written.")
 
 
 async def writes_all_or_nothing(store: Store, clock: FakeClock) -> None:
     """A change is written whole or not at all."""
-    (taken,) = await written(store)
-    same([question.id for question in (await store.questions()).items], [taken.id], "An open question is listed.")
+    (taken,) = await put_asking(store)
+    alike([question.id for question in (await store.questions()).items], [taken.id], "An open question is listed.")
     runs = (await store.runs()).items
-    unwritable = Draft(clock)
+    unwritable = RunDraft(clock)
     unwritable.facts.append(f.Said(json("lost"), by="\ud800"))
-    twice = Draft(clock)
+    twice = RunDraft(clock)
     calls = twice.propose(SEND, SEND)
     mine = twice.ask(calls[0])
     twice.ask(calls[1], id=taken.id)
@@ -151,24 +151,24 @@ async def writes_all_or_nothing(store: Store, clock: FakeClock) -> None:
     for draft, why in ((unwritable, "text that UTF-8 cannot hold"), (twice, "the id of a question of another run")):
         await raises(Exception, draft.write(store), f"A change with {why} is refused.")
         await raises(RunNotFound, store.read(draft.id), f"Of a change with {why} nothing is written.")
-        same((await store.runs()).items, runs, f"Of a change with {why} no run is left.")
+        alike((await store.runs()).items, runs, f"Of a change with {why} no run is left.")
         found = [question.id for question in (await store.questions()).items]
-        same(found, [taken.id], f"Of a change with {why} no question is left.")
-        same((await store.grants()).items, [], f"Of a change with {why} no grant is left.")
-    same(await store.question(taken.id), taken, "A question is not overwritten by one with its id.")
+        alike(found, [taken.id], f"Of a change with {why} no question is left.")
+        alike((await store.grants()).items, [], f"Of a change with {why} no grant is left.")
+    alike(await store.question(taken.id), taken, "A question is not overwritten by one with its id.")
     true(mine not in [q.id for q in (await store.questions(settled=True)).items], "Nothing is left of it anywhere.")
 
 
 async def lets_one_write(store: Store, clock: FakeClock) -> None:
     """Of several that write at once, one does."""
-    draft = await begun(store)
-    others = [await Draft.read(store, draft.id) for _ in range(8)]
+    draft = await put_begun(store)
+    others = [await RunDraft.read(store, draft.id) for _ in range(8)]
     for n, other in enumerate(others):
         other.add(f.Said(json(f"{n}, first"), at=1), f.Said(json(f"{n}, then"), at=1))
     changes = [other.change() for other in others]
     ends = await asyncio.gather(*(store.append(change) for change in changes), return_exceptions=True)
     won = [n for n, end in enumerate(ends) if end is None]
-    same(len(won), 1, "Of several that write after the same fact, one does.")
+    alike(len(won), 1, "Of several that write after the same fact, one does.")
     true(all(n in won or isinstance(end, Overtaken) for n, end in enumerate(ends)), "The others are `Overtaken`.")
     found = (await store.read(draft.id, draft.seq)).facts
     same_facts(found, changes[won[0]].facts, "What the one that was first wrote is there, and nothing else.")
@@ -182,10 +182,10 @@ async def survives_cancellation(store: Store, clock: FakeClock) -> None:
     await asyncio.sleep(0)
     writing.cancel()
     await asyncio.wait([writing])
-    later = await begun(store)
+    later = await put_begun(store)
     runs = {run.id: run.seq for run in (await store.runs()).items}
     true(runs.pop(draft.id, 0) in (0, len(change.facts)), "A write that is cancelled is whole or not there.")
-    same(runs, {later.id: later.seq}, "A store can be used after a call was cancelled.")
+    alike(runs, {later.id: later.seq}, "A store can be used after a call was cancelled.")
     with suppress(Overtaken):  # the cancelled write may have succeeded
         await store.append(change)
     found = (await store.read(draft.id)).facts
@@ -209,27 +209,27 @@ async def keeps_its_own_copy(store: Store, clock: FakeClock) -> None:
         change.definitions.clear()
         stored = await store.read(draft.id)
         sentence = f"Changing an object {round} changes nothing in the store."
-        same(stored.record, was[0], sentence)
+        alike(stored.record, was[0], sentence)
         same_facts(stored.facts, facts, sentence)
-        same(await store.question(id), was[1], sentence)
-        same((await store.questions()).items, [was[1]], sentence)
-        same((await store.grants()).items, [was[2]], sentence)
+        alike(await store.question(id), was[1], sentence)
+        alike((await store.questions()).items, [was[1]], sentence)
+        alike((await store.grants()).items, [was[2]], sentence)
         question, grant = await store.question(id), only((await store.grants()).items, sentence)
         change.record, change.facts, change.asked, change.granted = stored.record, stored.facts, [question], [grant]
 
 
 async def keeps_the_context(store: Store, clock: FakeClock) -> None:
     """A run's context is the last that was written."""
-    draft = await begun(store)
-    same((await store.read(draft.id)).context, SavedContext(), "A run without a context has an empty one.")
+    draft = await put_begun(store)
+    alike((await store.read(draft.id)).context, SavedContext(), "A run without a context has an empty one.")
     kept = SavedContext(bytes(json({"user": STRANGE, "n": list(range(5_000))})), "shop.Customer")
     await draft.add(f.Cancelled("ann", at=1)).write(store, context=kept)
-    same((await store.read(draft.id)).context, kept, "A context is kept as it was written.")
+    alike((await store.read(draft.id)).context, kept, "A context is kept as it was written.")
     await draft.add(f.Resumed("ann", at=2)).write(store)
-    same((await store.read(draft.id, 99)).context, kept, "A change without a context leaves it as it is.")
+    alike((await store.read(draft.id, 99)).context, kept, "A change without a context leaves it as it is.")
     await draft.write(store, context=SavedContext(None, "shop.Customer"))
     found = (await store.read(draft.id)).context
-    same(found, SavedContext(None, "shop.Customer"), "A change without facts can bring another context.")
+    alike(found, SavedContext(None, "shop.Customer"), "A change without facts can bring another context.")
 
 
 async def keeps_the_record(store: Store, clock: FakeClock) -> None:
@@ -242,8 +242,8 @@ async def keeps_the_record(store: Store, clock: FakeClock) -> None:
     change.record.error, change.record.erased = "none", 1
     await store.append(change)
     draft.seq += len(change.facts)
-    same((await store.read(draft.id)).record, expected, "A new run is driven by nobody and has not failed.")
-    same((await store.runs()).items, [expected], "A run is listed as it is.")
+    alike((await store.read(draft.id)).record, expected, "A new run is driven by nobody and has not failed.")
+    alike((await store.runs()).items, [expected], "A run is listed as it is.")
     lease = await store.take(draft.id, "w", seq=draft.seq, hold=50)
     clock.advance(3)
     change = draft.add(f.Cancelled("ann", at=1)).change()
@@ -251,8 +251,8 @@ async def keeps_the_record(store: Store, clock: FakeClock) -> None:
     expected.worker, expected.until = lease.worker, int((clock() + 47) * 1000)
     await store.append(change)
     found = (await store.read(draft.id)).record
-    same(found, expected, "A change sets all of a run's record but what the store keeps itself.")
-    same(type(found), RunRecord, "A record is a `RunRecord`.")
+    alike(found, expected, "A change sets all of a run's record but what the store keeps itself.")
+    alike(type(found), RunRecord, "A record is a `RunRecord`.")
 
 
 def chain(run: str, facts: list[AnyFact]) -> list[str]:
@@ -267,47 +267,47 @@ def chain(run: str, facts: list[AnyFact]) -> list[str]:
 async def chains_its_lines(store: Store, clock: FakeClock) -> None:
     """Each line says when it was written, and has the hash of its run, number and text, and of the line before."""
     for payload in (json("small"), json("x" * 2 * LARGE)):
-        draft = await begun(store)
+        draft = await put_begun(store)
         clock.advance(5)
         second = f.Said(payload, "ann", at=5_000)
         await draft.add(second).write(store)
         facts = (await store.read(draft.id)).facts
         lines = await store.lines(draft.id)
-        same([line.seq for line in lines], [1, 2, 3], "Lines are numbered from 1.")
+        alike([line.seq for line in lines], [1, 2, 3], "Lines are numbered from 1.")
         now = int(clock() * 1000)
-        same([line.at for line in lines], [now - 5_000, now - 5_000, now], "A line says when it was written.")
+        alike([line.at for line in lines], [now - 5_000, now - 5_000, now], "A line says when it was written.")
         if store.keeps_hashes:
-            same([line.hash for line in lines], chain(draft.id, facts), "A line's hash is that of `row_codec.link`.")
-        same([line.fact["fact"] for line in lines], ["began", "said", "said"], "A line says which fact it is.")
-        same(lines[0].fact, msgspec.json.decode(pack(facts[0])[0]), "A line has the fact as JSON.")
-        same(lines[2].fact["by"], "ann", "A line of a fact with a large payload has the rest of it.")
-        same(await store.history(draft.id), lines, "`history` gives the lines.")
+            alike([line.hash for line in lines], chain(draft.id, facts), "A line's hash is that of `row_codec.link`.")
+        alike([line.fact["fact"] for line in lines], ["began", "said", "said"], "A line says which fact it is.")
+        alike(lines[0].fact, msgspec.json.decode(pack(facts[0])[0]), "A line has the fact as JSON.")
+        alike(lines[2].fact["by"], "ann", "A line of a fact with a large payload has the rest of it.")
+        alike(await store.history(draft.id), lines, "`history` gives the lines.")
 
 
 async def finds_the_newest_of_a_thread(store: Store, clock: FakeClock) -> None:
     """The newest run of a thread is the one that was made last, whatever the clocks said."""
-    same(await store.newest("t"), None, "A thread that is not there has no newest run.")
-    await ended(store, thread="other")
-    await ended(store)
-    first = await ended(store, thread="t")
+    alike(await store.newest("t"), None, "A thread that is not there has no newest run.")
+    await put_ended(store, thread="other")
+    await put_ended(store)
+    first = await put_ended(store, thread="t")
     clock.advance(-5)
-    second = await begun(store, thread="t")
+    second = await put_begun(store, thread="t")
     clock.advance(60)
-    await (await Draft.read(store, first.id)).add(f.Said(json("More."), at=1)).write(store)
+    await (await RunDraft.read(store, first.id)).add(f.Said(json("More."), at=1)).write(store)
     found = await store.newest("t")
     if found is None:
         raise AssertionError("A thread has a newest run.")
-    same(found.record.id, second.id, "The newest run of a thread is the one that was made last.")
+    alike(found.record.id, second.id, "The newest run of a thread is the one that was made last.")
     read = await store.read(second.id)
-    same((found.record, found.context, found.fence), (read.record, read.context, read.fence), "It is as it is read.")
+    alike((found.record, found.context, found.fence), (read.record, read.context, read.fence), "It is as it is read.")
     same_facts(found.facts, read.facts, "The newest run of a thread comes with its facts.")
     for strange in ("", "\ud800", "T"):
-        same(await store.newest(strange), None, "A thread that is not there has no newest run.")
+        alike(await store.newest(strange), None, "A thread that is not there has no newest run.")
 
 
 async def needs_no_facts(store: Store, clock: FakeClock) -> None:
     """A change without facts is written too: it can give a lease back."""
-    draft = await ended(store)
+    draft = await put_ended(store)
     before = (await store.read(draft.id)).facts
     await draft.write(store)
     same_facts((await store.read(draft.id)).facts, before, "A change without facts adds none.")
@@ -315,7 +315,7 @@ async def needs_no_facts(store: Store, clock: FakeClock) -> None:
     await raises(Overtaken, draft.write(store), "A change without facts is compared, too.")
 
 
-CHECKS = (
+JOURNAL_CHECKS = (
     keeps_facts,
     reads_from_anywhere,
     knows_what_is_not_there,

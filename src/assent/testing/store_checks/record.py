@@ -13,8 +13,8 @@ from ...store.filter import Filter, cursor, page_start
 from ...store.record import Page, Question
 from ...store.store import Store
 from ..clock import FakeClock
-from .draft import DEFINITIONS, SEND, SHRED, Draft, asking, begun, branching, ended, json, written
-from .expect import only, raises, same, true
+from .draft import DEFINITIONS, SEND, SHRED, RunDraft, asking, branching, json, put_asking, put_begun, put_ended
+from .expect import alike, only, raises, true
 from .journal import STRANGE
 
 Find = Callable[..., Awaitable[Page[Any]]]
@@ -26,7 +26,7 @@ def _ids(page: Page[Any]) -> list[str]:
 
 async def keeps_questions(store: Store, clock: FakeClock) -> None:
     """A question has all that is needed to decide."""
-    draft = Draft(clock)
+    draft = RunDraft(clock)
     clock.advance(1.5)
     (call,) = draft.propose(SEND, args={"to": STRANGE * 1_000})
     prompt, schema = {"text": STRANGE, "n": [0.1, 2**60, None]}, {"type": "string", "enum": ["a", STRANGE]}
@@ -36,11 +36,11 @@ async def keeps_questions(store: Store, clock: FakeClock) -> None:
     expected = deepcopy(change.asked[0])
     await store.append(change)
     found = await store.question(expected.id)
-    same(found, expected, "A question is kept with all its fields.")
-    same(type(found), Question, "A question is a `Question`.")
-    same((found.allowed, found.path), (("approve", "reject"), ()), "A tuple stays a tuple.")
-    same((await store.questions()).items, [expected], "An open question is listed with all its fields.")
-    same((await store.questions(settled=True)).items, [], "An open question is not among the settled ones.")
+    alike(found, expected, "A question is kept with all its fields.")
+    alike(type(found), Question, "A question is a `Question`.")
+    alike((found.allowed, found.path), (("approve", "reject"), ()), "A tuple stays a tuple.")
+    alike((await store.questions()).items, [expected], "An open question is listed with all its fields.")
+    alike((await store.questions(settled=True)).items, [], "An open question is not among the settled ones.")
     for id in ("no", "", "%", expected.id[:-1]):
         await raises(QuestionNotFound, store.question(id), "A question that was never asked is `QuestionNotFound`.")
 
@@ -53,11 +53,11 @@ async def keeps_questions_of_branches(store: Store, clock: FakeClock) -> None:
     await store.append(change)
     draft.seq += len(change.facts)
     found = (await store.questions(agent="Helper")).items
-    same(found, expected, "A question of an agent within a run is kept with all its fields.")
-    same([(each.run, each.path) for each in found], [(draft.id, ("c0",))], "A question says which calls it is under.")
-    same(await store.runs(agent="Helper"), Page([]), "A run is of the agent that it began with.")
+    alike(found, expected, "A question of an agent within a run is kept with all its fields.")
+    alike([(each.run, each.path) for each in found], [(draft.id, ("c0",))], "A question says which calls it is under.")
+    alike(await store.runs(agent="Helper"), Page([]), "A run is of the agent that it began with.")
     await draft.add(f.Closed("It failed.", path=("c0",), at=draft.now)).write(store)
-    same((await store.question(expected[0].id)).verdict, "void", "What is asked in a part that is closed is void.")
+    alike((await store.question(expected[0].id)).verdict, "void", "What is asked in a part that is closed is void.")
 
 
 async def settles_questions(store: Store, clock: FakeClock) -> None:
@@ -69,28 +69,30 @@ async def settles_questions(store: Store, clock: FakeClock) -> None:
     newer = draft.ask("c1", replaces=second)
     await draft.write(store)
     clock.advance(4)
-    same(set(_ids(await store.questions())), {newer, third}, "Only questions without an end are open.")
+    alike(set(_ids(await store.questions())), {newer, third}, "Only questions without an end are open.")
     await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
-    same((await store.questions()).items, [], "The questions of a closed run are not open.")
+    alike((await store.questions()).items, [], "The questions of a closed run are not open.")
     began = draft.run.began.at if draft.run.began is not None else 0
     ends = {first: ("reject", "ann", 4), second: ("replaced", "runtime", 4)}
     ends |= dict.fromkeys((newer, third), ("void", "runtime", 8))
     for id, (verdict, by, seconds) in ends.items():
         found = await store.question(id)
         decided = began + seconds * 1000
-        same(
+        alike(
             (found.verdict, found.by, found.decided), (verdict, by, decided), "A question says how it came to its end."
         )
-    same(set(_ids(await store.questions(settled=True))), set(ends), "All questions that came to their end are settled.")
-    same((await store.question(newer)).replaces, second, "A question says which one it replaces.")
+    alike(
+        set(_ids(await store.questions(settled=True))), set(ends), "All questions that came to their end are settled."
+    )
+    alike((await store.question(newer)).replaces, second, "A question says which one it replaces.")
 
 
 async def filters_questions(store: Store, clock: FakeClock) -> None:
     """Filters hold one by one and together."""
-    old = await written(store, (SEND, SHRED))
+    old = await put_asking(store, (SEND, SHRED))
     clock.advance(60)
-    young = await written(store, (SEND,))
-    other = await written(store, (SEND, SHRED), agent="Bailiff")
+    young = await put_asking(store, (SEND,))
+    other = await put_asking(store, (SEND, SHRED), agent="Bailiff")
     everything = [*old, *young, *other]
     filters: list[tuple[dict[str, Any], Callable[[Question], bool]]] = [
         ({}, lambda q: True),
@@ -112,11 +114,11 @@ async def filters_questions(store: Store, clock: FakeClock) -> None:
     ]
     for chosen, fits in filters:
         expected = {question.id for question in everything if fits(question)}
-        same(set(_ids(await store.questions(**chosen))), expected, f"questions({chosen}) gives those that fit.")
+        alike(set(_ids(await store.questions(**chosen))), expected, f"questions({chosen}) gives those that fit.")
     await store.decide(old[0].id, {"type": "approve"}, by="ann", digest=old[0].digest)
     found = await store.questions(settled=True, agent="Clerk", tool="send", run=old[0].run, older_than=60)
-    same(_ids(found), [old[0].id], "Settled questions can be filtered, too.")
-    same(_ids(await store.questions(settled=True, agent="Bailiff")), [], "Settled questions can be filtered, too.")
+    alike(_ids(found), [old[0].id], "Settled questions can be filtered, too.")
+    alike(_ids(await store.questions(settled=True, agent="Bailiff")), [], "Settled questions can be filtered, too.")
 
 
 async def pages_questions(store: Store, clock: FakeClock) -> None:
@@ -124,63 +126,63 @@ async def pages_questions(store: Store, clock: FakeClock) -> None:
     expected = []
     for _ in range(4):
         clock.advance(1)
-        expected.append({question.id for question in await written(store, (SEND,) * 3)})
+        expected.append({question.id for question in await put_asking(store, (SEND,) * 3)})
     seen: list[str] = []
     after = None
     for size in (2, 2, 2, 2, 2):
         page = await store.questions(limit=size, after=after)
-        same(len(page.items), size, "A page is full if there is more.")
+        alike(len(page.items), size, "A page is full if there is more.")
         true(type(page.next) is str, "A page that is not the last says where the next one begins.")
         seen, after = seen + _ids(page), page.next
         clock.advance(1)
-        await written(store, (SEND,))
+        await put_asking(store, (SEND,))
         await store.decide(page.items[0].id, {"type": "reject"}, by="ann", digest=page.items[0].digest)
-    same(len(set(seen)), 10, "No question is on two pages, whatever is added or settled meanwhile.")
+    alike(len(set(seen)), 10, "No question is on two pages, whatever is added or settled meanwhile.")
     places = [n for id in seen for n, ids in enumerate(expected) if id in ids]
-    same(len(places), 10, "No question is left out between two pages, whatever is added or settled meanwhile.")
-    same(places, sorted(places), "The oldest questions come first.")
+    alike(len(places), 10, "No question is left out between two pages, whatever is added or settled meanwhile.")
+    alike(places, sorted(places), "The oldest questions come first.")
     rest = await store.questions(limit=7, after=after)
-    same(len(rest.items), 7, "The last page has all that is left.")
-    same(rest.next, None, "The last page has no next one, even if it is full.")
-    await written(store, (SEND,))
-    same((await store.questions(limit=7, after=after)).next is None, False, "With one more it has.")
+    alike(len(rest.items), 7, "The last page has all that is left.")
+    alike(rest.next, None, "The last page has no next one, even if it is full.")
+    await put_asking(store, (SEND,))
+    alike((await store.questions(limit=7, after=after)).next is None, False, "With one more it has.")
 
 
 async def pages_settled_questions(store: Store, clock: FakeClock) -> None:
     """Settled questions are in the order of their ends, whenever they were asked."""
-    asked = [*await written(store, (SEND,)), *await written(store, (SHRED,)), *await written(store, (SEND,))]
+    asked = [*await put_asking(store, (SEND,)), *await put_asking(store, (SHRED,)), *await put_asking(store, (SEND,))]
     order = [asked[2], asked[0], asked[1]]
     for question in order:
         clock.advance(1)
         await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
     ids = [question.id for question in order]
-    same(_ids(await store.questions(settled=True)), ids, "What was settled first comes first.")
-    same(_ids(await store.questions(settled=True, newest=True)), ids[::-1], "What was settled last comes first.")
+    alike(_ids(await store.questions(settled=True)), ids, "What was settled first comes first.")
+    alike(_ids(await store.questions(settled=True, newest=True)), ids[::-1], "What was settled last comes first.")
     for newest, expected in ((False, ids), (True, ids[::-1])):
 
         async def find(newest: bool = newest, **more: Any) -> Page[Any]:
             return await store.questions(settled=True, newest=newest, **more)
 
-        same([id for id, _ in await _all(find)], expected, "Pages of settled questions have the order of the whole.")
+        alike([id for id, _ in await _all(find)], expected, "Pages of settled questions have the order of the whole.")
 
 
 async def pages_with_filters(store: Store, clock: FakeClock) -> None:
     """Filters hold on every page, and limits are kept."""
     for _ in range(3):
-        await written(store, (SEND, SHRED))  # all at the same time: the store may choose the order, but must keep it
+        await put_asking(store, (SEND, SHRED))  # all at the same time: the store may choose the order, but must keep it
     whole = _ids(await store.questions(tool="shred"))
     one = await store.questions(tool="shred", limit=1)
     two = await store.questions(tool="shred", limit=1, after=one.next)
     last = await store.questions(tool="shred", limit=1000, after=two.next)
-    same(_ids(one) + _ids(two) + _ids(last), whole, "Pages have the order of the whole, and its filters.")
-    same((len(whole), last.next), (3, None), "Nothing is left out of the pages, and nothing comes after the last.")
+    alike(_ids(one) + _ids(two) + _ids(last), whole, "Pages have the order of the whole, and its filters.")
+    alike((len(whole), last.next), (3, None), "Nothing is left out of the pages, and nothing comes after the last.")
     for n in range(3):
-        await Draft(clock).add(f.Granted(f"g{n}", "Clerk", "send", "approve", "ann", at=0)).write(store)
+        await RunDraft(clock).add(f.Granted(f"g{n}", "Clerk", "send", "approve", "ann", at=0)).write(store)
     finds: list[tuple[Find, int]] = [(store.runs, 6), (store.grants, 3)]
     for find, count in finds:
         found = await _all(find)
-        same(len(set(found)), count, "Pages of one give all there is, each once.")
-        same(found, [_key(each) for each in (await find()).items], "Pages have the order of the whole.")
+        alike(len(set(found)), count, "Pages of one give all there is, each once.")
+        alike(found, [_key(each) for each in (await find()).items], "Pages have the order of the whole.")
 
 
 async def searches_in_parts(store: Store, clock: FakeClock) -> None:
@@ -188,8 +190,8 @@ async def searches_in_parts(store: Store, clock: FakeClock) -> None:
     asked: list[Question] = []
     for tools in ((SEND,) * 3, (SEND, SHRED), (SEND,) * 3, (SHRED,)):  # questions of one run have the same time
         clock.advance(1)
-        asked += await written(store, tools)
-    await written(store, (SHRED,), agent="Bailiff")
+        asked += await put_asking(store, tools)
+    await put_asking(store, (SHRED,), agent="Bailiff")
 
     async def find(reach: int, after: str | None = None, limit: int = 50, **more: Any) -> Page[Question]:
         start = page_start(limit, after)
@@ -197,11 +199,11 @@ async def searches_in_parts(store: Store, clock: FakeClock) -> None:
         return await store.page(Filter(kind=Question, limit=limit, start=start, reach=reach, **given))
 
     first = await find(3)
-    same(first.items, [], "A page of a search looks at no more questions than it may.")
+    alike(first.items, [], "A page of a search looks at no more questions than it may.")
     true(first.next is not None, "A search that has not looked at all questions says where it goes on.")
-    same(len((await find(8)).items), 1, "A page of a search has what was found among the questions it looked at.")
-    same((await find(len(asked))).next, None, "A search that has looked at all questions has no next page.")
-    same(len((await find(1, search=None)).items), len(asked), "Without a search, the whole list is looked at.")
+    alike(len((await find(8)).items), 1, "A page of a search has what was found among the questions it looked at.")
+    alike((await find(len(asked))).next, None, "A search that has looked at all questions has no next page.")
+    alike(len((await find(1, search=None)).items), len(asked), "Without a search, the whole list is looked at.")
     await _searches_on(find)
     for question in asked:
         await store.decide(question.id, {"type": "reject"}, by="ann", digest=question.digest)
@@ -211,7 +213,7 @@ async def searches_in_parts(store: Store, clock: FakeClock) -> None:
 async def _searches_on(find: Find, **more: Any) -> None:
     for newest in (False, True):
         whole = _ids(await find(1000, newest=newest, **more))
-        same(len(whole), 2, "A search that may look at all questions finds all.")
+        alike(len(whole), 2, "A search that may look at all questions finds all.")
         for reach, limit in ((1, 1), (2, 50), (4, 1), (5, 2), (8, 1)):
             found: list[str] = []
             after, pages = None, 0
@@ -219,7 +221,7 @@ async def _searches_on(find: Find, **more: Any) -> None:
                 page = await find(reach, after, limit, newest=newest, **more)
                 found, after, pages = found + _ids(page), page.next, pages + 1
                 true(pages < 20, "The pages of a search come to an end.")
-            same(found, whole, "The pages of a search find each question once, in the order of the list.")
+            alike(found, whole, "The pages of a search find each question once, in the order of the list.")
 
 
 def _key(each: Any) -> tuple[str, str]:
@@ -240,7 +242,7 @@ async def _all(find: Find) -> list[tuple[str, str]]:
 
 async def refuses_bad_pages(store: Store, clock: FakeClock) -> None:
     """A limit is from 1 to 1,000, and a cursor is one that a page gave."""
-    await written(store)
+    await put_asking(store)
     finds: list[Find] = [store.questions, store.runs, store.grants]
     for find in finds:
         for limit in (0, -1, 1001):
@@ -249,16 +251,16 @@ async def refuses_bad_pages(store: Store, clock: FakeClock) -> None:
         for after in ("", "nonsense", "[]", '["1", "a"]', "[1, 2]", "\ud800"):
             await raises(UsageError, find(after=after), f"{after!r} is not where a page begins.")
         with suppress(UsageError):
-            same((await find(after=cursor(10**30, "x"))).items, [], "After the end of all time there is nothing.")
+            alike((await find(after=cursor(10**30, "x"))).items, [], "After the end of all time there is nothing.")
 
 
 async def lists_runs(store: Store, clock: FakeClock) -> None:
     """Runs are listed oldest first, and filtered one by one and together."""
-    done = await ended(store)
+    done = await put_ended(store)
     clock.advance(10)
-    (question,) = await written(store, agent="Bailiff")
+    (question,) = await put_asking(store, agent="Bailiff")
     clock.advance(10)
-    working = await begun(store, thread="żółć")
+    working = await put_begun(store, thread="żółć")
     filters: list[tuple[dict[str, Any], list[str]]] = [
         ({}, [done.id, question.run, working.id]),
         ({"agent": "Clerk"}, [done.id, working.id]),
@@ -275,16 +277,16 @@ async def lists_runs(store: Store, clock: FakeClock) -> None:
         ({"agent": "Cler_"}, []),
     ]
     for chosen, expected in filters:
-        same(_ids(await store.runs(**chosen)), expected, f"runs({chosen}) gives those that fit, oldest first.")
+        alike(_ids(await store.runs(**chosen)), expected, f"runs({chosen}) gives those that fit, oldest first.")
     clock.advance(1)
     await store.cancel(done.id, by="ann")
-    same(_ids(await store.runs()), [done.id, question.run, working.id], "A run is as old as its beginning.")
-    same(_ids(await store.runs(unchanged_for=1)), [question.run, working.id], "What is written to a run changes it.")
+    alike(_ids(await store.runs()), [done.id, question.run, working.id], "A run is as old as its beginning.")
+    alike(_ids(await store.runs(unchanged_for=1)), [question.run, working.id], "What is written to a run changes it.")
 
 
 async def lists_grants(store: Store, clock: FakeClock) -> None:
     """Grants are listed oldest first, with how often they were used and who took them back."""
-    draft = Draft(clock)
+    draft = RunDraft(clock)
     draft.add(f.Granted("g1", "Clerk", "send", "approve", "ann", "srv", "Fine.", SEND.fingerprint, 3, 60_000, at=0))
     change = draft.change()
     expected = deepcopy(change.granted)
@@ -297,8 +299,8 @@ async def lists_grants(store: Store, clock: FakeClock) -> None:
     expected += deepcopy(change.granted)
     await store.append(change)
     draft.seq += len(change.facts)
-    same((await store.grants()).items, expected, "A grant is kept with all its fields, the oldest first.")
-    other = Draft(clock)
+    alike((await store.grants()).items, expected, "A grant is kept with all its fields, the oldest first.")
+    other = RunDraft(clock)
     await other.add(f.Granted("g1", "Clerk", "send", "approve", "ann", at=1)).write(store)
     for _ in range(2):
         (call,) = draft.propose(SEND)
@@ -306,7 +308,7 @@ async def lists_grants(store: Store, clock: FakeClock) -> None:
         await draft.write(store)
     used = {(grant.run, grant.id): grant.used for grant in (await store.grants()).items}
     uses = {(draft.id, "g1"): 2, (draft.id, "g2"): 0, (other.id, "g1"): 0}
-    same(used, uses, "A grant says how often it was used, each of its own run.")
+    alike(used, uses, "A grant says how often it was used, each of its own run.")
     clock.advance(1)
     await draft.add(f.Revoked("g1", "eve", at=draft.now)).write(store)
     filters: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
@@ -320,33 +322,33 @@ async def lists_grants(store: Store, clock: FakeClock) -> None:
     ]
     for chosen, fit in filters:
         found = {(grant.run, grant.id) for grant in (await store.grants(**chosen)).items}
-        same(found, fit, f"grants({chosen}) gives those that fit.")
+        alike(found, fit, f"grants({chosen}) gives those that fit.")
     gone = only(
         (await store.grants(run=draft.id, tool="send", revoked=True)).items, "A grant that was taken back is kept."
     )
-    same((gone.revoked, gone.revoked_by), (int(clock() * 1000), "eve"), "A grant says who took it back, and when.")
+    alike((gone.revoked, gone.revoked_by), (int(clock() * 1000), "eve"), "A grant says who took it back, and when.")
 
 
 async def keeps_definitions(store: Store, clock: FakeClock) -> None:
     """A tool is found by its fingerprint, or by enough of it."""
-    await written(store)
-    await written(store)
+    await put_asking(store)
+    await put_asking(store)
     for mark, text in DEFINITIONS.items():
-        same(await store.definition(mark), text, "A tool is found by its fingerprint.")
-        same(
+        alike(await store.definition(mark), text, "A tool is found by its fingerprint.")
+        alike(
             await store.definition(mark[:8]), text, "A tool is found by the first eight characters of its fingerprint."
         )
-        same(await store.definition(mark[:20]), text, "A tool is found by more than eight characters, too.")
-        same(await store.definition(mark[:7]), None, "Seven characters of a fingerprint are not enough.")
+        alike(await store.definition(mark[:20]), text, "A tool is found by more than eight characters, too.")
+        alike(await store.definition(mark[:7]), None, "Seven characters of a fingerprint are not enough.")
     for unknown in ("0" * 32, "0" * 8, "%" * 8, "_" * 32, "", mark + "0"):
-        same(await store.definition(unknown), None, f"There is no tool {unknown!r}.")
+        alike(await store.definition(unknown), None, f"There is no tool {unknown!r}.")
     twins = {"abcdefgh1" + "0" * 23: b'{"n": 1}', "abcdefgh2" + "0" * 23: b'{"n": 2}'}
-    await (await begun(store)).write(store, definitions=twins)
-    same(await store.definition("abcdefgh"), None, "Characters that fit two tools find neither.")
-    same(await store.definition("abcdefgh2"), b'{"n": 2}', "Characters that fit one tool find it.")
+    await (await put_begun(store)).write(store, definitions=twins)
+    alike(await store.definition("abcdefgh"), None, "Characters that fit two tools find neither.")
+    alike(await store.definition("abcdefgh2"), b'{"n": 2}', "Characters that fit one tool find it.")
 
 
-CHECKS = (
+RECORD_CHECKS = (
     keeps_questions,
     settles_questions,
     filters_questions,

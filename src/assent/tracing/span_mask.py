@@ -13,7 +13,7 @@ Redacted = Callable[[], Mapping[str, Sequence[str]]]
 """Returns the names of the arguments to mask, by tool."""
 
 
-class Veil:
+class SpanMask:
     """The masks of one drive's spans. It learns the secrets of the calls that it sees, and hides them elsewhere too."""
 
     def __init__(self, redacted: Redacted) -> None:
