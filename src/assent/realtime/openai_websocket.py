@@ -250,7 +250,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
     given = check_realtime_settings(options, RealtimeModelConfig)
-    allowed.check_option("RealtimeModelConfig", "url", given.get("url"), ADDRESS, UsageError)
+    allowed.check_option("RealtimeModelConfig", "url", given.get("url"), URL_VALUES, UsageError)
     settings = given.get("initial_model_settings") or {}
     name = settings.get("model_name", name)
     allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
@@ -265,7 +265,7 @@ def _is_address(url: str) -> bool:
         return False
 
 
-ADDRESS = allowed.Values(
+URL_VALUES = allowed.Values(
     "an address of ws:// or wss://", lambda given: isinstance(given, str) and _is_address(given)
 ).or_none
 
