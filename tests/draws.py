@@ -1,6 +1,6 @@
 """How many examples the drawn tests draw: all of them in CI, a fifth elsewhere, so that `make test` stays short.
 
-`CI=1 make test` draws all of them anywhere.
+`HYPOTHESIS_PROFILE=ci make test` draws all of them anywhere.
 """
 
 from __future__ import annotations
