@@ -8,10 +8,11 @@ from .approval.grant import Grant
 from .approval.terms import GrantTerms
 from .core.facts import Usage
 from .definitions.agent import Agent, ToolsToFinalOutputResult
+from .definitions.agent_tool import AgentTool
 from .definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from .definitions.context import RunContextWrapper, ToolContext
 from .definitions.deadline import Deadline
-from .definitions.delegation import AgentTool
+from .definitions.function_tool import FunctionTool, function_tool, tool
 from .definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -32,7 +33,7 @@ from .definitions.guardrail import (
 )
 from .definitions.handoff import Handoff, HandoffInputData, handoff
 from .definitions.hooks import AgentHooks, RunHooks
-from .definitions.hosted import (
+from .definitions.hosted_tool import (
     CodeInterpreterTool,
     FileSearchTool,
     HostedMCPTool,
@@ -143,7 +144,6 @@ from .sessions.postgres import PostgresSession
 from .sessions.session import ExactSession, Session
 from .sessions.sqlite import SQLiteSession
 from .tools.apply_patch import ApplyPatchTool
-from .tools.function import FunctionTool, function_tool, tool
 from .tools.local_shell import LocalShellExecutor
 from .tools.patch_editor import ApplyPatchEditor, ApplyPatchResult
 from .tools.patch_format import ApplyPatchOperation, apply_diff

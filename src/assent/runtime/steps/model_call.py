@@ -19,7 +19,7 @@ from ...core.number import is_count
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, news, open_requests, transcript
 from ...definitions.agent import Agent, Toolbox, model_of, offered, schema_of, toolbox_of
-from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
+from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
 from ...definitions.output import TRY_AGAIN
 from ...definitions.tool import Tool
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState
