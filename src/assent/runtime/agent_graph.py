@@ -21,7 +21,7 @@ from ..definitions.hosted_tool import HostedMCPTool
 from ..definitions.output_tool import OutputTool, output_tool
 from ..definitions.tool import Tool
 from ..errors import DefinitionChanged
-from .definition import definition
+from .definition import describe_agent
 
 LEADING = (AgentTool, Handoff)
 """The tools that lead to other agents."""
@@ -78,7 +78,7 @@ class Seat:
 
     def definition_fact(self) -> f.Defined:
         """Return the fact that describes the agent's current definition."""
-        return definition(self.agent, self.tools)
+        return describe_agent(self.agent, self.tools)
 
 
 class Exploration(NamedTuple):

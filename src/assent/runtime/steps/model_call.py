@@ -25,7 +25,7 @@ from ...definitions.tool import Tool
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState
 from ...models.default import default_model
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
-from ..definition import definition, same_definition
+from ..definition import describe_agent, same_definition
 from ..layer import ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
@@ -165,7 +165,7 @@ def _model(scope: Scope, agent: Agent[Any]) -> Model:
 
 def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
     """Record the agent's definition if it has changed."""
-    fact, last = definition(agent, tools), run.definition
+    fact, last = describe_agent(agent, tools), run.definition
     if last is fact or (last is not None and same_definition(last, fact) and not _hides_more(last, fact)):
         return
     known = fact.digest in scope.journal.run.marks
