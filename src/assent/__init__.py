@@ -8,10 +8,11 @@ from .approval.grant import Grant
 from .approval.terms import GrantTerms
 from .core.facts import Usage
 from .definitions.agent import Agent, ToolsToFinalOutputResult
+from .definitions.agent_tool import AgentTool
 from .definitions.content import ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from .definitions.context import RunContextWrapper, ToolContext
 from .definitions.deadline import Deadline
-from .definitions.delegation import AgentTool
+from .definitions.function_tool import FunctionTool, function_tool, tool
 from .definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrail,
@@ -32,7 +33,7 @@ from .definitions.guardrail import (
 )
 from .definitions.handoff import Handoff, HandoffInputData, handoff
 from .definitions.hooks import AgentHooks, RunHooks
-from .definitions.hosted import (
+from .definitions.hosted_tool import (
     CodeInterpreterTool,
     FileSearchTool,
     HostedMCPTool,
@@ -138,7 +139,6 @@ from .runtime.state import Peek, RunState
 from .runtime.streaming import RunResultStreaming
 from .schema.secret import Secret
 from .sessions.session import ExactSession, Session
-from .tools.function import FunctionTool, function_tool, tool
 from .tracing.settings import Tracing
 from .version import __version__
 

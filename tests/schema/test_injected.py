@@ -18,9 +18,9 @@ from pydantic import BaseModel
 from typing_extensions import TypeAliasType, TypedDict
 
 from assent import Agent, InvalidDefinition, RunContextWrapper, Runner, ToolContext, function_tool
+from assent.definitions.function_tool import FunctionTool
+from assent.definitions.function_tool import thread_tool as made_for_a_thread
 from assent.testing import ScriptedModel, call
-from assent.tools.function import FunctionTool
-from assent.tools.function import thread_tool as made_for_a_thread
 
 EXPORTS = (
     "langchain_core.callbacks",

@@ -18,12 +18,12 @@ from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from ..models.named import is_model, model_from
 from ..schema.typed import parameters as parameters_of
+from .agent_tool import INPUT_TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
 from .context import RunContextWrapper
-from .delegation import INPUT_TEXT, AgentBase, AgentTool, Extractor, InputBuilder, OnStream
 from .guardrail import InputGuardrail, OutputGuardrail, guardrails_of
 from .handoff import Handoff, handoff
 from .hooks import AgentHooks
-from .hosted import HostedTool
+from .hosted_tool import HostedTool
 from .item import ToolCallOutputItem
 from .output import AgentOutputSchema
 from .server import ToolServer

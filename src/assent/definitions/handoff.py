@@ -22,8 +22,8 @@ from ..core.transcript import Item
 from ..errors import InvalidDefinition
 from ..schema.parameters import NONE, Parameters
 from ..schema.typed import parameters
+from .agent_tool import AgentBase
 from .context import RunContextWrapper, ToolContext
-from .delegation import AgentBase
 from .item import RunItem
 from .tool import Approver, Enabled, Rule, Tool
 

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from ..definitions.agent import Agent
 from ..definitions.handoff import Handoff
-from ..definitions.hosted import HostedTool
+from ..definitions.hosted_tool import HostedTool
 from ..errors import InvalidDefinition
 
 T = TypeVar("T", default=Any)

@@ -33,7 +33,7 @@ def resolve(state: CallState, tool: Tool | None) -> Tool | None:
     return tool
 
 
-def definition(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
+def describe_agent(agent: Agent[Any], tools: dict[str, Tool]) -> f.Defined:
     """Return the fact that describes an agent's definition; made anew when a part of the definition has changed."""
     model = model_of(agent)
     parts = (

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Raw
@@ -336,15 +336,15 @@ async def _load_unless_stopped(driver: Driver) -> None:
         driver.loading = None
 
 
-async def drive_run(driver: Driver, *, release: bool = True) -> None:
-    """Load the run, if nobody has, and drive it until it waits or is over.
+def drive_run(driver: Driver, *, release: bool = True) -> Coroutine[Any, Any, None]:
+    """Load the run, if nobody has, and drive it until it waits or is over: await the coroutine, or make it a task.
 
     An exception has the run's state as its `state` attribute. Without `release`, an exception leaves the lease to the
     caller, and the state too.
     """
     work = _driven(driver, release)
     observer = driver.scope.hooks.observer
-    await (work if observer is None else observer.drive(work))
+    return work if observer is None else observer.drive(work)
 
 
 async def _driven(driver: Driver, release: bool) -> None:

@@ -17,8 +17,8 @@ from ..core.rules import VERDICTS, verdict_of
 from ..core.run import CallState
 from ..core.transcript import provider_id
 from ..definitions.agent import Agent
+from ..definitions.agent_tool import AgentTool
 from ..definitions.context import RunContextWrapper
-from ..definitions.delegation import AgentTool
 from ..definitions.hooks import RunHooks
 from ..definitions.tool import Tool
 from ..models.delta import readable

@@ -18,8 +18,8 @@ from ..core import facts as f
 from ..core.digest import described
 from ..core.run import CallState, Run, owed
 from ..definitions.agent import Agent
+from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG
-from ..definitions.delegation import AgentTool
 from ..definitions.output import TRY_AGAIN
 from ..errors import (
     DefinitionChanged,

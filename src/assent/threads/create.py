@@ -8,12 +8,12 @@ from typing import Any
 from ..core import allowed
 from ..core.digest import described
 from ..definitions.agent import Agent
+from ..definitions.function_tool import thread_tool
 from ..definitions.tool import Tool
 from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings
 from ..models.named import model_from
 from ..runtime.agent_graph import AgentGraph
-from ..tools.function import thread_tool
 from .agent import MAX_TURNS, ThreadAgent
 from .interrupts import PREFIX
 from .message import SystemMessage

@@ -15,7 +15,7 @@ from ...approval.question import effective
 from ...core import facts as f
 from ...core.digest import canonical, worded
 from ...core.run import CallState, Run, turns_used_up
-from ...definitions.delegation import AgentTool, Extractor, InputBuilder
+from ...definitions.agent_tool import AgentTool, Extractor, InputBuilder
 from ...errors import AgentFailed, DefinitionChanged, InvalidInput
 from ..config import DEFAULT_MAX_TURNS
 from ..guardrail_results import input_guardrails

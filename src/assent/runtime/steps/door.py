@@ -26,9 +26,9 @@ from ...core.digest import BadJSON, canonical, plain, shortened, worded
 from ...core.rules import ASKED
 from ...core.run import CallState
 from ...definitions.agent import Agent
+from ...definitions.agent_tool import AgentTool
 from ...definitions.content import tool_output_parts
 from ...definitions.context import RunContextWrapper, ToolContext
-from ...definitions.delegation import AgentTool
 from ...definitions.handoff import Handoff
 from ...definitions.tool import Tool
 from ...errors import (

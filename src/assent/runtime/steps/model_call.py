@@ -19,13 +19,13 @@ from ...core.number import LARGEST
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, items_since_reply, open_requests, transcript
 from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offer, toolbox_of
-from ...definitions.hosted import HostedMCPTool, HostedTool, is_request
+from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
 from ...definitions.output import TRY_AGAIN
 from ...definitions.tool import Tool
 from ...errors import ModelFailed, UnansweredRequest, UnreadableState
 from ...models.default import default_model
 from ...models.model import Model, ModelRequest, ModelResponse, OutputSpec
-from ..definition import definition, same_definition
+from ..definition import describe_agent, same_definition
 from ..layer import ModelLayer
 from ..scope import Scope
 from ..tool_pause import HERE, Hook
@@ -179,7 +179,7 @@ def _model(scope: Scope, agent: Agent[Any]) -> Model:
 
 def _define(scope: Scope, run: Run, agent: Agent[Any], tools: dict[str, Tool], path: Path) -> None:
     """Record the agent's definition if it has changed."""
-    fact, last = definition(agent, tools), run.definition
+    fact, last = describe_agent(agent, tools), run.definition
     if last is fact or (last is not None and same_definition(last, fact) and not _hides_more(last, fact)):
         return
     known = fact.digest in scope.journal.run.marks

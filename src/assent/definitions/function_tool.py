@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from ..core import allowed
-from ..definitions.calling import in_thread, is_async
-from ..definitions.context import THREAD_CONFIG, RunContextWrapper, ToolContext
-from ..definitions.deadline import Deadline
-from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail
-from ..definitions.probe import Probe
-from ..definitions.tool import (
+from ..errors import InvalidDefinition, UsageError
+from .calling import in_thread, is_async
+from .context import THREAD_CONFIG, RunContextWrapper, ToolContext
+from .deadline import Deadline
+from .guardrail import ToolInputGuardrail, ToolOutputGuardrail
+from .probe import Probe
+from .tool import (
     Approver,
     Enabled,
     FailureText,
@@ -25,7 +26,6 @@ from ..definitions.tool import (
     as_tuple,
     default_tool_error_function,
 )
-from ..errors import InvalidDefinition, UsageError
 
 if TYPE_CHECKING:
     from ..schema.schema import FunctionSchema
