@@ -97,7 +97,7 @@ def test_the_fingerprint_covers_hints_and_the_schema_of_results() -> None:
         plain.model_copy(update={"input_schema": {"type": "object", "default": True}}),
         Listed.model_validate({"name": "a", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}),
     ]
-    prints = {server._made(each, frozenset({"act"})).fingerprint for each in [plain, *others]}
+    prints = {server._make_tool(each, frozenset({"act"})).fingerprint for each in [plain, *others]}
     assert len(prints) == 6
 
 

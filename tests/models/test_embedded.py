@@ -300,7 +300,7 @@ async def test_arguments_that_are_no_object_are_a_failure_of_the_model(library: 
     [
         (asking(conversation_id="conv_1"), "keeps no conversation"),
         (asking(settings=ModelSettings(verbosity="low")), "has no setting verbosity"),
-        (asking(settings=ModelSettings(tool_choice="fly"), tools=TOOLS), "'fly', which it is not offered"),
+        (asking(settings=ModelSettings(tool_choice="fly"), tools=TOOLS), "names 'fly', which is not among"),
         (ModelRequest(None, [{"role": "user", "content": [{"type": "input_image"}]}]), "a part of type 'input_image'"),
     ],
 )
@@ -419,7 +419,7 @@ if sys.argv[1:] == ["fake"]:
     embedded_engine.weights_file = lambda: "weights"
 
 with concurrent.futures.ThreadPoolExecutor(1) as thread:
-    kept = thread.submit(embedded_engine._loaded).result()
+    kept = thread.submit(embedded_engine._load).result()
 try:
     os.kill(os.getpid(), signal.SIGINT)
 except KeyboardInterrupt:

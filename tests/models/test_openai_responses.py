@@ -309,13 +309,13 @@ async def test_an_argument_that_the_client_does_not_take_is_the_programs_fault(
     ("status", "code", "retryable", "advice"),
     [
         (400, "context_length_exceeded", False, "Check the request"),
-        (401, "invalid_api_key", False, "key is right"),
+        (401, "invalid_api_key", False, "Check the key"),
         (403, None, False, "may do"),
         (404, "model_not_found", False, "model's name"),
         (408, None, True, "Try again later"),
         (409, None, True, "Try again later"),
         (422, None, False, "Check the request"),
-        (429, "rate_limit_exceeded", True, "less often"),
+        (429, "rate_limit_exceeded", True, "fewer requests"),
         (429, "insufficient_quota", False, "limits"),
         (500, None, True, "Try again later"),
         (503, None, True, "Try again later"),
@@ -397,7 +397,7 @@ async def test_a_line_that_breaks_is_an_error(server: OpenAIServer) -> None:
         exchange.drop()
 
     error = await failure(server, answer)
-    assert error.retryable and "broke" in str(error)
+    assert error.retryable and "connection was lost" in str(error)
 
 
 @pytest.mark.parametrize("data", [b"data: {half\n\n", b"data: 5\n\n", b"data: \xff\xfe\n\n"])

@@ -104,9 +104,9 @@ def _model_by_name(whose: str, name: str) -> Any:
         return EmbeddedModel()
     parts = PARTS.fullmatch(name)
     if not name.strip() or (parts is not None and not parts[2].strip()):
-        raise InvalidDefinition(f"{whose}: the model's name is missing in {described(name)}.")
+        raise InvalidDefinition(f"{whose}: model must name a model, got {described(name)}.")
     if parts is None and re.search(r"\s", name):
-        raise InvalidDefinition(f"{whose}: a model's name has no spaces, got {described(name)}.")
+        raise InvalidDefinition(f"{whose}: model must be a name without spaces, got {described(name)}.")
     if parts is None or parts[1] == FINE_TUNED:
         return _providers[OPENAI](name)
     if parts[1] in _providers:
