@@ -30,7 +30,9 @@ async def decided(options: Namespace, decision: Decision, grant: GrantTerms | No
             for line in question_lines(question):
                 say(line)
             if question.verdict is not None:
-                say("It was decided already. Nothing was recorded.")
+                following = await place.successor(question)
+                instead = "" if following is None else f" Question {following.id} took its place."
+                say(f"It was decided already. Nothing was recorded.{instead}")
                 return 1
             if not confirmed(f"{_worded(decision, grant)}{'' if by is None else f' as {visible(by)}'}?"):
                 say("Nothing was decided.")

@@ -96,7 +96,7 @@ async def erase(options: Namespace) -> int:
 async def retry(options: Namespace) -> int:
     """Acquire a run and release it, so that the run is due now and its failures are reset."""
     async with open_store(options.url, create=False) as store:
-        record = (await store.read(options.run, 2**31 - 1)).record
+        record = await store.record(options.run)
         if record.status not in UNDER_WAY:
             say(f"Run {options.run} is {record.status}; there is nothing in it for a worker to do.")
             return 1

@@ -19,6 +19,7 @@ from ..inbox.identity import ROLES, Identity
 from ..store.filter import Filter
 from ..store.open import open_store
 from ..store.record import Entry, GrantRecord, Page, Question, RunRecord
+from ..store.store import find_successor
 
 if TYPE_CHECKING:
     from ..store.sql.store import SQLStore
@@ -40,6 +41,9 @@ class Source(Protocol):
 
     async def question(self, id: str) -> ShownQuestion:
         """Return a question."""
+
+    async def successor(self, question: Question) -> Question | None:
+        """Return the question that took a settled one's place."""
 
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
@@ -120,6 +124,10 @@ class StoreSource:
         [question] = await with_order(self._store, [await self._store.question(id)])
         return question
 
+    async def successor(self, question: Question) -> Question | None:
+        """Return the question that took a settled one's place."""
+        return await self._store.successor(question.id, known=question)
+
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
     ) -> Question:
@@ -147,7 +155,7 @@ class StoreSource:
 
     async def run(self, id: str) -> RunRecord:
         """Return a run's record."""
-        return (await self._store.read(id, 2**31 - 1)).record
+        return await self._store.record(id)
 
     async def history(self, id: str) -> list[Entry]:
         """Return a run's journal."""
@@ -185,6 +193,10 @@ class ServerSource:
     async def question(self, id: str) -> ShownQuestion:
         """Return a question."""
         return await self._get(f"/api/questions/{quote(id, safe='')}", ShownQuestion)
+
+    async def successor(self, question: Question) -> Question | None:
+        """Return the question that took a settled one's place."""
+        return await find_successor(self.questions, question)
 
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None

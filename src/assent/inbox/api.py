@@ -17,15 +17,7 @@ from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
-from ..errors import (
-    AgentNotFound,
-    AlreadyDecided,
-    Conflict,
-    DigestMismatch,
-    GrantNotFound,
-    InvalidDecision,
-    StoreFailed,
-)
+from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision
 from ..store.audit import exported
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
@@ -33,6 +25,7 @@ from ..store.starting import LONGEST_KEY
 from ..store.store import Store
 from . import describe as d
 from .auth import Authenticates, who_sent
+from .conflict import find_conflict
 from .feed import Feeds
 from .headline import with_order
 from .identity import Identity
@@ -53,7 +46,7 @@ from .model import (
 )
 from .problem import Difference, problem_of, respond
 from .shown import shown_hash, shown_of
-from .sight import grants_seen_by, journal_seen_by, listed_for, may_have_journal, questions_of, seen_by
+from .sight import JournalView, grants_seen_by, listed_for, may_have_journal, seen_by
 from .streams import CountedStream, Streams
 
 # The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.
@@ -244,37 +237,17 @@ NOT_COMPARED = ("id", "digest", "at", "until", "due", "replaces")
 """The fields in which a question differs from the one that it replaces, even if nothing changed."""
 
 
-async def refused(request: Request, inbox: Inbox, who: Identity, before: Question, error: Conflict) -> Response:
+async def refused(request: Request, inbox: Inbox, who: Identity, question: Question, error: Conflict) -> Response:
     """Return the problem of a decision that came too late, or was about something else."""
-    problem = problem_of(error, request)
-    try:
-        now = await inbox.store.question(before.id)
-        following = await successor(inbox.store, now)
-    except StoreFailed:
-        return respond(problem)  # what became of the decision is known; only the details are not
-    if following is not None and not isinstance(error, DigestMismatch | AlreadyDecided):
-        problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
-        problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, following.id
-    elif isinstance(error, DigestMismatch):
-        problem.question = seen_by(who, now)
-        problem.digest = problem.question.digest or None
-    elif now.verdict is not None:
-        problem.by, problem.verdict, problem.at = now.by, now.verdict, now.decided
+    problem, found = problem_of(error, request), await find_conflict(inbox.store, question.id, error)
+    if found is not None and found.status == 412:
+        problem.question = seen_by(who, found.asked_now)
+        problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, found.replaced_by
+        problem.changes = difference(who, found.decided_on, found.asked_now)
+    elif found is not None:
+        settled = found.decided_on
+        problem.status, problem.by, problem.verdict, problem.at = 409, settled.by, settled.verdict, settled.decided
     return respond(problem)
-
-
-async def successor(store: Store, question: Question) -> Question | None:
-    """Return the open question about the same call that took a settled one's place, perhaps after others."""
-    after: str | None = None
-    while question.verdict is not None:
-        page = await store.questions(run=question.run, limit=MOST, after=after)
-        for each in page.items:
-            if each.call == question.call and each.path == question.path:
-                return each
-        after = page.next
-        if after is None:
-            break
-    return None
 
 
 def difference(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
@@ -338,7 +311,7 @@ async def list_agents(inbox: Here, who: Somebody) -> Response:
 @router.get("/api/runs/{id}", responses=d.answers("RunRecord", 404))
 async def get_run(inbox: Here, who: Reader, id: Id) -> Response:
     """Return a run's record."""
-    return sent((await inbox.store.read(id, 2**31 - 1)).record)
+    return sent(await inbox.store.record(id))
 
 
 @router.get("/api/runs/{id}/journal", responses=d.answers("JournalPage", 404))
@@ -350,11 +323,9 @@ async def get_journal(
     Secret arguments are masked for whoever may not decide about them, and hashes of what is masked left out. Those of
     calls that nobody was asked about are masked for everybody.
     """
-    record = (await inbox.store.read(id, 2**31 - 1)).record
-    lines, asked = await inbox.store.lines(id), await questions_of(inbox.store, id)
-    page = journal_seen_by(who, lines, asked, record.started_by, slice(after, after + limit))
-    more = after + limit < len(lines)
-    return sent(JournalPage(page, page[-1].seq if more and page else None))
+    record = await inbox.store.record(id)
+    page = await JournalView(who, inbox.store, record).part(after, limit)
+    return sent(JournalPage(page, page[-1].seq if page and page[-1].seq < record.seq else None))
 
 
 # -- grants ------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 from msgspec import Struct
 
-from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
+from ..errors import AssentError, Conflict
 from ..store.record import Page, Question
 from ..store.store import Store
-from .api import successor
 from .auth import Authenticates, identified
-from .conversation import MOST_FACTS, talk_of
+from .conflict import find_conflict
+from .conversation import MOST_FACTS, Talk, entries_around, talk_of
 from .csrf import MOST_FIELDS
 from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
@@ -26,9 +26,21 @@ from .loops import elsewhere
 from .mask import masked
 from .presence import Presence
 from .render import list_query, query_string, render
-from .sight import facts_seen_by, questions_of, seen_by
+from .sight import JournalView, seen_by
 from .values import size_of
-from .view import Row, deadline_tag, decided_in, difference, people, place_of, row_of, settled_words, why_not
+from .view import (
+    DECIDING,
+    Decided,
+    Row,
+    deadline_tag,
+    decided_in,
+    difference,
+    people,
+    place_of,
+    row_of,
+    settled_words,
+    why_not,
+)
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -195,7 +207,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
     question = seen_by(who, ordered)
     now = desk.now()
     not_you = why_not(whole, who)
-    fresh = await successor(desk.store, whole)
+    fresh = await desk.store.successor(id, known=whole)
     context = {
         "question": question,
         "sentence": sentence_of(question),
@@ -218,16 +230,9 @@ async def whole_page(
     desk: Desk, request: Request, who: Identity, whole: Question, context: dict[str, Any], *, status: int = 200
 ) -> Response:
     """Return the page of one question, with the list beside it."""
-    stored = await desk.store.read(whole.run, 2**31 - 1)
-    asked: list[Question] = []
-    if stored.record.seq <= MOST_FACTS:
-        stored = await desk.store.read(whole.run)
-        asked = await questions_of(desk.store, whole.run)
-    stored.facts = facts_seen_by(who, stored.facts, asked, stored.record.started_by)
-    talk = talk_of(stored, whole)
+    talk, decided = await around(desk, who, whole, context["question"])
     found = await listed(desk, who, request, whole)
     following = await next_in_list(desk, who, found) if whole.verdict is not None else None
-    decided = decided_in(stored.facts, context["question"]) if whole.verdict is not None else None
     answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
     return render(
         request,
@@ -245,6 +250,23 @@ async def whole_page(
     )
 
 
+async def around(desk: Desk, who: Identity, question: Question, seen: Question) -> tuple[Talk, Decided | None]:
+    """Return the conversation around a question, and the content of the decision on it."""
+    record = await desk.store.record(question.run)
+    if record.erased is not None:
+        return Talk(problem="This run was erased."), None
+    if record.seq > MOST_FACTS:
+        return Talk(problem=f"This run has {record.seq:,} facts, too many to show what was said before."), None
+    view = JournalView(who, desk.store, record, payloads=True)
+    entries = await entries_around(view, record, question)
+    decided = None
+    if question.verdict is not None:
+        decided = decided_in(entries, seen)
+        if decided is None and (numbers := await view.find(f'"{question.id}"', *DECIDING)):
+            decided = next(filter(None, [decided_in(await view.part(each - 1, 1), seen) for each in numbers]), None)
+    return talk_of(entries, question), decided
+
+
 def answer_schema_of(question: Question) -> Any:
     """Return the schema of an answer; a text if any answer fits."""
     return question.schema if isinstance(question.schema, dict) and question.schema else {"type": "string"}
@@ -259,41 +281,17 @@ def answer_fields(question: Question) -> Field:
 
 async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: AssentError) -> Response:
     """Return the page for a decision that came too late or was about something else; re-raise any other error."""
-    if not isinstance(error, AlreadyDecided | DigestMismatch | NotPending):
+    found = await find_conflict(desk.store, id, error) if isinstance(error, Conflict) else None
+    if found is None:
         raise error
-    try:
-        whole = await desk.store.question(id)
-        fresh = await successor(desk.store, whole)
-    except StoreFailed:
-        raise error from None  # what became of the decision is known; only the details are not
-    seen, now = (seen_by(who, each) for each in await with_order(desk.store, [whole, fresh or whole]))
-    if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
-        return render(
-            request,
-            "first.html",
-            status=409,
-            who=who,
-            question=seen,
-            sentence=sentence_of(seen),
-            now=desk.now(),
-            section="questions",
-            settled=settled_words(seen, who),
-            message=str(error),
-        )
+    seen, now = (seen_by(who, each) for each in await with_order(desk.store, [found.decided_on, found.asked_now]))
+    context = {"section": "questions", "now": desk.now(), "message": str(error)}
+    if found.status == 409:
+        context |= {"question": seen, "sentence": sentence_of(seen), "settled": settled_words(seen, who)}
+        return render(request, "first.html", status=409, who=who, **context)
     changes = difference(seen.arguments, now.arguments, order_of(now))
-    return render(
-        request,
-        "changed.html",
-        status=412,
-        who=who,
-        question=now,
-        sentence=sentence_of(now),
-        before=sentence_of(seen),
-        changes=changes,
-        message=str(error),
-        section="questions",
-        now=desk.now(),
-    )
+    context |= {"question": now, "sentence": sentence_of(now), "before": sentence_of(seen), "changes": changes}
+    return render(request, "changed.html", status=412, who=who, **context)
 
 
 def question_url(request: Request, id: str) -> str:

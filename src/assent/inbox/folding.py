@@ -54,6 +54,8 @@ Piece = PageRow | BlankRun
 
 def folded_text(text: str) -> Markup:
     """Return a text as HTML with its line breaks, folded if it is long."""
+    if len(text) <= WIDTH and text.isascii() and text.isprintable():
+        return escape(text)
     lines = split_lines(text)
     return _folded([PageRow(line) for line in lines[:MOST_ROWS]], lines[MOST_ROWS:], has_many_marks(text))
 

@@ -46,7 +46,7 @@ async def with_order(store: Store, questions: Iterable[Question]) -> list[ShownQ
     """Return questions with the order of their arguments."""
     found = list(questions)
     marks = {each.definition for each in found if each.definition is not None}
-    orders = {mark: _order(await store.definition(mark)) for mark in marks}
+    orders = {mark: order_in(await store.definition(mark)) for mark in marks}
     fields = Question.__struct_fields__
     return [
         ShownQuestion(**{name: getattr(each, name) for name in fields}, order=orders.get(each.definition or "", ()))
@@ -54,7 +54,8 @@ async def with_order(store: Store, questions: Iterable[Question]) -> list[ShownQ
     ]
 
 
-def _order(definition: bytes | None) -> tuple[str, ...]:
+def order_in(definition: bytes | None) -> tuple[str, ...]:
+    """Return the order of the parameters in a tool's definition; empty if it is not known."""
     try:
         return tuple(ToolSnapshot.read(definition).parameters) if definition is not None else ()
     except UnreadableState:

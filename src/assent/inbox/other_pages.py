@@ -10,17 +10,21 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from msgspec.json import encode
 
-from .conversation import MOST_FACTS, timeline
+from ..store.record import MOST, Entry
+from ..store.store import Store
+from .conversation import MOST_FACTS, PROPOSING, Key, definitions_of, timeline, unknown_calls
 from .desk import Desk
-from .headline import sentence_of, with_order
+from .headline import order_in, sentence_of, with_order
 from .identity import Identity
 from .render import HEADERS, render
-from .sight import grants_seen_by, journal_seen_by, listed_for, questions_of
+from .sight import JournalView, grants_seen_by, listed_for
 from .view import PAST, grant_words
 
 PAGE = 50
 ENTRIES = 500
 """The entries of a journal on one page of a timeline."""
+EARLIER = 50
+"""The entries before a page that are read too: calls on the page may have been proposed there."""
 STATUSES = ("working", "waiting", "idle", "done", "exhausted", "cancelled", "closed")
 TONES = {"waiting": "warn", "closed": "stop", "exhausted": "stop", "cancelled": "stop", "done": "ok", "working": "info"}
 
@@ -57,21 +61,20 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
     async def run(request: Request, id: str) -> Response:
         who = await desk.who(request)
         everything = request.query_params.get("all") == "1"
-        stored = await desk.store.read(id, 2**31 - 1)
-        end = _number(request.query_params.get("to", ""), stored.record.seq)
+        record = await desk.store.record(id)
+        end = _number(request.query_params.get("to", ""), record.seq)
         start = max(0, end - ENTRIES)
-        too_long = stored.record.seq > MOST_FACTS
-        entries = await desk.store.history(id) if not too_long else []
-        asked = await questions_of(desk.store, id) if not too_long else []
-        shown = journal_seen_by(who, entries, asked, stored.record.started_by, slice(start, end))
-        orders = {(each.path, each.call): each.order for each in await with_order(desk.store, asked)}
-        moments = timeline(shown, everything=everything, orders=orders, whole=entries)
+        too_long = record.seq > MOST_FACTS
+        shown, before = ([], []) if too_long else await _entries(JournalView(who, desk.store, record), start, end)
+        moments = timeline(
+            shown, everything=everything, before=before, orders=await _orders(desk.store, before + shown)
+        )
         part = request.query_params.get("part") == "timeline"
         return render(
             request,
             "timeline.html" if part else "run.html",
             who=who,
-            run=stored.record,
+            run=record,
             moments=moments,
             everything=everything,
             now=desk.now(),
@@ -82,8 +85,26 @@ def _add_runs(made: APIRouter, desk: Desk) -> None:
             start=start,
             end=end,
             too_long=too_long,
-            open={each.id for each in asked if each.verdict is None},
+            open={each.id for each in (await desk.store.questions(run=id, limit=MOST)).items},
         )
+
+
+async def _entries(view: JournalView, start: int, end: int) -> tuple[list[Entry], list[Entry]]:
+    """Return the entries of a page, and earlier ones that say what the calls on it are."""
+    first = max(0, start - EARLIER)
+    read = await view.part(first, end - first)
+    shown, before = read[start - first :], read[: start - first]
+    for call in sorted(unknown_calls(shown, before))[:EARLIER] if first else ():
+        numbers = await view.find(f'"{call}"', *PROPOSING)
+        before = [each for number in numbers[:1] for each in await view.part(number - 1, 1)] + before
+    return shown, before
+
+
+async def _orders(store: Store, entries: list[Entry]) -> dict[Key, tuple[str, ...]]:
+    """Return the order of the arguments of calls whose arguments are shown."""
+    marks = definitions_of(entries)
+    orders = {mark: order_in(await store.definition(mark)) for mark in set(marks.values())}
+    return {key: orders[mark] for key, mark in marks.items()}
 
 
 def _add_grants(made: APIRouter, desk: Desk) -> None:

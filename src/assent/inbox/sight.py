@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..approval.decide import may_decide
-from ..core.facts import AnyFact
-from ..store.record import MOST, Entry, GrantRecord, Question
+from ..store.record import MOST, Entry, GrantRecord, Question, RunRecord
 from ..store.store import Store
 from .identity import Identity
-from .mask import EVERYTHING, AnyQuestion, masked, masked_grant, masked_journal
+from .mask import SECRET_KINDS, AnyQuestion, masked, masked_grant, masked_journal, secret_tools
 
 
 def may_see(who: Identity, question: Question) -> bool:
@@ -31,31 +30,54 @@ def listed_for(who: Identity, question: AnyQuestion) -> AnyQuestion:
     return replace(hides, digest=question.digest, shown=question.shown)
 
 
-def journal_seen_by(
-    who: Identity,
-    entries: list[Entry],
-    questions: list[Question],
-    started_by: str | None,
-    shown: slice = EVERYTHING,
-) -> list[Entry]:
-    """Return a run's journal, or a part of it, as somebody may see it; `questions` are all of the run's."""
-    trusted = who.may("decide") and (started_by is None or started_by != who.name)
-    return masked_journal(entries, questions, lambda each: may_see(who, each), trusted=trusted, shown=shown)
+class JournalView:
+    """The journal of a run as somebody may see it, read in parts.
 
+    Of a run that calls no tool with secret arguments, only the part is read, and the few facts that say what is secret.
+    Of any other run all facts are read, since a later one may quote a secret of an earlier one.
 
-def facts_seen_by(
-    who: Identity, facts: list[AnyFact], questions: list[Question], started_by: str | None
-) -> list[AnyFact]:
-    """Return a run's facts as somebody may see them."""
-    entries = [Entry(n, 0, msgspec.json.decode(msgspec.json.encode(fact)), "") for n, fact in enumerate(facts)]
-    seen = journal_seen_by(who, entries, questions, started_by)
-    return [
-        fact if one.fact is two.fact else _decode(msgspec.json.encode(two.fact))
-        for fact, one, two in zip(facts, entries, seen, strict=True)
-    ]
+    Args:
+        who: The reader.
+        store: The store of the run.
+        record: The run's record.
+        payloads: True for facts with their large payloads.
+    """
 
+    def __init__(self, who: Identity, store: Store, record: RunRecord, *, payloads: bool = False) -> None:
+        self._who, self._store, self._run = who, store, record.id
+        self._trusted = who.may("decide") and (record.started_by is None or record.started_by != who.name)
+        self._payloads = payloads
+        self._plain: bool | None = None
+        self._whole: tuple[list[Entry], list[Question]] | None = None
 
-_decode = msgspec.json.Decoder(AnyFact).decode
+    async def is_plain(self) -> bool:
+        """Return True if nothing can be masked."""
+        if self._plain is None:
+            telling = await self._store.history(self._run, kinds=SECRET_KINDS)
+            tools = secret_tools(telling, trusted=self._trusted)
+            self._plain = tools is not None and not any([await self._names(each) for each in tools])
+        return self._plain
+
+    async def _names(self, tool: str) -> bool:
+        """Return True if a fact besides the definitions names a tool."""
+        text = encode(tool)
+        found = await self._store.history(self._run, kinds={"": text.decode()}, payloads=True)
+        return any(entry.fact.get("fact") != "defined" and text in encode(entry.fact) for entry in found)
+
+    async def part(self, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """Return the entries after the first `after`, at most `limit`."""
+        if await self.is_plain():
+            return await self._store.history(self._run, after=after, limit=limit, payloads=self._payloads)
+        if self._whole is None:
+            entries = await self._store.history(self._run, payloads=self._payloads)
+            self._whole = entries, await questions_of(self._store, self._run)
+        shown = slice(after, None if limit is None else after + limit)
+        return masked_journal(*self._whole, lambda each: may_see(self._who, each), trusted=self._trusted, shown=shown)
+
+    async def find(self, text: str, *kinds: str) -> list[int]:
+        """Return the numbers of the facts of these kinds whose JSON may have this text."""
+        found = await self._store.history(self._run, kinds=dict.fromkeys(kinds, text))
+        return [entry.seq for entry in found]
 
 
 async def questions_of(store: Store, run: str) -> list[Question]:
@@ -83,5 +105,5 @@ async def may_have_journal(who: Identity, store: Store, run: str) -> bool:
     """Return True if nothing in the journal of a run is masked for somebody; an administrator sees everything."""
     if who.may("manage"):
         return True
-    record, lines = (await store.read(run, 2**31 - 1)).record, await store.lines(run)
-    return journal_seen_by(who, lines, await questions_of(store, run), record.started_by) == lines
+    view = JournalView(who, store, await store.record(run))
+    return await view.is_plain() or await view.part() == await store.lines(run)

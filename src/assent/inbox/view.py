@@ -10,11 +10,8 @@ from msgspec.json import encode
 
 from ..approval.decide import may_decide
 from ..approval.decision import Decider
-from ..core import facts as f
-from ..core.digest import shortened
-from ..core.facts import AnyFact
-from ..core.rules import verdict_of
-from ..store.record import GrantRecord, Question
+from ..core.digest import canonical, shortened
+from ..store.record import Entry, GrantRecord, Question
 from .difference import Change, changed_lines
 from .headline import in_signature_order, order_of, sentence_of
 from .identity import Identity
@@ -175,23 +172,34 @@ class Decided(Struct, frozen=True):
     answered: bool = False
 
 
-def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
-    """Return the content of the decision on a question; None if there is none, or it only has a verdict."""
-    fact = next((each for each in facts if verdict_of(each) and getattr(each, "asked", None) == question.id), None)
-    match fact:
-        case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
-            after = bytes(args).decode() if args else question.arguments
-            changes = difference(question.arguments, after, order_of(question))
-            whole = after if too_long_to_compare(question.arguments, after) else ""
-            return Decided("What runs instead", changes, tool or "", whole, why or "", edited=True)
-        case f.Approved(why=str(why)):
-            return Decided("The note to the approval", words=why)
-        case f.Refused(message=str(message)):
-            return Decided("The reason for the rejection", words=message)
-        case f.Answered(value=value) | f.Finished(output=value):
-            note = fact.note if isinstance(fact, f.Finished) else None
-            return Decided("The answer", words=note or "", answer=read_or_text(bytes(value).decode()), answered=True)
-    return None
+def as_text(value: Any) -> str:
+    """Return the JSON text of a value in a fact, with its numbers as the fact has them."""
+    return canonical(value).decode()
+
+
+DECIDING = ("approved", "refused", "answered", "finished")
+"""The kinds of facts that settle a question."""
+
+
+def decided_in(entries: list[Entry], question: Question) -> Decided | None:
+    """Return the content of the decision on a question; None if it is not in these entries, or only has a verdict."""
+    facts = [each.fact for each in entries if each.fact.get("fact") in DECIDING]
+    fact = next((each for each in facts if each.get("asked") == question.id), None)
+    if fact is None:
+        return None
+    kind, why, args, tool = fact["fact"], str(fact.get("why") or ""), fact.get("args"), fact.get("tool")
+    if kind == "approved" and (args is not None or tool):
+        after = question.arguments if args is None else as_text(args)
+        changes = difference(question.arguments, after, order_of(question))
+        whole = after if too_long_to_compare(question.arguments, after) else ""
+        return Decided("What runs instead", changes, str(tool or ""), whole, why, edited=True)
+    if kind == "approved":
+        return Decided("The note to the approval", words=why) if why else None
+    if kind == "refused":
+        message = fact.get("message")
+        return Decided("The reason for the rejection", words=str(message)) if message is not None else None
+    value = as_text(fact.get("value" if kind == "answered" else "output"))
+    return Decided("The answer", words=str(fact.get("note") or ""), answer=read_or_text(value), answered=True)
 
 
 def terms_words(

@@ -44,20 +44,24 @@ def chained(
         raise UnreadableState(f"Fact {after + 1} of run {run!r} is damaged: nothing can have come before it.")
     made: list[Row] = []
     for (seq, at, fact, _), next_hash in zip(rows, [*(row[3] for row in rows[1:]), end], strict=False):
-        text = _text(run, seq, at, fact)
-        if erased is not None and is_erased(text):
-            before = next_hash
-        else:
-            before = link(before or START, run, seq, text)
-            if next_hash is not None and before != next_hash:
-                place = "the run's record" if seq == last else f"fact {seq + 1}"
-                raise UnreadableState(
-                    f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in {place}."
-                )
-        made.append(Row(seq, at, text, before or START))
+        made.append(check_row(run, (seq, at, fact, before), next_hash, last, erased))
+        before = made[-1].hash
     if head is not None and after == 0:
         _see_that_it_tallies(run, made, head, erased)
     return made
+
+
+def check_row(run: str, row: tuple[Any, ...], next_hash: bytes | None, last: int, erased: int | None) -> Row:
+    """Return a row (seq, at, fact, prev_hash); raise `UnreadableState` unless `next_hash` is its hash, or unknown."""
+    seq, at, fact, before = row
+    text = _text(run, seq, at, fact)
+    if erased is not None and is_erased(text):
+        return Row(seq, at, text, next_hash or START)
+    hash = link(before or START, run, seq, text)
+    if next_hash is not None and hash != next_hash:
+        place = "the run's record" if seq == last else f"fact {seq + 1}"
+        raise UnreadableState(f"Fact {seq} of run {run!r} is not what was written: its hash is not the one in {place}.")
+    return Row(seq, at, text, hash)
 
 
 def _see_that_none_is_missing(run: str, rows: list[tuple[Any, ...]], after: int, last: int) -> None:

@@ -9,10 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import BindParameter, ColumnElement, Integer, Select, Table, and_, bindparam, func, or_, select
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
 from ...definitions.item import Evidence
@@ -23,7 +20,7 @@ from ..record import GrantRecord, Page, Question, RunRecord
 from .reading import RECORD
 from .schema import grants, questions, runs
 from .seal import is_sealed
-from .statement import POSTGRES, SQLITE, Statement, Transaction
+from .statement import PositionOf, Statement, Transaction
 
 T = TypeVar("T")
 
@@ -33,23 +30,6 @@ log = logging.getLogger("assent")
 def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
     """Return the columns of a record, in the order of its fields; `run` is the run's id, not its number."""
     return [runs.c.run if name == "run" else table.c[name] for name in kind.__struct_fields__]
-
-
-class PositionOf(FunctionElement[int]):
-    """The place of a text in another, 0 if it is not there. LIKE would be slower by the length of the text."""
-
-    type = Integer()
-    inherit_cache = True
-
-
-@compiles(PositionOf, SQLITE)
-def _on_sqlite(element: PositionOf, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(PositionOf, POSTGRES)
-def _on_postgres(element: PositionOf, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **kw)})"
 
 
 _QUESTION = select(*_fields(Question, questions), questions.c.asked_seal, questions.c.ended_seal).join_from(
