@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from assent import Agent, Approve, Edit, Runner, Secret, function_tool
 from assent.core import facts as f
@@ -127,7 +128,7 @@ async def test_a_timeline_names_the_tools_of_calls_that_were_proposed_long_befor
         draft = asking(store.clock)
         [question] = (await draft.write(store)).asked
         for _ in range(9):
-            draft.add(f.Said(f.Raw(b'"More."'), at=draft.now))
+            draft.add(f.Said(Raw(b'"More."'), at=draft.now))
         draft.add(f.Refused(question.call, "ann", question.id, "No.", at=draft.now))
         await draft.write(store)
         async with client(store) as web:

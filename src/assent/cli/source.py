@@ -140,7 +140,7 @@ class StoreSource:
 
     async def _who(self, name: str) -> Identity | None:
         """Return the store's user of this name; None if there is none. Raises `Forbidden` if the user is disabled."""
-        from ..inbox.account_rows import find_user, groups_of
+        from ..store.sql.account import find_user, groups_of
 
         row = await self._store._read(lambda transaction: find_user(transaction, name))
         if row is None:
