@@ -27,10 +27,10 @@ from assent.inbox import mask
 from assent.inbox.bounds import MOST_READ
 from assent.inbox.conversation import MOST_FACTS
 from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
+from assent.inbox.json_values import TooLong, read_json, shown_arguments
 from assent.inbox.loops import Loops, RouteElsewhere
 from assent.inbox.mask import masked, masked_journal
-from assent.inbox.values import TooLong, read_json, shown_arguments
-from assent.inbox.view import MOST_COMPARED, difference
+from assent.inbox.wording import MOST_COMPARED, difference
 from assent.store import SQLiteStore, Store
 from assent.store.record import Entry, Question
 from assent.store.sql import paging
@@ -39,9 +39,9 @@ from tests.inbox.office import TOOLS, ask, ask_everything
 from tests.inbox.support import Tokens, bearer
 
 HEAVY = (
-    "assent/inbox/view", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/sight", "assent/inbox/values",
-    "assent/inbox/visible", "assent/inbox/conversation", "assent/inbox/forms", "assent/inbox/desk.py",
-    "assent/inbox/deciding", "assent/inbox/other_pages", "assent/inbox/render", "assent/inbox/shown",
+    "assent/inbox/wording", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/permissions",
+    "assent/inbox/json_values", "assent/inbox/conflict", "assent/inbox/escaping", "assent/inbox/conversation", "assent/inbox/forms", "assent/inbox/page_parts.py",
+    "assent/inbox/deciding", "assent/inbox/run_pages", "assent/inbox/templating", "assent/inbox/headline",
     "assent/core/mask", "assent/core/codec", "assent/core/fold", "assent/store/sql/", "assent/approval/decide",
     "jinja2/",
 )  # fmt: skip
@@ -162,7 +162,7 @@ async def test_an_export_is_made_off_the_servers_loop_piece_by_piece(tmp_path: P
             return original(question)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("assent.inbox.sight.masked", noted)
+            patch.setattr("assent.inbox.permissions.masked", noted)
             app = assent.inbox.app(store, Tokens())
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
@@ -380,7 +380,7 @@ def test_a_journal_with_too_many_secrets_is_reduced_to_what_happened() -> None:
 
 
 async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.inbox.other_pages.ENTRIES", 4)
+    monkeypatch.setattr("assent.inbox.run_pages.ENTRIES", 4)
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         question = await ask(store, "Shop", call("look_up", {"order": 7}), call("write", {"text": "x"}))
         count = (await store.read(question.run)).record.seq
@@ -391,8 +391,8 @@ async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: py
             assert "waits for a person" in page and "began" not in page
             first = (await http.get(f"/runs/{question.run}?to=4&all=1")).text
             assert "Entries 1 to 4" in first and "Shop began" in first and "waits for a person" not in first
-            monkeypatch.setattr("assent.inbox.other_pages.MOST_FACTS", 3)
-            monkeypatch.setattr("assent.inbox.desk.MOST_FACTS", 3)
+            monkeypatch.setattr("assent.inbox.run_pages.MOST_FACTS", 3)
+            monkeypatch.setattr("assent.inbox.page_parts.MOST_FACTS", 3)
             monkeypatch.setattr("assent.inbox.conversation.MOST_FACTS", 3)
             assert "too many to be shown here" in (await http.get(f"/runs/{question.run}")).text
             assert "too many to show what was said" in (await http.get(f"/questions/{question.id}")).text

@@ -16,7 +16,7 @@ from assent import Agent, Runner, function_tool
 from assent.cli import main, write
 from assent.core import hidden
 from assent.core.hidden import MOST_UNKNOWN, hidden_parts, is_hidden, odd_letters
-from assent.inbox import visible as page
+from assent.inbox import escaping as page
 from assent.store import open_store
 from assent.testing import ScriptedModel, call
 

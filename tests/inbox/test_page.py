@@ -17,11 +17,11 @@ from msgspec.structs import replace
 import assent.inbox
 from assent import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
 from assent.core.hidden import HIDDEN
+from assent.inbox.escaping import visible
 from assent.inbox.forms import Form, changed
-from assent.inbox.page import STATIC
-from assent.inbox.render import POLICY
-from assent.inbox.shown import shown_hash
-from assent.inbox.visible import visible
+from assent.inbox.headline import shown_hash
+from assent.inbox.question_pages import STATIC
+from assent.inbox.templating import POLICY
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.store.filter import Filter
 from assent.store.record import Page, Question
@@ -123,7 +123,7 @@ def next_of(page: ReadPage) -> str | None:
 
 
 async def test_the_next_question_is_the_row_below_over_the_pages_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.inbox.desk.PAGE", 2)
+    monkeypatch.setattr("assent.inbox.page_parts.PAGE", 2)
     clock = FakeClock()
     store = MemoryStore(clock=clock)
     await hire(store)

@@ -122,8 +122,8 @@ async def test_a_long_conversation_says_that_there_is_more(tmp_path: Path) -> No
 async def test_a_timeline_names_the_tools_of_calls_that_were_proposed_long_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assent.inbox.other_pages.ENTRIES", 3)
-    monkeypatch.setattr("assent.inbox.other_pages.EARLIER", 1)
+    monkeypatch.setattr("assent.inbox.run_pages.ENTRIES", 3)
+    monkeypatch.setattr("assent.inbox.run_pages.EARLIER", 1)
     async with SQLiteStore(tmp_path / "a.db") as store:
         draft = asking(store.clock)
         [question] = (await draft.write(store)).asked

@@ -9,7 +9,7 @@ from msgspec.json import encode
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.terms import GrantTerms
-from ..inbox.shown import shown_hash
+from ..inbox.headline import shown_hash
 from .preview import question_lines
 from .source import source
 from .write import confirmed, put, put_json, say, visible, when

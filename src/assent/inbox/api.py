@@ -23,11 +23,11 @@ from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
 from ..store.starting import LONGEST_KEY
 from ..store.store import Store
-from . import describe as d
+from . import openapi as d
 from .auth import Authenticates, who_sent
 from .conflict import find_conflict
 from .feed import Feeds
-from .headline import with_order
+from .headline import shown_hash, shown_of, with_order
 from .identity import Identity
 from .loops import RouteElsewhere
 from .metrics import MEDIA_TYPE, KeptHealth, KeptTally, Metrics
@@ -44,9 +44,8 @@ from .model import (
     read_as,
     read_object,
 )
+from .permissions import JournalView, grants_seen_by, listed_for, may_have_journal, seen_by
 from .problem import Difference, problem_of, respond
-from .shown import shown_hash, shown_of
-from .sight import JournalView, grants_seen_by, listed_for, may_have_journal, seen_by
 from .streams import CountedStream, Streams
 
 # The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.

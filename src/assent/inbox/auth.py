@@ -21,7 +21,7 @@ from .accounts import LASTS, accounts_of
 from .csrf import SAFE, check_csrf, check_origin, is_loopback
 from .identity import Identity
 from .limit import Limit, Memory
-from .render import render
+from .templating import render
 
 COOKIE = "assent_session"
 LONGEST_FORM = 16 * 1024

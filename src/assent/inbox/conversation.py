@@ -11,7 +11,7 @@ from msgspec import Struct
 from ..core.transcript import content_text
 from ..store.record import Entry, Question, RunRecord
 from .headline import in_signature_order
-from .sight import JournalView
+from .permissions import JournalView
 
 LONGEST = 4000
 """The most characters of one entry; the journal has the rest."""

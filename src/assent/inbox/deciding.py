@@ -16,14 +16,14 @@ from ..core.digest import BadJSON, canonical, parse, parse_object
 from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, NotFound, UnreadableState
 from ..store.record import Question
 from . import api
-from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
 from .difference import Change
 from .forms import ABSENT, Field, Form, changed
 from .headline import arguments_in_order, in_signature_order, order_of
 from .identity import Identity
-from .render import render
-from .values import Number, TooLong, read_json, write_json
-from .view import difference, terms_words, why_not
+from .json_values import Number, TooLong, read_json, write_json
+from .page_parts import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
+from .templating import render
+from .wording import difference, terms_words, why_not
 
 ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 """The ends of a grant to choose from, in seconds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from .problem import handle, headers_of, known_of, problem_of
-from .render import render
+from .templating import render
 
 FOR_PROGRAMS = ("/api", "/metrics", "/openapi.json", "/health")
 """The beginnings of the paths whose errors are problems for everybody."""

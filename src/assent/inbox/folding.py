@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from ..definitions.preview import diff_lines, split_lines
-from .visible import MOST_MARKS, escaped, has_many_marks, visible
+from .escaping import MOST_MARKS, escaped, has_many_marks, visible
 
 ROWS = 30
 """The rows of a text that are shown at once."""

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ..core.digest import shortened
 from ..core.number import counted
-from .values import Number, read_json, write_json
-from .visible import hidden_in
+from .escaping import hidden_in
+from .json_values import Number, read_json, write_json
 
 Kind = Literal["text", "lines", "number", "choice", "switch", "json", "group", "list"]
 Schema = dict[str, Any]

@@ -15,15 +15,15 @@ from ..core.digest import described
 from ..errors import AssentError, UsageError
 from ..store.store import Store
 from ..version import __version__
-from . import api, page
+from . import api, question_pages
 from .auth import Auth
-from .describe import answers, description
 from .dispatch import dispatching
 from .failure import answer
 from .feed import Feeds
 from .guard import Guard, Remembered
 from .loops import Loops
 from .metrics import KeptHealth, KeptTally, Metrics
+from .openapi import answers, description
 from .streams import Streams
 
 
@@ -64,7 +64,7 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
     made.include_router(api.near)
     if callable(getattr(guard, "router", None)):
         made.include_router(guard.router())
-    made.include_router(page.router(store, Remembered()))
+    made.include_router(question_pages.router(store, Remembered()))
     made.add_api_route("/openapi.json", describe, responses=answers(None), include_in_schema=False)
     return made
 

@@ -1,6 +1,6 @@
 """The web pages of the inbox: HTML from the server, plain forms, and a redirect after each.
 
-The script only adds to them. Words are made in `view` and `conversation`, forms in `forms`, HTML in `templates`.
+The script only adds to them. Words are made in `wording` and `conversation`, forms in `forms`, HTML in `templates/`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..store.record import Question
 from ..store.store import Store
 from .auth import Authenticates
 from .deciding import add_deciding
-from .desk import Desk, PageRoute, listed, shown_question, whole_page
-from .other_pages import add_other_pages
+from .page_parts import Desk, PageRoute, listed, shown_question, whole_page
+from .permissions import seen_by
 from .presence import Presence
-from .render import HEADERS, render
-from .sight import seen_by
+from .run_pages import add_other_pages
+from .templating import HEADERS, render
 
 STATIC = Path(__file__).parent / "static"
 FILES = {"inbox.css": "text/css", "inbox.js": "text/javascript", "mark.svg": "image/svg+xml"}

@@ -15,9 +15,9 @@ from ..store.record import Entry, GrantRecord, Question
 from .difference import Change, changed_lines
 from .headline import in_signature_order, order_of, sentence_of
 from .identity import Identity
+from .json_values import read_json, read_or_text, size_of, write_json
 from .mask import masked
-from .render import left, utc
-from .values import read_json, read_or_text, size_of, write_json
+from .templating import left, utc
 
 MOST_COMPARED = 400_000
 """The most characters of two texts that are compared."""

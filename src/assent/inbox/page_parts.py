@@ -22,13 +22,13 @@ from .failure import failure_page
 from .forms import ABSENT, Field, Form, empty
 from .headline import order_of, sentence_of, with_order
 from .identity import Identity
+from .json_values import size_of
 from .loops import elsewhere
 from .mask import masked
+from .permissions import JournalView, seen_by
 from .presence import Presence
-from .render import list_query, query_string, render
-from .sight import JournalView, seen_by
-from .values import size_of
-from .view import (
+from .templating import list_query, query_string, render
+from .wording import (
     DECIDING,
     Decided,
     Row,

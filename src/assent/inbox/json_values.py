@@ -11,9 +11,9 @@ from markupsafe import Markup
 from ..core.digest import described
 from ..core.hidden import is_hidden
 from .bounds import is_too_long
+from .escaping import hidden_in, visible
 from .folding import folded_text
 from .headline import in_signature_order
-from .visible import hidden_in, visible
 
 MOST_VALUES = 400
 """The most values that are laid out one by one. Larger data is shown as JSON text."""

@@ -15,10 +15,10 @@ from markupsafe import Markup
 from msgspec.json import encode
 
 from ..definitions.preview import warnings_first
+from .escaping import has_many_marks, hidden_in, shown_name, visible
 from .folding import folded_changes, folded_commands, folded_diff, folded_text
 from .identity import Identity
-from .values import box, read_or_text, shown_arguments, shown_json
-from .visible import has_many_marks, hidden_in, shown_name, visible
+from .json_values import box, read_or_text, shown_arguments, shown_json
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -13,12 +13,12 @@ from msgspec.json import encode
 from ..store.record import MOST, Entry
 from ..store.store import Store
 from .conversation import MOST_FACTS, PROPOSING, Key, definitions_of, timeline, unknown_calls
-from .desk import Desk
 from .headline import order_in, sentence_of, with_order
 from .identity import Identity
-from .render import HEADERS, render
-from .sight import JournalView, grants_seen_by, listed_for
-from .view import PAST, grant_words
+from .page_parts import Desk
+from .permissions import JournalView, grants_seen_by, listed_for
+from .templating import HEADERS, render
+from .wording import PAST, grant_words
 
 PAGE = 50
 ENTRIES = 500
