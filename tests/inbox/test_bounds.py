@@ -28,9 +28,9 @@ from assent.inbox.bounds import MOST_READ
 from assent.inbox.conversation import MOST_FACTS
 from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
 from assent.inbox.json_values import TooLong, read_json, shown_arguments
-from assent.inbox.loops import Loops, RouteElsewhere
+from assent.inbox.loops import Loops, OwnLoopRoute
 from assent.inbox.mask import masked, masked_journal
-from assent.inbox.wording import MOST_COMPARED, difference
+from assent.inbox.wording import MOST_COMPARED, compare_texts
 from assent.store import SQLiteStore, Store
 from assent.store.record import Entry, Question
 from assent.store.sql import paging
@@ -40,10 +40,10 @@ from tests.inbox.support import Tokens, bearer
 
 HEAVY = (
     "assent/inbox/wording", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/permissions",
-    "assent/inbox/json_values", "assent/inbox/conflict", "assent/inbox/escaping", "assent/inbox/conversation", "assent/inbox/forms", "assent/inbox/page_parts.py",
-    "assent/inbox/deciding", "assent/inbox/run_pages", "assent/inbox/templating", "assent/inbox/headline",
-    "assent/core/mask", "assent/core/codec", "assent/core/fold", "assent/store/sql/", "assent/approval/decide",
-    "jinja2/",
+    "assent/inbox/json_values", "assent/inbox/conflict", "assent/inbox/escaping", "assent/inbox/conversation",
+    "assent/inbox/forms", "assent/inbox/page_parts.py", "assent/inbox/deciding", "assent/inbox/run_pages",
+    "assent/inbox/templating", "assent/inbox/headline", "assent/core/mask", "assent/core/codec", "assent/core/fold",
+    "assent/store/sql/", "assent/approval/decide", "jinja2/",
 )  # fmt: skip
 """Modules whose work grows with what is stored, or with what is sent."""
 NEAR = {"/health", "/metrics", "/api/events", "/openapi.json", "/static/{name}"}
@@ -239,7 +239,7 @@ async def test_a_stream_goes_on_where_its_request_was_answered() -> None:
         seen.append(threading.get_ident())
         return StreamingResponse(items())
 
-    app.router.add_api_route("/stream", stream, route_class_override=RouteElsewhere)
+    app.router.add_api_route("/stream", stream, route_class_override=OwnLoopRoute)
 
     async def wait() -> None:
         here.set()
@@ -325,9 +325,9 @@ def test_a_difference_has_every_changed_line_of_both_texts(kind: str, count: int
 
 def test_texts_that_are_too_long_to_compare_are_said_to_be() -> None:
     long = json.dumps({"text": "x" * MOST_COMPARED})
-    [before, after] = difference(long, long.replace("x", "y"))
+    [before, after] = compare_texts(long, long.replace("x", "y"))
     assert (before.sign, after.sign) == ("-", "+") and "too long to compare" in before.text
-    assert difference(long, long) == []
+    assert compare_texts(long, long) == []
 
 
 async def test_an_edit_that_is_too_long_to_compare_is_shown_whole(tmp_path: Path) -> None:

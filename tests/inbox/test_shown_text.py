@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from assent import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
 from assent.cli.preview import block_lines, preview_lines
-from assent.cli.write import visible as escaped_line
+from assent.cli.write import spell_out as escaped_line
 from assent.definitions.preview import BREAKS, AnyBlock, diff_lines, split_lines
 from assent.inbox.folding import folded_changes, folded_commands, folded_diff, folded_text
 from assent.inbox.json_values import shown_arguments

@@ -29,7 +29,7 @@ T = TypeVar("T")
 PATIENCE = 30.0
 """The seconds to wait for a server."""
 UNKNOWN = " It is not known whether this was recorded: look at it again. The same decision again does no harm."
-MOST = 1000
+MOST_ENTRIES = 1000
 """The entries of a journal that are asked for at once."""
 
 
@@ -84,10 +84,10 @@ async def server(options: Namespace) -> AsyncIterator[ServerSource]:
     headers = {"Authorization": f"Bearer {options.token}", "Accept": "application/json"}
     async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
         unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-        yield ServerSource(checked_server(options.server), client, httpx.HTTPError, unsent)
+        yield ServerSource(check_server(options.server), client, httpx.HTTPError, unsent)
 
 
-def checked_server(url: str) -> str:
+def check_server(url: str) -> str:
     """Return a server's address without a slash at its end; raise `UsageError` if it is none."""
     try:
         parts = urlsplit(url)
@@ -221,7 +221,7 @@ class ServerSource:
         found: list[Entry] = []
         after: int | None = 0
         while after is not None:
-            query = {"limit": MOST, "after": after}
+            query = {"limit": MOST_ENTRIES, "after": after}
             page = await self._get(f"/api/runs/{quote(id, safe='')}/journal", _Journal, query)
             found += page.items
             after = page.next

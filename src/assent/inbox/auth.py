@@ -50,7 +50,7 @@ async def who_sent(auth: Authenticates, request: Request) -> Identity | None:
     return who
 
 
-async def identified(auth: Authenticates, request: Request) -> Identity | None:
+async def identify_sender(auth: Authenticates, request: Request) -> Identity | None:
     """Return who is behind a request with a form; raise `Forbidden` if the form is not from a page of the inbox."""
     who = await who_sent(auth, request)
     if who is not None:

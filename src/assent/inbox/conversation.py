@@ -13,7 +13,7 @@ from ..store.record import Entry, Question, RunRecord
 from .headline import in_signature_order
 from .permissions import JournalView
 
-LONGEST = 4000
+LONGEST_LINE = 4000
 """The most characters of one entry; the journal has the rest."""
 
 
@@ -25,12 +25,12 @@ MOST_FACTS = 20_000
 """The most facts of a run whose conversation and timeline are shown."""
 PROPOSING = ("replied", "proposed")
 """The kinds of facts that propose calls."""
-Fact = dict[str, Any]
-Key = tuple[tuple[str, ...], str]
+FactJSON = dict[str, Any]
+CallKey = tuple[tuple[str, ...], str]
 """A call: the path of its branch, and its id there."""
 
 
-class Line(Struct, frozen=True):
+class ExcerptLine(Struct, frozen=True):
     """One entry of a conversation."""
 
     who: str
@@ -42,10 +42,10 @@ class Line(Struct, frozen=True):
     """The number of characters that are left out; the run's page has them."""
 
 
-class Talk(Struct):
+class Excerpt(Struct):
     """The conversation before a question, and the model's words in the turn that asks."""
 
-    lines: list[Line] = []
+    lines: list[ExcerptLine] = []
     says: list[str] = []
     problem: str = ""
     """The reason why the conversation is not here."""
@@ -67,9 +67,9 @@ async def entries_around(view: JournalView, record: RunRecord, question: Questio
     return found
 
 
-def talk_of(entries: list[Entry], question: Question) -> Talk:
+def excerpt_of(entries: list[Entry], question: Question) -> Excerpt:
     """Return the conversation around a question, from the part of the journal around it."""
-    made = Talk(is_cut=bool(entries) and entries[0].seq > 1)
+    made = Excerpt(is_cut=bool(entries) and entries[0].seq > 1)
     facts = [entry.fact for entry in entries if _path(entry.fact) == question.path]
     calls = _calls(facts)
     was_asked = False
@@ -87,7 +87,7 @@ def talk_of(entries: list[Entry], question: Question) -> Talk:
             made.lines += [_line("Agent", text, "agent") for text in _words(fact)]
             made.lines += [_call(calls[id]) for id in _proposed(fact)]
         elif kind == "handedoff":
-            made.lines.append(Line("Handoff", f"{fact.get('name') or fact.get('to')} took over"))
+            made.lines.append(ExcerptLine("Handoff", f"{fact.get('name') or fact.get('to')} took over"))
     made.is_cut = made.is_cut or len(made.lines) > MOST_LINES
     made.lines = made.lines[-MOST_LINES:]
     return made
@@ -104,7 +104,7 @@ class CallSoFar(Struct):
     in_doubt: bool = False
 
 
-def _proposed(fact: Fact) -> dict[str, tuple[str, int]]:
+def _proposed(fact: FactJSON) -> dict[str, tuple[str, int]]:
     """Return the calls that a fact proposes, by id: the tool, and the place of the call's item."""
     if fact.get("fact") not in PROPOSING:
         return {}
@@ -113,11 +113,11 @@ def _proposed(fact: Fact) -> dict[str, tuple[str, int]]:
     return {str(each[0]): (str(each[1]), each[2] if len(each) > 2 else 0) for each in calls}
 
 
-def _proposes(fact: Fact, question: Question) -> bool:
+def _proposes(fact: FactJSON, question: Question) -> bool:
     return fact.get("fact") in PROPOSING and _path(fact) == question.path and question.call in _proposed(fact)
 
 
-def _calls(facts: list[Fact]) -> dict[str, CallSoFar]:
+def _calls(facts: list[FactJSON]) -> dict[str, CallSoFar]:
     made: dict[str, CallSoFar] = {}
     for fact in facts:
         items = fact.get("items")
@@ -137,7 +137,7 @@ def _arguments(item: Any) -> str:
     return _text(given)
 
 
-def _note(call: CallSoFar, fact: Fact) -> None:
+def _note(call: CallSoFar, fact: FactJSON) -> None:
     """Change a call as a fact says."""
     kind, by = fact.get("fact"), str(fact.get("by", ""))
     if kind == "asked":
@@ -157,11 +157,11 @@ def _note(call: CallSoFar, fact: Fact) -> None:
         call.told = _text(fact["output"]) if "output" in fact else str(fact.get("name") or fact.get("to") or "")
 
 
-def _is_edit(fact: Fact) -> bool:
+def _is_edit(fact: FactJSON) -> bool:
     return bool(fact.get("asked") and (fact.get("args") or fact.get("tool")))
 
 
-def _said(fact: Fact) -> list[Line]:
+def _said(fact: FactJSON) -> list[ExcerptLine]:
     items, by = fact.get("items"), str(fact.get("by", "user"))
     named = {"user": "User", "assistant": "Agent", "system": "System", "developer": "Developer"}
     made = []
@@ -172,7 +172,7 @@ def _said(fact: Fact) -> list[Line]:
     return made
 
 
-def _words(fact: Fact) -> list[str]:
+def _words(fact: FactJSON) -> list[str]:
     """Return the texts that the model wrote in a reply, besides its calls."""
     items = fact.get("items")
     messages = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
@@ -180,11 +180,11 @@ def _words(fact: Fact) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def _line(who: str, text: str, kind: str = "said", tag: str = "") -> Line:
-    return Line(who, text[:LONGEST], kind, tag, max(0, len(text) - LONGEST))
+def _line(who: str, text: str, kind: str = "said", tag: str = "") -> ExcerptLine:
+    return ExcerptLine(who, text[:LONGEST_LINE], kind, tag, max(0, len(text) - LONGEST_LINE))
 
 
-def _call(call: CallSoFar) -> Line:
+def _call(call: CallSoFar) -> ExcerptLine:
     given = call.arguments
     short = given if len(given) <= 300 else f"{given[:300]}… ({len(given):,} characters)"
     return _line(call.tool, short if call.told is None else f"{short} → {call.told}", "call", call.tag)
@@ -225,7 +225,7 @@ def timeline(
     *,
     everything: bool = False,
     before: Iterable[Entry] = (),
-    orders: Mapping[Key, Collection[str]] | None = None,
+    orders: Mapping[CallKey, Collection[str]] | None = None,
 ) -> list[Moment]:
     """Return a run's journal as moments.
 
@@ -264,7 +264,7 @@ def unknown_calls(entries: Iterable[Entry], before: Iterable[Entry]) -> set[str]
     return {str(entry.fact["call"]) for entry in entries if entry.fact.get("call")} - known
 
 
-def definitions_of(entries: Iterable[Entry]) -> dict[Key, str]:
+def definitions_of(entries: Iterable[Entry]) -> dict[CallKey, str]:
     """Return the fingerprints of the tools of those calls in these entries of which there are other arguments."""
     facts = [entry.fact for entry in entries]
     changed = {(_path(fact), str(fact.get("call"))) for fact in facts if isinstance(fact.get("args"), dict)}
@@ -274,37 +274,37 @@ def definitions_of(entries: Iterable[Entry]) -> dict[Key, str]:
     }
 
 
-def _tools(facts: list[Fact]) -> dict[Key, str]:
+def _tools(facts: list[FactJSON]) -> dict[CallKey, str]:
     """Return the name of each call's tool."""
     return {(_path(fact), id): tool for fact in facts for id, (tool, _) in _proposed(fact).items()}
 
 
-class Ran(Struct):
+class FinishedCall(Struct):
     """A call that came to its end by itself, told in one moment."""
 
     allowed: str = ""
     took: str = ""
 
 
-def _path(fact: Fact) -> tuple[str, ...]:
+def _path(fact: FactJSON) -> tuple[str, ...]:
     return tuple(fact.get("path") or ())
 
 
-def _is_told_later(fact: Fact) -> bool:
+def _is_told_later(fact: FactJSON) -> bool:
     """Return True for the steps that lead to a call's end without a person."""
     return fact.get("fact") == "started" or (fact.get("fact") == "approved" and _is_automatic(fact))
 
 
-def _is_automatic(fact: Fact) -> bool:
+def _is_automatic(fact: FactJSON) -> bool:
     by = str(fact.get("by", ""))
     return by == "rule" or by.startswith("grant:")
 
 
-def _ran(facts: list[Fact]) -> dict[Key, Ran]:
+def _ran(facts: list[FactJSON]) -> dict[CallKey, FinishedCall]:
     """Return the calls that ran once, to their end."""
-    began: dict[Key, list[int]] = {}
-    allowed: dict[Key, str] = {}
-    made: dict[Key, Ran] = {}
+    began: dict[CallKey, list[int]] = {}
+    allowed: dict[CallKey, str] = {}
+    made: dict[CallKey, FinishedCall] = {}
     for fact in facts:
         key, kind = (_path(fact), str(fact.get("call"))), fact.get("fact")
         if kind == "started":
@@ -313,7 +313,7 @@ def _ran(facts: list[Fact]) -> dict[Key, Ran]:
             allowed[key] = _allowed(str(fact["by"]), "approved")
         elif kind == "finished" and fact.get("by", "tool") == "tool" and len(began.get(key, ())) == 1:
             took = int(fact.get("at") or 0) - began[key][0]
-            made[key] = Ran(allowed.get(key, ""), f" in {_seconds(took)}" if fact.get("at") else "")
+            made[key] = FinishedCall(allowed.get(key, ""), f" in {_seconds(took)}" if fact.get("at") else "")
     return made
 
 
@@ -337,17 +337,17 @@ Words = tuple[str, str, str, str]
 """Tone, code, text, detail."""
 
 
-def _other(fact: Fact, tool: str) -> Words:
+def _other(fact: FactJSON, tool: str) -> Words:
     rest = {name: each for name, each in fact.items() if name not in ("fact", "at", "path", "call")}
     return "", tool, str(fact.get("fact", "an unknown fact")), _text(rest) if rest else ""
 
 
-def _began(fact: Fact, tool: str) -> Words:
+def _began(fact: FactJSON, tool: str) -> Words:
     by = f" for {fact['by']}" if fact.get("by") else ""
     return "ok", "", f"{fact.get('agent', 'An agent')} began{by}", ""
 
 
-def _heard(fact: Fact, tool: str) -> Words:
+def _heard(fact: FactJSON, tool: str) -> Words:
     items = fact.get("items")
     words = items if isinstance(items, str) else " ".join(_message(each) for each in items or ())
     return "ok", "", f"{str(fact.get('by', 'user')).capitalize()} wrote", words
@@ -357,13 +357,13 @@ def _message(item: Any) -> str:
     return content_text(item.get("content")) if isinstance(item, dict) else ""
 
 
-def _replied(fact: Fact, tool: str) -> Words:
+def _replied(fact: FactJSON, tool: str) -> Words:
     calls = [tool for tool, _ in _proposed(fact).values()]
     text = f"The model proposed {', '.join(calls)}" if calls else "The model answered"
     return "ok", "", text, " ".join(_words(fact))
 
 
-def _asked(fact: Fact, tool: str) -> Words:
+def _asked(fact: FactJSON, tool: str) -> Words:
     kinds = {"input": "asks for input", "doubt": "is in doubt"}
     text = kinds.get(str(fact.get("kind", "")), "waits for a person")
     return (
@@ -374,7 +374,7 @@ def _asked(fact: Fact, tool: str) -> Words:
     )
 
 
-def _approved(fact: Fact, tool: str) -> Words:
+def _approved(fact: FactJSON, tool: str) -> Words:
     edited = _is_edit(fact)
     runs = f"{fact.get('tool') or ''} {_text(fact.get('args') or '')}".strip() if edited else ""
     how = "edited and approved" if edited else "approved"
@@ -382,18 +382,18 @@ def _approved(fact: Fact, tool: str) -> Words:
     return "ok", tool, f"was {_allowed(str(fact.get('by', '')), how)}", detail
 
 
-def _refused(fact: Fact, tool: str) -> Words:
+def _refused(fact: FactJSON, tool: str) -> Words:
     return "bad", tool, f"was rejected by {fact.get('by')}", str(fact.get("message") or fact.get("why") or "")
 
 
-def _finished(fact: Fact, tool: str) -> Words:
+def _finished(fact: FactJSON, tool: str) -> Words:
     by = str(fact.get("by", "tool"))
     if fact.get("error"):
         return "bad", tool, "failed", str(fact["error"])
     return "ok", tool, "ran" if by == "tool" else f"was answered by {by}", _text(fact.get("output"))
 
 
-_WORDS: dict[str, Callable[[Fact, str], Words]] = {
+_WORDS: dict[str, Callable[[FactJSON, str], Words]] = {
     "began": _began,
     "said": _heard,
     "replied": _replied,

@@ -70,7 +70,7 @@ class JournalView:
             return await self._store.history(self._run, after=after, limit=limit, payloads=self._payloads)
         if self._whole is None:
             entries = await self._store.history(self._run, payloads=self._payloads)
-            self._whole = entries, await questions_of(self._store, self._run)
+            self._whole = entries, await all_questions(self._store, self._run)
         shown = slice(after, None if limit is None else after + limit)
         return masked_journal(*self._whole, lambda each: may_see(self._who, each), trusted=self._trusted, shown=shown)
 
@@ -80,7 +80,7 @@ class JournalView:
         return [entry.seq for entry in found]
 
 
-async def questions_of(store: Store, run: str) -> list[Question]:
+async def all_questions(store: Store, run: str) -> list[Question]:
     """Return all questions of a run, open and settled."""
     found: list[Question] = []
     for settled in (False, True):
@@ -97,7 +97,7 @@ async def questions_of(store: Store, run: str) -> list[Question]:
 async def grants_seen_by(who: Identity, store: Store, grants: list[GrantRecord]) -> list[GrantRecord]:
     """Return grants as somebody may see them."""
     runs = {grant.run for grant in grants if grant.pins}
-    barred = {run: [each for each in await questions_of(store, run) if not may_see(who, each)] for run in runs}
+    barred = {run: [each for each in await all_questions(store, run) if not may_see(who, each)] for run in runs}
     return [masked_grant(grant, barred.get(grant.run, ())) for grant in grants]
 
 

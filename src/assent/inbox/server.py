@@ -18,9 +18,9 @@ from ..version import __version__
 from . import api, question_pages
 from .auth import Auth
 from .dispatch import dispatching
-from .failure import answer
+from .failure import respond_to_error
 from .feed import Feeds
-from .guard import Guard, Remembered
+from .guard import Remembered, RequestGuard
 from .loops import Loops
 from .metrics import KeptHealth, KeptTally, Metrics
 from .openapi import answers, description
@@ -58,10 +58,10 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
     made.state.loops = Loops()
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):
-        made.add_exception_handler(kind, answer)
-    made.add_middleware(Guard, auth=guard, metrics=metrics)
+        made.add_exception_handler(kind, respond_to_error)
+    made.add_middleware(RequestGuard, auth=guard, metrics=metrics)
     made.include_router(api.router)
-    made.include_router(api.near)
+    made.include_router(api.quick_router)
     if callable(getattr(guard, "router", None)):
         made.include_router(guard.router())
     made.include_router(question_pages.router(store, Remembered()))

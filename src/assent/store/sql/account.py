@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from sqlalchemy import Column, Table, Text, bindparam, delete, insert, select, update
@@ -21,9 +21,6 @@ from ...errors import UnreadableState
 from .schema import Big, Id, metadata
 from .seal import seal_of_columns
 from .statement import SQLITE, Statement, Transaction
-
-if TYPE_CHECKING:
-    from .store import SQLStore
 
 R = TypeVar("R")
 Work = Callable[[Transaction], R]
@@ -284,22 +281,25 @@ class Rows(Protocol):
 
 
 class StoreRows:
-    """The rows in the tables of a store."""
+    """The rows in the tables of an `SQLStore`."""
 
-    def __init__(self, store: SQLStore) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
 
     def now(self) -> int:
         """Return the time on the store's clock."""
-        return self._store._now()
+        now: int = self._store._now()
+        return now
 
     async def read(self, work: Work[R]) -> R:
         """Read from the store's database."""
-        return await self._store._read_short(work)
+        found: R = await self._store._read_short(work)
+        return found
 
     async def write(self, work: Work[R]) -> R:
         """Write to the store's database."""
-        return await self._store._write(work)
+        done: R = await self._store._write(work)
+        return done
 
 
 class MemoryRows:

@@ -152,7 +152,7 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
             found.items.append(_record(filter.kind, columns))
         else:
             found.damaged.append(str(columns["id"]))
-            log.warning("%s", damaged(columns["id"]))
+            log.warning("%s", damaged_question(columns["id"]))
         if len(rows) > filter.limit:
             found.next = _end_of(columns[filter.fields.order], columns["id"]) or found.next
     return found
@@ -192,18 +192,18 @@ def find_question(transaction: Transaction, question_id: str) -> Question:
         raise QuestionNotFound(f"The store has no question {question_id!r:.80}.")
     columns = _columns(Question, row)
     if not is_sealed(columns):
-        raise damaged(question_id)
+        raise damaged_question(question_id)
     return _record(Question, columns)
 
 
-def questions_of(transaction: Transaction, run_id: str) -> tuple[list[Question], list[str]]:
+def questions_of_run(transaction: Transaction, run_id: str) -> tuple[list[Question], list[str]]:
     """Return all questions of a run, damaged ones too, and the ids of the damaged ones."""
     rows = transaction.rows(QUESTIONS_OF, run=run_id) if holds(run_id) else []
     columns = [_columns(Question, row) for row in rows]
     return [_record(Question, each) for each in columns], [str(each["id"]) for each in columns if not is_sealed(each)]
 
 
-def damaged(question_id: object) -> UnreadableState:
+def damaged_question(question_id: object) -> UnreadableState:
     """Return the error for a question row that the store did not write."""
     return UnreadableState(
         f"The row of question {question_id!r:.80} is not what was written, and is not shown. `assent db verify` says "

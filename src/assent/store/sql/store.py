@@ -26,7 +26,7 @@ from ..record import (
 from ..store import Store
 from ..wakeup import Wakeup
 from .leasing import claim, release, renew, take
-from .listing import find_question, page, questions_of
+from .listing import find_question, page, questions_of_run
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
 from .paging import read_in_parts, timed
@@ -186,7 +186,7 @@ class SQLStore(Store):
         return await self._read_short(lambda transaction: find_question(transaction, question_id))
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
-        return await self._read(lambda transaction: questions_of(transaction, run_id))
+        return await self._read(lambda transaction: questions_of_run(transaction, run_id))
 
     async def strays(self) -> list[str]:
         """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""
