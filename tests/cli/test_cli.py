@@ -283,6 +283,18 @@ def test_without_a_digest_the_question_is_shown_and_only_yes_is_yes(question: di
     assert (code, out) == (1, "") and "decided already" in err and "[y/N]" not in err
 
 
+def test_a_question_that_was_replaced_names_the_one_that_took_its_place(shop: Path, cli: Cli) -> None:
+    async def ask() -> None:
+        async with open_store("runs.db") as store:
+            script = await Script(store).begin()
+            await script.write(replied("c1", arguments='{"to":"ann"}'), asked("c1", "q1"))
+            await script.write(asked("c1", "q2", replaces="q1", args=js({"to": "mallory"})))
+
+    asyncio.run(ask())
+    code, out, err = cli("questions", "decide", "runs.db", "q1", "approve", "--by", "ann", stdin="y\n")
+    assert (code, out) == (1, "") and "Nothing was recorded. Question q2 took its place." in err
+
+
 def test_all_four_verdicts_can_be_given(shop: Path, cli: Cli) -> None:
     begin(shop, "a", "b", "c", "d")
     asked = found(cli, "questions", "list", "runs.db")["items"]

@@ -17,9 +17,9 @@ from assent import Approve, Edit
 from assent.core import facts as f
 from assent.errors import NotPending, StoreFailed, UsageError
 from assent.inbox.guard import HEADERS, MOST_BYTES
+from assent.inbox.headline import shown_hash
 from assent.inbox.identity import ROLES, Identity
 from assent.inbox.metrics import KEPT
-from assent.inbox.shown import shown_hash
 from assent.store import MemoryStore
 from assent.store.filter import MOST_SEARCHED
 from assent.store.news import Tally

@@ -19,9 +19,9 @@ from assent.approval.decision import Decider
 from assent.cli import main
 from assent.core import facts as f
 from assent.core.codec import replay
-from assent.inbox.audit import make_key, read_key, read_public_key, read_seal, sealed
+from assent.inbox.audit import make_key, read_key, read_public_key, read_seal, seal_runs
 from assent.store import MemoryStore, PostgresStore, SQLiteStore, Store
-from assent.store.audit import Checked, Heads, check_export, exported, heads_of
+from assent.store.audit import Checked, Heads, check_export, export_journals, heads_of
 from assent.testing import FakeClock
 from tests.store.support import Script, js, waiting
 
@@ -79,7 +79,7 @@ async def filled(store: Store, said: str = "hello", decide: bool = True) -> None
 
 
 async def lines_of(store: Store) -> list[bytes]:
-    return [line async for line in exported(store)]
+    return [line async for line in export_journals(store)]
 
 
 def wrong(lines: list[bytes], heads: Heads | None = None) -> list[str]:
@@ -186,7 +186,7 @@ async def test_a_changed_database_is_found_named_and_left_out(rooms: Rooms, stat
     rooms.execute(statement)
     async with rooms.store() as store:
         damaged: list[str] = []
-        lines = [line async for line in exported(store, damaged)]
+        lines = [line async for line in export_journals(store, damaged)]
         heads, unsealed = await heads_of(store)
     assert said in damaged[0]
     assert f"Left out as damaged: {damaged[0]}" in wrong(lines)
@@ -246,7 +246,7 @@ async def test_a_database_that_was_rewritten_as_a_whole_is_found_by_its_seal(
     private, public = keys
     async with rooms.store() as store:
         await filled(store)
-        seal = read_seal(msgspec.json.encode(await sealed(store, private)), public)
+        seal = read_seal(msgspec.json.encode(await seal_runs(store, private)), public)
     async with rooms.store("b") as store:
         await rewrite(store)
         assert [await store.verify(run.id) for run in (await store.runs()).items] in ([[]], [[]] * 3, [[]] * 4)
@@ -262,7 +262,7 @@ async def test_erasing_does_not_break_a_seal(rooms: Rooms, keys: Any) -> None:
     async with rooms.store() as store:
         await filled(store)
         await (await Script(store, "r5").begin()).end()
-        seal = await sealed(store, keys[0])
+        seal = await seal_runs(store, keys[0])
         await store.erase("r5")
         assert wrong(await lines_of(store), Heads(seal.heads)) == []
 
@@ -271,7 +271,7 @@ async def test_a_seal_that_was_changed_or_is_anothers_is_refused(tmp_path: Path,
     private, public = keys
     async with SQLiteStore(tmp_path / "a.db") as store:
         await filled(store)
-        text = msgspec.json.encode(await sealed(store, private))
+        text = msgspec.json.encode(await seal_runs(store, private))
     assert read_seal(text, public).heads[0].run == "r1"
     make_key(tmp_path / "other")
     with pytest.raises(BadSignature, match="signed with key"):

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from assent import AssentError, NotSignedIn, TooManyAttempts, UsageError
 from assent.inbox import auth as module
 from assent.inbox.accounts import Accounts, accounts_of
-from assent.inbox.auth import Auth, identified
+from assent.inbox.auth import Auth, identify_sender
 from assent.inbox.identity import Identity
 from assent.inbox.limit import MOST_KEYS, Limit, Memory
 from assent.store import MemoryStore
@@ -41,7 +41,7 @@ def inbox(auth: Any) -> FastAPI:
 
     @app.api_route("/who", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
     async def who(request: Request) -> Any:
-        identity = await identified(auth, request)
+        identity = await identify_sender(auth, request)
         if identity is None:
             raise NotSignedIn
         form = await request.form() if request.headers.get("content-type") == FORM["content-type"] else {}

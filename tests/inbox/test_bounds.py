@@ -28,10 +28,10 @@ from assent.inbox import deciding, mask, model
 from assent.inbox.bounds import MOST_READ, is_too_long
 from assent.inbox.conversation import MOST_FACTS
 from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
-from assent.inbox.loops import Loops, RouteElsewhere
+from assent.inbox.json_values import TooLong, read_json, shown_arguments
+from assent.inbox.loops import Loops, OwnLoopRoute
 from assent.inbox.mask import masked, masked_journal
-from assent.inbox.values import TooLong, read_json, shown_arguments
-from assent.inbox.view import MOST_COMPARED, difference
+from assent.inbox.wording import MOST_COMPARED, compare_texts
 from assent.store import SQLiteStore, Store
 from assent.store.record import Entry, Question
 from assent.store.sql import paging
@@ -40,11 +40,11 @@ from tests.inbox.office import TOOLS, ask, ask_everything
 from tests.inbox.support import Tokens, bearer, client
 
 HEAVY = (
-    "assent/inbox/view", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/sight", "assent/inbox/values",
-    "assent/inbox/visible", "assent/inbox/conversation", "assent/inbox/forms", "assent/inbox/desk.py",
-    "assent/inbox/deciding", "assent/inbox/other_pages", "assent/inbox/render", "assent/inbox/shown",
-    "assent/core/mask", "assent/core/codec", "assent/core/fold", "assent/store/sql/", "assent/approval/decide",
-    "jinja2/",
+    "assent/inbox/wording", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/permissions",
+    "assent/inbox/json_values", "assent/inbox/conflict", "assent/inbox/escaping", "assent/inbox/conversation",
+    "assent/inbox/forms", "assent/inbox/page_parts.py", "assent/inbox/deciding", "assent/inbox/run_pages",
+    "assent/inbox/templating", "assent/inbox/headline", "assent/core/mask", "assent/core/codec", "assent/core/fold",
+    "assent/store/sql/", "assent/approval/decide", "jinja2/",
 )  # fmt: skip
 """Modules whose work grows with what is stored, or with what is sent."""
 NEAR = {"/health", "/metrics", "/api/events", "/openapi.json", "/static/{name}"}
@@ -163,7 +163,7 @@ async def test_an_export_is_made_off_the_servers_loop_piece_by_piece(tmp_path: P
             return original(question)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("assent.inbox.sight.masked", noted)
+            patch.setattr("assent.inbox.permissions.masked", noted)
             app = assent.inbox.app(store, Tokens())
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://inbox", headers=bearer()) as http:
@@ -240,7 +240,7 @@ async def test_a_stream_goes_on_where_its_request_was_answered() -> None:
         seen.append(threading.get_ident())
         return StreamingResponse(items())
 
-    app.router.add_api_route("/stream", stream, route_class_override=RouteElsewhere)
+    app.router.add_api_route("/stream", stream, route_class_override=OwnLoopRoute)
 
     async def wait() -> None:
         here.set()
@@ -326,9 +326,9 @@ def test_a_difference_has_every_changed_line_of_both_texts(kind: str, count: int
 
 def test_texts_that_are_too_long_to_compare_are_said_to_be() -> None:
     long = json.dumps({"text": "x" * MOST_COMPARED})
-    [before, after] = difference(long, long.replace("x", "y"))
+    [before, after] = compare_texts(long, long.replace("x", "y"))
     assert (before.sign, after.sign) == ("-", "+") and "too long to compare" in before.text
-    assert difference(long, long) == []
+    assert compare_texts(long, long) == []
 
 
 async def test_an_edit_that_is_too_long_to_compare_is_shown_whole(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_journal_with_too_many_secrets_is_reduced_to_what_happened() -> None:
 
 
 async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.inbox.other_pages.ENTRIES", 4)
+    monkeypatch.setattr("assent.inbox.run_pages.ENTRIES", 4)
     async with SQLiteStore(tmp_path / "inbox.db") as store:
         question = await ask(store, "Shop", call("look_up", {"order": 7}), call("write", {"text": "x"}))
         count = (await store.read(question.run)).record.seq
@@ -446,8 +446,8 @@ async def test_a_long_timeline_is_shown_in_pages(tmp_path: Path, monkeypatch: py
             assert "waits for a person" in page and "began" not in page
             first = (await http.get(f"/runs/{question.run}?to=4&all=1")).text
             assert "Entries 1 to 4" in first and "Shop began" in first and "waits for a person" not in first
-            monkeypatch.setattr("assent.inbox.other_pages.MOST_FACTS", 3)
-            monkeypatch.setattr("assent.inbox.desk.MOST_FACTS", 3)
+            monkeypatch.setattr("assent.inbox.run_pages.MOST_FACTS", 3)
+            monkeypatch.setattr("assent.inbox.page_parts.MOST_FACTS", 3)
             monkeypatch.setattr("assent.inbox.conversation.MOST_FACTS", 3)
             assert "too many to be shown here" in (await http.get(f"/runs/{question.run}")).text
             assert "too many to show what was said" in (await http.get(f"/questions/{question.id}")).text

@@ -123,7 +123,7 @@ async def test_fifty_viewers_all_see_a_question() -> None:
 
 
 async def test_a_user_has_a_limited_number_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST", 3)
+    monkeypatch.setattr(streams, "MOST_STREAMS", 3)
     gone, end = asyncio.Event(), streams.Streams.end
 
     def ended(self: streams.Streams, name: str) -> None:

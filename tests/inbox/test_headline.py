@@ -20,8 +20,7 @@ from assent.cli import main
 from assent.core.digest import canonical
 from assent.definitions.tool import Tool
 from assent.inbox.bounds import MOST_READ
-from assent.inbox.headline import ShownQuestion, arguments_in_order, sentence_of, with_order
-from assent.inbox.shown import shown_hash
+from assent.inbox.headline import ShownQuestion, arguments_in_order, sentence_of, shown_hash, with_order
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.store.outbox import Message, Subject
 from assent.store.record import Question

@@ -16,7 +16,7 @@ from assent import Agent, Runner, function_tool
 from assent.cli import main, write
 from assent.core import hidden
 from assent.core.hidden import MOST_UNKNOWN, hidden_parts, is_hidden, odd_letters
-from assent.inbox import visible as page
+from assent.inbox import escaping as page
 from assent.store import open_store
 from assent.testing import ScriptedModel, call
 
@@ -43,10 +43,10 @@ def characters(ranges: str) -> list[str]:
 def test_what_shows_nothing_is_spelled_out_on_the_page_and_on_the_command_line(ranges: str) -> None:
     for char in characters(ranges):
         assert is_hidden(char)
-        assert f"U+{ord(char):04X}" in page.visible(f"a{char}b")
-        assert page.visible(f"a{char}b", lines=True) != f"a{char}b"
-        assert page.hidden_in(f"a{char}b")
-        assert "\\u" in write.visible(f"a{char}b") and char not in write.visible(f"a{char}b")
+        assert f"U+{ord(char):04X}" in page.spell_out_hidden(f"a{char}b")
+        assert page.spell_out_hidden(f"a{char}b", lines=True) != f"a{char}b"
+        assert page.hidden_characters(f"a{char}b")
+        assert "\\u" in write.spell_out(f"a{char}b") and char not in write.spell_out(f"a{char}b")
 
 
 def test_whatever_the_tables_of_python_do_not_know_is_spelled_out() -> None:
@@ -58,8 +58,8 @@ def test_whatever_the_tables_of_python_do_not_know_is_spelled_out() -> None:
         if kind == "Cn" and not 0x1F000 <= number <= 0x1FAFF:
             assert is_hidden(char), hex(number)
     assert not any(map(is_hidden, "aZ09~äßéñ漢字שלוםعربی😀"))
-    assert page.visible("a\u0378b") == 'a<u class="ch">U+0378 unassigned</u>b'
-    assert write.visible("a\u0378b") == "a\\u0378b"
+    assert page.spell_out_hidden("a\u0378b") == 'a<u class="ch">U+0378 unassigned</u>b'
+    assert write.spell_out("a\u0378b") == "a\\u0378b"
 
 
 def test_a_text_of_many_unknown_characters_is_spelled_out_whole() -> None:
@@ -69,7 +69,7 @@ def test_a_text_of_many_unknown_characters_is_spelled_out_whole() -> None:
 
 def test_ordinary_text_stays_as_it_is() -> None:
     for text in ("Größe 5 €", "日本語", "👩‍🚀 ❤️", "ру́сский"):
-        assert page.visible(text) == text and write.visible(text) == text
+        assert page.spell_out_hidden(text) == text and write.spell_out(text) == text
 
 
 ODD = {

@@ -15,7 +15,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks as c
 
 import assent.inbox
-from assent.inbox.describe import description
+from assent.inbox.openapi import description
 from assent.store import MemoryStore, SQLiteStore
 from assent.testing.store_checks.draft import put_asking
 from tests.draws import examples

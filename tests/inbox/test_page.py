@@ -17,11 +17,11 @@ from msgspec.structs import replace
 import assent.inbox
 from assent import Agent, Approve, Edit, Reject, Respond, Runner, Secret, ToolContext, function_tool
 from assent.core.hidden import HIDDEN
-from assent.inbox.forms import Form, changed
-from assent.inbox.page import STATIC
-from assent.inbox.render import POLICY
-from assent.inbox.shown import shown_hash
-from assent.inbox.visible import visible
+from assent.inbox.escaping import spell_out_hidden
+from assent.inbox.forms import SchemaForm, apply_button
+from assent.inbox.headline import shown_hash
+from assent.inbox.question_pages import STATIC
+from assent.inbox.templating import POLICY
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.store.filter import Filter
 from assent.store.record import Page, Question
@@ -123,7 +123,7 @@ def next_of(page: ReadPage) -> str | None:
 
 
 async def test_the_next_question_is_the_row_below_over_the_pages_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assent.inbox.desk.PAGE", 2)
+    monkeypatch.setattr("assent.inbox.page_parts.PAGE", 2)
     clock = FakeClock()
     store = MemoryStore(clock=clock)
     await hire(store)
@@ -930,10 +930,10 @@ async def test_secrets_are_masked_for_who_may_not_decide() -> None:
 
 
 async def test_a_form_says_nothing_of_its_own_size_that_is_believed() -> None:
-    form = Form({"type": "array", "items": {"type": "array", "items": {"type": "string"}}})
+    form = SchemaForm({"type": "array", "items": {"type": "array", "items": {"type": "string"}}})
     sent = {"n:": "99999", "n:/1": "1", "v:/1/0": "a", "v:/1/1": "b", "n:/0": "9" * 5000, "n:/x": "1", "n:/100000": "1"}
     assert form.read(sent) == ([[], ["a"]], {})
-    assert changed([1], form, f"remove:/{'9' * 5000}") == [1]
+    assert apply_button([1], form, f"remove:/{'9' * 5000}") == [1]
     deep = {f"o:{'/a' * depth}": "1" for depth in range(2000)}
     assert form.read(deep)[1] == {}
 
@@ -1000,8 +1000,8 @@ async def test_an_argument_of_5_mb_is_shown_whole_with_its_size() -> None:
 
 
 async def test_millions_of_hidden_characters_cost_little() -> None:
-    assert len(visible("\u202e\u200b" * 500_000, lines=True)) < 7_000_000
-    assert visible("a" + "\u200b" * 1_000_000) == 'a<u class="ch">U+200B zero width space ×1,000,000</u>'
+    assert len(spell_out_hidden("\u202e\u200b" * 500_000, lines=True)) < 7_000_000
+    assert spell_out_hidden("a" + "\u200b" * 1_000_000) == 'a<u class="ch">U+200B zero width space ×1,000,000</u>'
 
 
 def test_the_hidden_characters_are_those_of_unicode() -> None:

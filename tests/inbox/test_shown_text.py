@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from assent import SQL, Agent, Diff, Mail, Money, Preview, Runner, Sentence, Shell, Table, Text, function_tool
 from assent.cli.preview import block_lines, preview_lines
-from assent.cli.write import visible as escaped_line
+from assent.cli.write import spell_out as escaped_line
 from assent.definitions.preview import BREAKS, AnyBlock, diff_lines, split_lines
 from assent.inbox.folding import folded_changes, folded_commands, folded_diff, folded_text
-from assent.inbox.render import environment
-from assent.inbox.values import shown_arguments
+from assent.inbox.json_values import shown_arguments
+from assent.inbox.templating import environment
 from assent.store import MemoryStore
 from assent.testing import ScriptedModel, call
 from tests.inbox.office import hire, make_app

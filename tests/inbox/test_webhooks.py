@@ -22,7 +22,7 @@ from assent import NotFound, Preview, Runner, Secret, UsageError, function_tool
 from assent.cli import main
 from assent.core import facts as f
 from assent.inbox.dispatch import HOLD, RETRIES, Dispatcher, dispatching
-from assent.inbox.webhooks import LONGEST_ARGUMENTS, Webhooks, checked_url
+from assent.inbox.webhooks import LONGEST_ARGUMENTS, Webhooks, check_url
 from assent.store import MemoryStore, SQLiteStore, Store
 from assent.testing import FakeClock, call
 from tests.inbox.receiver import Receiver
@@ -315,8 +315,8 @@ async def test_an_address_that_is_not_safe_is_refused(url: Any, said: str) -> No
 
 @pytest.mark.parametrize("url", ["http://localhost:1/x", "http://[::1]/x", "http://127.9.9.9/", "https://10.0.0.1/x"])
 def test_an_address_that_is_encrypted_or_on_this_machine_is_taken(url: str) -> None:
-    assert checked_url(url) == url
-    assert checked_url("http://example.com/x", allow_http=True)
+    assert check_url(url) == url
+    assert check_url("http://example.com/x", allow_http=True)
 
 
 @pytest.mark.parametrize("events", [[], ["question"], "question.asked", ["question.asked", "x"]])

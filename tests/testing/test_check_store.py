@@ -361,6 +361,55 @@ class StampsLinesOnReading(MemoryStore):
         return [replace(line, at=self._now()) for line in await super().lines(run_id)]
 
 
+@fault("`record` gives a run's record.")
+class GivesAnOlderRecord(MemoryStore):
+    async def record(self, run_id: str) -> RunRecord:
+        return replace(await super().record(run_id), seq=1)
+
+
+@fault("A part of a history is that part of the whole.")
+class GivesOneTooMany(MemoryStore):
+    async def history(self, run_id: str, *, limit: int | None = None, **more: Any) -> list[Entry]:
+        return await super().history(run_id, limit=None if limit is None else limit + 1, **more)
+
+
+@fault("A history can be of some kinds of facts.")
+class GivesEveryKind(MemoryStore):
+    async def history(self, run_id: str, *, kinds: Any = None, **more: Any) -> list[Entry]:
+        return await super().history(run_id, **more)
+
+
+@fault("A text finds the facts whose JSON has it.")
+class LooksForNoText(MemoryStore):
+    async def history(self, run_id: str, *, kinds: Any = None, **more: Any) -> list[Entry]:
+        return await super().history(run_id, kinds=None if kinds is None else dict.fromkeys(kinds, ""), **more)
+
+
+@fault("A text is looked for in facts of every kind.")
+class LooksOnlyInKindsThatAreNamed(MemoryStore):
+    async def history(self, run_id: str, *, kinds: Any = None, **more: Any) -> list[Entry]:
+        return await super().history(run_id, kinds={} if kinds and "" in kinds else kinds, **more)
+
+
+@fault("Kinds hold after a number.")
+class FindsKindsFromTheStart(MemoryStore):
+    async def history(self, run_id: str, *, kinds: Any = None, after: int = 0, **more: Any) -> list[Entry]:
+        return await super().history(run_id, kinds=kinds, after=after if kinds is None else 0, **more)
+
+
+@fault("With `payloads`, every fact is whole.")
+class GivesHashesOfPayloads(Chained):
+    async def history(self, run_id: str, *, payloads: bool = False, **more: Any) -> list[Entry]:
+        return await super().history(run_id, **more)
+
+
+@fault("The open question about the same call took a settled one's place.")
+class FollowsWithAnyQuestion(MemoryStore):
+    async def successor(self, question_id: str, *, known: Question | None = None) -> Question | None:
+        settled = (await self.question(question_id)).verdict is not None
+        return (await self.questions()).items[0] if settled else None
+
+
 @fault("after=1 leaves out the first 1 facts.")
 class ReadsFromTheStart(MemoryStore):
     async def read(self, run_id: str, after: int = 0) -> Stored:

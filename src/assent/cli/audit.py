@@ -11,14 +11,14 @@ from tempfile import TemporaryFile
 
 from msgspec.json import encode
 
-from ..store.audit import Checked, Heads, check_export, exported, last_line
+from ..store.audit import Checked, Heads, check_export, export_journals, last_line
 from ..store.open import open_store
-from .database import compared, concluded, writing
+from .database import compare_store, print_result, writing
 from .source import server
 from .write import put, say, when
 
 
-async def verify(options: Namespace) -> int:
+async def verify_export(options: Namespace) -> int:
     """Check the journals of a database or of an export, and compare them with a seal if one is given."""
     if (options.seal is None) != (options.key is None):
         options.misused("--seal and --key go together")
@@ -30,8 +30,8 @@ async def verify(options: Namespace) -> int:
     elif options.server is not None:
         found = await _check_server(options, heads)
     else:
-        found = await compared(options.url, heads)
-    code = concluded(found, json=options.json)
+        found = await compare_store(options.url, heads)
+    code = print_result(found, json=options.json)
     if options.seal is not None and code == 0 and not options.json:
         put(f"They go on from the seal of {when(options.sealed_at)} (UTC).")
     return code
@@ -93,16 +93,16 @@ async def _lines(options: Namespace) -> AsyncIterator[AsyncIterator[bytes]]:
             yield there.exported()
     else:
         async with open_store(options.url, create=False) as store:
-            yield exported(store)
+            yield export_journals(store)
 
 
 async def seal(options: Namespace) -> int:
     """Sign the heads of all runs, and write the seal to a file or to stdout."""
-    from ..inbox.audit import read_key, sealed  # imports cryptography
+    from ..inbox.audit import read_key, seal_runs  # imports cryptography
 
     key = read_key(Path(options.key))
     async with open_store(options.url, create=False) as store:
-        made = await sealed(store, key)
+        made = await seal_runs(store, key)
     with writing(options.out) as file:
         (file or sys.stdout).write(encode(made).decode() + "\n")
     for sentence in made.damaged:
@@ -110,7 +110,7 @@ async def seal(options: Namespace) -> int:
     return 1 if made.damaged else 0
 
 
-async def key(options: Namespace) -> int:
+async def make_key_pair(options: Namespace) -> int:
     """Make a key pair for seals."""
     from ..inbox.audit import make_key  # imports cryptography
 

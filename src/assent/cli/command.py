@@ -154,11 +154,13 @@ def _serve(to: Any) -> None:
 
 
 def _database(to: Any) -> None:
-    _command(to, "upgrade", database.upgrade, "make the tables, or bring them to what this Assent needs")
-    _command(to, "rebuild", database.rebuild, "make the lists of runs, questions and grants anew from the journals")
+    _command(to, "upgrade", database.upgrade_store, "make the tables, or bring them to what this Assent needs")
+    _command(
+        to, "rebuild", database.rebuild_records, "make the lists of runs, questions and grants anew from the journals"
+    )
     _command(to, "vacuum", database.vacuum, "write the database anew, without what was erased or deleted")
     verify = _command(
-        to, "verify", database.verify, "see that the journals are what was written, and all else fits them"
+        to, "verify", database.verify_store, "see that the journals are what was written, and all else fits them"
     )
     verify.add_argument("run", metavar="RUN", nargs="?", help="only this run")
     verify.add_argument("--write", metavar="FILE", help="write down how far each run has come")
@@ -166,25 +168,25 @@ def _database(to: Any) -> None:
 
 
 def _runs(to: Any) -> None:
-    listed = _remote(_command(to, "list", runs.listed, "list runs, the oldest first"))
+    listed = _remote(_command(to, "list", runs.print_runs, "list runs, the oldest first"))
     listed.add_argument("--agent", help="only of this agent")
     listed.add_argument("--status", choices=get_args(Status), help="only of this status")
     _page(listed)
-    show = _remote(_command(to, "show", runs.show, "show what happened in a run, and who decided what"))
+    show = _remote(_command(to, "show", runs.print_run, "show what happened in a run, and who decided what"))
     show.add_argument("run", metavar="RUN")
     _json(show)
-    erase = _command(to, "erase", runs.erase, "erase what was said in a run that is over; that it happened stays")
+    erase = _command(to, "erase", runs.erase_run, "erase what was said in a run that is over; that it happened stays")
     erase.add_argument("run", metavar="RUN")
     retry = _command(to, "retry", runs.retry, "have workers look again, now, at a run that failed")
     retry.add_argument("run", metavar="RUN")
-    purge = _command(to, "purge", runs.purge, "delete runs that are over, wholly")
+    purge = _command(to, "purge", runs.purge_runs, "delete runs that are over, wholly")
     purge.add_argument("--older-than", type=duration, required=True, metavar="TIME", help="unchanged so long: 90d")
     purge.add_argument("--status", type=statuses, default=("done", "closed"), help="of these (done,closed)")
     purge.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _questions(to: Any) -> None:
-    listed = _remote(_command(to, "list", questions.listed, "list open questions, the oldest first"))
+    listed = _remote(_command(to, "list", questions.print_questions, "list open questions, the oldest first"))
     listed.add_argument("--run", help="only of this run")
     listed.add_argument("--agent", help="only of this agent")
     listed.add_argument("--tool", help="only about this tool")
@@ -194,10 +196,12 @@ def _questions(to: Any) -> None:
     )
     listed.add_argument("--settled", action="store_true", help="those that are not open any more instead")
     _page(listed)
-    show = _remote(_command(to, "show", questions.show, "show all there is to decide on"))
+    show = _remote(_command(to, "show", questions.print_question, "show all there is to decide on"))
     show.add_argument("question", metavar="QUESTION")
     _json(show)
-    decide = _command(to, "decide", deciding.decide, "decide on a question; without --digest it is shown first")
+    decide = _command(
+        to, "decide", deciding.decide_question, "decide on a question; without --digest it is shown first"
+    )
     _remote(decide).add_argument("question", metavar="QUESTION")
     decide.add_argument("verdict", choices=get_args(Verdict))
     _deciding(decide, by_required=True)
@@ -211,7 +215,9 @@ def _decisions(to: Any) -> None:
         ("reject", "do not run the call"),
         ("respond", "answer in the tool's place, or a question of the tool"),
     ):
-        made = _remote(_stored(to, verdict, deciding.decide, f"{help}; without --digest the question is shown first"))
+        made = _remote(
+            _stored(to, verdict, deciding.decide_question, f"{help}; without --digest the question is shown first")
+        )
         made.add_argument("question", metavar="QUESTION")
         made.set_defaults(verdict=verdict)
         _deciding(made)
@@ -236,7 +242,7 @@ def _words(made: argparse.ArgumentParser, *verdicts: str) -> None:
 
 
 def _grants(to: Any) -> None:
-    listed = _remote(_stored(to, "list", grants.listed, "list grants, the oldest first"))
+    listed = _remote(_stored(to, "list", grants.print_grants, "list grants, the oldest first"))
     listed.add_argument("--run", help="only of this run")
     listed.add_argument("--tool", help="only for this tool")
     listed.add_argument("--revoked", action="store_true", help="revoked ones too")
@@ -247,7 +253,7 @@ def _grants(to: Any) -> None:
     give.add_argument("--for", dest="expires", type=duration, metavar="TIME", help="for so long: 2h")
     give.add_argument("--pin", type=json_object, metavar="JSON", help="only with these arguments")
     _deciding(give)
-    revoke = _remote(_stored(to, "revoke", grants.revoke, "revoke a grant; later calls are judged without it"))
+    revoke = _remote(_stored(to, "revoke", grants.revoke_grant, "revoke a grant; later calls are judged without it"))
     revoke.add_argument("grant", metavar="GRANT")
     revoke.add_argument("--by", metavar="NAME", help="who revokes it; your login name if left out")
     revoke.set_defaults(by_required=False)
@@ -255,14 +261,14 @@ def _grants(to: Any) -> None:
 
 
 def _users(to: Any) -> None:
-    add = _stored(to, "add", users.add, "add a user; the password is asked for")
+    add = _stored(to, "add", users.add_user, "add a user; the password is asked for")
     _account(add)
     _password(add)
-    _json(_stored(to, "list", users.listed, "list users"))
-    _account(_stored(to, "change", users.change, "give a user another role and other groups"))
+    _json(_stored(to, "list", users.print_users, "list users"))
+    _account(_stored(to, "change", users.change_user, "give a user another role and other groups"))
     for name, work, help in (
         ("disable", users.disable, "end all sign-ins and tokens of a user, and let nobody sign in as the user"),
-        ("enable", users.enable, "let a disabled user sign in again"),
+        ("enable", users.enable_user, "let a disabled user sign in again"),
         ("password", users.password, "change a user's password; all sign-ins of the user end"),
     ):
         made = _stored(to, name, work, help)
@@ -272,12 +278,12 @@ def _users(to: Any) -> None:
 
 
 def _tokens(to: Any) -> None:
-    add = _stored(to, "add", tokens.add, "add an API token, which is printed once")
+    add = _stored(to, "add", tokens.add_token, "add an API token, which is printed once")
     _account(add)
     add.add_argument("--expires", type=duration, metavar="TIME", help="for how long it holds: 90d; else until revoked")
     _json(add)
-    _json(_stored(to, "list", tokens.listed, "list API tokens, without their secrets"))
-    _stored(to, "revoke", tokens.revoke, "revoke an API token").add_argument("id", metavar="ID")
+    _json(_stored(to, "list", tokens.print_tokens, "list API tokens, without their secrets"))
+    _stored(to, "revoke", tokens.revoke_token, "revoke an API token").add_argument("id", metavar="ID")
 
 
 def _account(made: argparse.ArgumentParser) -> None:
@@ -291,23 +297,27 @@ def _password(made: argparse.ArgumentParser) -> None:
 
 
 def _webhooks(to: Any) -> None:
-    add = _stored(to, "add", webhooks.add, "tell an address of questions and decisions; its secret is printed once")
+    add = _stored(
+        to, "add", webhooks.add_webhook, "tell an address of questions and decisions; its secret is printed once"
+    )
     add.add_argument("address", metavar="ADDRESS", help="https://...")
     add.add_argument("--event", action="append", choices=EVENTS, help="only this event; may be repeated")
     add.add_argument("--allow-http", action="store_true", help="allow http to another machine")
     add.add_argument("--json", action="store_true", help="as JSON")
-    listed = _stored(to, "list", webhooks.listed, "list webhooks, and how many messages wait for each")
+    listed = _stored(to, "list", webhooks.print_webhooks, "list webhooks, and how many messages wait for each")
     listed.add_argument("--json", action="store_true", help="as JSON")
     for name, work, help in (
         ("remove", webhooks.remove, "remove a webhook, and the messages that wait for it"),
-        ("enable", webhooks.enable, "send to a webhook again that was given up"),
+        ("enable", webhooks.enable_webhook, "send to a webhook again that was given up"),
         ("test", webhooks.test, "send a message to a webhook, to see that it arrives"),
     ):
         _stored(to, name, work, help).add_argument("webhook", metavar="WEBHOOK")
 
 
 def _audit(to: Any) -> None:
-    verify = _remote(_stored(to, "verify", audit.verify, "check the hash chains, of a database, a server or an export"))
+    verify = _remote(
+        _stored(to, "verify", audit.verify_export, "check the hash chains, of a database, a server or an export")
+    )
     verify.add_argument("--file", metavar="FILE", help="an export to check, instead of a database")
     verify.add_argument("--seal", metavar="FILE", help="a seal that the journals must go on from")
     verify.add_argument("--key", metavar="FILE", help="the public key of the seal")
@@ -318,12 +328,12 @@ def _audit(to: Any) -> None:
     seal = _stored(to, "seal", audit.seal, "sign how far each run has come, to be kept elsewhere")
     seal.add_argument("--key", metavar="FILE", required=True, help="the private key")
     seal.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
-    key = _command(to, "key", audit.key, "make a key pair for seals, FILE and FILE.pub", url=False)
+    key = _command(to, "key", audit.make_key_pair, "make a key pair for seals, FILE and FILE.pub", url=False)
     key.add_argument("file_name", metavar="FILE")
 
 
 def _models(to: Any) -> None:
-    _command(to, "list", models.listed, "list the model providers, and what each still needs", url=False)
+    _command(to, "list", models.print_models, "list the model providers, and what each still needs", url=False)
     install = _command(to, "install", models.install, "install the embedded model into this environment", url=False)
     install.add_argument("model", choices=("embedded",))
 

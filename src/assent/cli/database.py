@@ -10,12 +10,12 @@ from typing import TextIO
 
 from msgspec.json import encode
 
-from ..store.audit import Checked, Heads, head_of, read_heads, runs_of
+from ..store.audit import Checked, Heads, head_of_lines, read_heads, runs_of
 from ..store.open import open_store
 from .write import put, put_json, say
 
 
-async def upgrade(options: Namespace) -> int:
+async def upgrade_store(options: Namespace) -> int:
     """Create the tables, or bring them up to date."""
     async with open_store(options.url) as store:
         await store.upgrade()
@@ -23,7 +23,7 @@ async def upgrade(options: Namespace) -> int:
     return 0
 
 
-async def rebuild(options: Namespace) -> int:
+async def rebuild_records(options: Namespace) -> int:
     """Rebuild the records from the journals."""
     async with open_store(options.url, create=False) as store:
         put(f"Made the records of {await store.rebuild()} runs anew.")
@@ -38,13 +38,13 @@ async def vacuum(options: Namespace) -> int:
     return 0
 
 
-async def verify(options: Namespace) -> int:
+async def verify_store(options: Namespace) -> int:
     """Compare all stored data with the journals, and print the differences run by run."""
     heads = Heads(read_heads(Path(options.against)) if options.against is not None else ())
-    return concluded(await compared(options.url, heads, run=options.run, write=options.write))
+    return print_result(await compare_store(options.url, heads, run=options.run, write=options.write))
 
 
-async def compared(url: str, heads: Heads, *, run: str | None = None, write: str | None = None) -> Checked:
+async def compare_store(url: str, heads: Heads, *, run: str | None = None, write: str | None = None) -> Checked:
     """Compare all stored data with the journals, and the journals with saved heads."""
     checked = Checked()
     with writing(write) as file:
@@ -58,12 +58,12 @@ async def compared(url: str, heads: Heads, *, run: str | None = None, write: str
                 checked.damaged += bool(found)
                 checked.problems += found
                 if file is not None and entries:
-                    file.write(encode(head_of(each, entries)).decode() + "\n")
+                    file.write(encode(head_of_lines(each, entries)).decode() + "\n")
     checked.others = [*strays, *(heads.missing() if run is None else ())]
     return checked
 
 
-def concluded(checked: Checked, *, json: bool = False) -> int:
+def print_result(checked: Checked, *, json: bool = False) -> int:
     """Print what was found, and the sum of it; return the exit code."""
     if json:
         put_json(checked)

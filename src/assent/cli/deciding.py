@@ -9,18 +9,18 @@ from msgspec.json import encode
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, checked_name
 from ..approval.terms import GrantTerms
-from ..inbox.shown import shown_hash
+from ..inbox.headline import shown_hash
 from .preview import question_lines
 from .source import source
-from .write import confirmed, put, put_json, say, visible, when
+from .write import confirm, put, put_json, say, spell_out, when
 
 
-async def decide(options: Namespace) -> int:
+async def decide_question(options: Namespace) -> int:
     """Record a decision on the question as it was shown."""
-    return await decided(options, _decision(options))
+    return await confirm_and_decide(options, _decision(options))
 
 
-async def decided(options: Namespace, decision: Decision, grant: GrantTerms | None = None) -> int:
+async def confirm_and_decide(options: Namespace, decision: Decision, grant: GrantTerms | None = None) -> int:
     """Record a decision. Without `--digest` the question is shown first, and only a yes records it."""
     by = author(options)
     async with source(options) as place:
@@ -30,17 +30,19 @@ async def decided(options: Namespace, decision: Decision, grant: GrantTerms | No
             for line in question_lines(question):
                 say(line)
             if question.verdict is not None:
-                say("It was decided already. Nothing was recorded.")
+                following = await place.successor(question)
+                instead = "" if following is None else f" Question {following.id} took its place."
+                say(f"It was decided already. Nothing was recorded.{instead}")
                 return 1
-            if not confirmed(f"{_worded(decision, grant)}{'' if by is None else f' as {visible(by)}'}?"):
+            if not confirm(f"{_worded(decision, grant)}{'' if by is None else f' as {spell_out(by)}'}?"):
                 say("Nothing was decided.")
                 return 1
             digest, shown = question.digest, shown_hash(question)
-        decided = await place.decide(options.question, decision, digest=digest, by=by, shown=shown, grant=grant)
+        settled = await place.decide(options.question, decision, digest=digest, by=by, shown=shown, grant=grant)
     if options.json:
-        put_json(decided)
+        put_json(settled)
     else:
-        put(f"{decided.id}: {decided.verdict} by {decided.by}, {when(decided.decided)}")
+        put(f"{settled.id}: {settled.verdict} by {settled.by}, {when(settled.decided)}")
     return 0
 
 

@@ -9,14 +9,14 @@ from msgspec.json import encode
 from ..approval.decision import Approve
 from ..approval.terms import GrantTerms
 from ..store.record import GrantRecord
-from .deciding import author, decided
+from .deciding import author, confirm_and_decide
 from .source import source
 from .write import put, put_json, put_table, say, spelled_name, when
 
 HEAD = ("GRANT", "RUN", "AGENT", "TOOL", "ARGUMENTS", "USES", "UNTIL (UTC)", "BY", "STATUS")
 
 
-async def listed(options: Namespace) -> int:
+async def print_grants(options: Namespace) -> int:
     """Print a page of grants."""
     async with source(options) as place:
         page = await place.grants(
@@ -51,10 +51,10 @@ def _row(grant: GrantRecord) -> tuple[str, ...]:
 async def give(options: Namespace) -> int:
     """Approve a question, and later calls within the terms."""
     terms = GrantTerms(options.uses, options.expires, options.pin[0] if options.pin is not None else None)
-    return await decided(options, Approve(), terms)
+    return await confirm_and_decide(options, Approve(), terms)
 
 
-async def revoke(options: Namespace) -> int:
+async def revoke_grant(options: Namespace) -> int:
     """Revoke a grant."""
     by = author(options)
     async with source(options) as place:

@@ -41,7 +41,7 @@ NO_NETWORK = ("Temporary failure", "Name or service not known", "Failed to fetch
 NO_WHEEL = ("No matching distribution", "no wheels", "Could not find a version", "No solution found")
 
 
-async def listed(_options: Namespace) -> int:
+async def print_models(_options: Namespace) -> int:
     """List the providers, each with what it still needs."""
     rows = [("MODEL", "STATUS")]
     rows += [(provider.names, _status(provider)) for provider in PROVIDERS]

@@ -15,11 +15,11 @@ from .write import put, put_json, put_table, say, spelled_name, when
 
 HEAD = ("QUESTION", "KIND", "AGENT", "TOOL", "ASKED (UTC)", "UNTIL (UTC)", "WHAT WOULD HAPPEN")
 SETTLED = ("QUESTION", "KIND", "AGENT", "TOOL", "DECIDED (UTC)", "VERDICT", "BY")
-LONGEST = 100
+LONGEST_IN_LIST = 100
 """Characters of a sentence in a list; `show` prints everything."""
 
 
-async def listed(options: Namespace) -> int:
+async def print_questions(options: Namespace) -> int:
     """Print a page of questions."""
     async with source(options) as place:
         page = await place.questions(
@@ -45,7 +45,7 @@ async def listed(options: Namespace) -> int:
 
 def _open(question: Question) -> tuple[str, ...]:
     text = sentence_of(question)
-    short = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    short = text if len(text) <= LONGEST_IN_LIST else text[: LONGEST_IN_LIST - 1] + "…"
     until = when(question.until) if question.due is None else f"{when(question.due)} (waits on)"
     return (
         question.id,
@@ -71,7 +71,7 @@ def _ended(question: Question) -> tuple[str, ...]:
     )
 
 
-async def show(options: Namespace) -> int:
+async def print_question(options: Namespace) -> int:
     """Print a question, with its digest."""
     async with source(options) as place:
         question = await place.question(options.question)

@@ -12,15 +12,15 @@ from ..errors import StoreFailed
 from ..store.open import open_store
 from ..store.record import Entry, RunRecord
 from .source import source
-from .write import confirmed, put, put_json, put_table, say, spelled_name, when
+from .write import confirm, put, put_json, put_table, say, spelled_name, when
 
 HEAD = ("RUN", "AGENT", "STATUS", "QUESTIONS", "FACTS", "BEGAN (UTC)", "CHANGED (UTC)", "NOTE")
-LONGEST = 200
+LONGEST_FACT = 200
 """Characters of a fact on its line; `--json` prints all of the fact."""
 LEFT_OUT = ("fact", "at", "call", "by", "path")
 
 
-async def listed(options: Namespace) -> int:
+async def print_runs(options: Namespace) -> int:
     """Print a page of runs."""
     async with source(options) as place:
         page = await place.runs(agent=options.agent, status=options.status, limit=options.limit, after=options.after)
@@ -53,10 +53,10 @@ def _note(run: RunRecord) -> str:
     if run.worker is not None:
         return f"driven by {run.worker}"
     left = ", and is left alone" if run.wake is None and run.status in UNDER_WAY else ""
-    return f"failed {run.failures} times{left}: {run.error or ''}"[:LONGEST] if run.failures else ""
+    return f"failed {run.failures} times{left}: {run.error or ''}"[:LONGEST_FACT] if run.failures else ""
 
 
-async def show(options: Namespace) -> int:
+async def print_run(options: Namespace) -> int:
     """Print a run, one line for each fact."""
     async with source(options) as place:
         record = await place.run(options.run)
@@ -80,10 +80,10 @@ def _what(fact: dict[str, Any]) -> str:
     rest = {name: value for name, value in fact.items() if name not in LEFT_OUT}
     edited = {name: rest[name] for name in ("tool", "args") if fact.get("asked") and name in rest}
     text = encode({**edited, **rest}).decode() if rest else ""  # what an edit changed comes before what may be cut off
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= LONGEST_FACT else text[: LONGEST_FACT - 1] + "…"
 
 
-async def erase(options: Namespace) -> int:
+async def erase_run(options: Namespace) -> int:
     """Erase the content of a run."""
     async with open_store(options.url, create=False) as store:
         await store.erase(options.run)
@@ -96,7 +96,7 @@ async def erase(options: Namespace) -> int:
 async def retry(options: Namespace) -> int:
     """Acquire a run and release it, so that the run is due now and its failures are reset."""
     async with open_store(options.url, create=False) as store:
-        record = (await store.read(options.run, 2**31 - 1)).record
+        record = await store.record(options.run)
         if record.status not in UNDER_WAY:
             say(f"Run {options.run} is {record.status}; there is nothing in it for a worker to do.")
             return 1
@@ -110,10 +110,10 @@ async def retry(options: Namespace) -> int:
     return 0
 
 
-async def purge(options: Namespace) -> int:
+async def purge_runs(options: Namespace) -> int:
     """Delete runs, after confirmation unless `--yes` is given."""
     which = f"runs that are {' or '.join(options.status)} and have not changed for {options.older_than / 86400:g} days"
-    if not options.yes and not confirmed(f"Delete all {which}, for good?"):
+    if not options.yes and not confirm(f"Delete all {which}, for good?"):
         say("Nothing was deleted.")
         return 1
     async with open_store(options.url, create=False) as store:

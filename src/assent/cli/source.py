@@ -19,6 +19,7 @@ from ..inbox.identity import ROLES, Identity
 from ..store.filter import Filter
 from ..store.open import open_store
 from ..store.record import Entry, GrantRecord, Page, Question, RunRecord
+from ..store.store import find_successor
 
 if TYPE_CHECKING:
     from ..store.sql.store import SQLStore
@@ -28,7 +29,7 @@ T = TypeVar("T")
 PATIENCE = 30.0
 """The seconds to wait for a server."""
 UNKNOWN = " It is not known whether this was recorded: look at it again. The same decision again does no harm."
-MOST = 1000
+MOST_ENTRIES = 1000
 """The entries of a journal that are asked for at once."""
 
 
@@ -40,6 +41,9 @@ class Source(Protocol):
 
     async def question(self, id: str) -> ShownQuestion:
         """Return a question."""
+
+    async def successor(self, question: Question) -> Question | None:
+        """Return the question that took a settled one's place."""
 
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
@@ -80,10 +84,10 @@ async def server(options: Namespace) -> AsyncIterator[ServerSource]:
     headers = {"Authorization": f"Bearer {options.token}", "Accept": "application/json"}
     async with httpx.AsyncClient(headers=headers, timeout=PATIENCE) as client:
         unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-        yield ServerSource(checked_server(options.server), client, httpx.HTTPError, unsent)
+        yield ServerSource(check_server(options.server), client, httpx.HTTPError, unsent)
 
 
-def checked_server(url: str) -> str:
+def check_server(url: str) -> str:
     """Return a server's address without a slash at its end; raise `UsageError` if it is none."""
     try:
         parts = urlsplit(url)
@@ -120,6 +124,10 @@ class StoreSource:
         [question] = await with_order(self._store, [await self._store.question(id)])
         return question
 
+    async def successor(self, question: Question) -> Question | None:
+        """Return the question that took a settled one's place."""
+        return await self._store.successor(question.id, known=question)
+
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
     ) -> Question:
@@ -132,7 +140,7 @@ class StoreSource:
 
     async def _who(self, name: str) -> Identity | None:
         """Return the store's user of this name; None if there is none. Raises `Forbidden` if the user is disabled."""
-        from ..inbox.account_rows import find_user, groups_of
+        from ..store.sql.account import find_user, groups_of
 
         row = await self._store._read(lambda transaction: find_user(transaction, name))
         if row is None:
@@ -147,7 +155,7 @@ class StoreSource:
 
     async def run(self, id: str) -> RunRecord:
         """Return a run's record."""
-        return (await self._store.read(id, 2**31 - 1)).record
+        return await self._store.record(id)
 
     async def history(self, id: str) -> list[Entry]:
         """Return a run's journal."""
@@ -186,6 +194,10 @@ class ServerSource:
         """Return a question."""
         return await self._get(f"/api/questions/{quote(id, safe='')}", ShownQuestion)
 
+    async def successor(self, question: Question) -> Question | None:
+        """Return the question that took a settled one's place."""
+        return await find_successor(self.questions, question)
+
     async def decide(
         self, id: str, decision: Decision, *, digest: str, by: str | None, shown: str | None, grant: GrantTerms | None
     ) -> Question:
@@ -209,7 +221,7 @@ class ServerSource:
         found: list[Entry] = []
         after: int | None = 0
         while after is not None:
-            query = {"limit": MOST, "after": after}
+            query = {"limit": MOST_ENTRIES, "after": after}
             page = await self._get(f"/api/runs/{quote(id, safe='')}/journal", _Journal, query)
             found += page.items
             after = page.next

@@ -11,7 +11,7 @@ from .write import put, put_json, put_table, say, when
 HEAD = ("ID", "NAME", "ROLE", "GROUPS", "ADDED (UTC)", "LAST USED (UTC)", "UNTIL (UTC)", "STATUS")
 
 
-async def add(options: Namespace) -> int:
+async def add_token(options: Namespace) -> int:
     """Add a token and print it, which happens only once."""
     role: Role = options.role
     async with accounts(options, create=True) as known:
@@ -24,7 +24,7 @@ async def add(options: Namespace) -> int:
     return 0
 
 
-async def listed(options: Namespace) -> int:
+async def print_tokens(options: Namespace) -> int:
     """Print all tokens, without their secrets."""
     async with accounts(options) as known:
         tokens = await known.tokens()
@@ -48,7 +48,7 @@ async def listed(options: Namespace) -> int:
     return 0
 
 
-async def revoke(options: Namespace) -> int:
+async def revoke_token(options: Namespace) -> int:
     """Revoke a token by its id."""
     async with accounts(options) as known:
         await known.revoke_token(options.id)

@@ -30,7 +30,7 @@ async def accounts(options: Namespace, *, create: bool = False) -> AsyncIterator
         yield accounts_of(store)
 
 
-async def add(options: Namespace) -> int:
+async def add_user(options: Namespace) -> int:
     """Add a user, with a password from the terminal or from stdin."""
     password = _password(options)
     async with accounts(options, create=True) as known:
@@ -39,7 +39,7 @@ async def add(options: Namespace) -> int:
     return 0
 
 
-async def listed(options: Namespace) -> int:
+async def print_users(options: Namespace) -> int:
     """Print all users."""
     async with accounts(options) as known:
         users = await known.users()
@@ -58,7 +58,7 @@ def _status(at: int | None, word: str) -> str:
     return "" if at is None else f"{word} {when(at)}"
 
 
-async def change(options: Namespace) -> int:
+async def change_user(options: Namespace) -> int:
     """Change a user's role and groups."""
     async with accounts(options) as known:
         await known.set_role(options.name, options.role, options.group)
@@ -74,7 +74,7 @@ async def disable(options: Namespace) -> int:
     return 0
 
 
-async def enable(options: Namespace) -> int:
+async def enable_user(options: Namespace) -> int:
     """Enable a user again."""
     async with accounts(options) as known:
         await known.enable_user(options.name)

@@ -15,7 +15,7 @@ from .write import put, put_json, put_table, say, when
 HEAD = ("WEBHOOK", "URL", "EVENTS", "MADE (UTC)", "WAITING", "STATE")
 
 
-async def add(options: Namespace) -> int:
+async def add_webhook(options: Namespace) -> int:
     """Add a webhook, and print its id and its secret. The secret is not printed again."""
     async with open_store(options.url, create=False) as store:
         made = await Webhooks(store).add(options.address, options.event or EVENTS, allow_http=options.allow_http)
@@ -28,7 +28,7 @@ async def add(options: Namespace) -> int:
     return 0
 
 
-async def listed(options: Namespace) -> int:
+async def print_webhooks(options: Namespace) -> int:
     """Print the webhooks, without their secrets."""
     async with open_store(options.url, create=False) as store:
         hooks, waiting = await Webhooks(store).all(), await Webhooks(store).waiting()
@@ -53,7 +53,7 @@ async def remove(options: Namespace) -> int:
     return 0
 
 
-async def enable(options: Namespace) -> int:
+async def enable_webhook(options: Namespace) -> int:
     """Send to a webhook again that was given up."""
     async with open_store(options.url, create=False) as store:
         await Webhooks(store).enable(options.webhook)

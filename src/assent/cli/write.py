@@ -14,7 +14,7 @@ import msgspec
 from ..core.hidden import hidden_parts, odd_letters
 
 
-def visible(text: str) -> str:
+def spell_out(text: str) -> str:
     """Return the text on one line, with every character escaped that a reader could not see."""
     if text.isascii() and text.isprintable():
         return text
@@ -29,7 +29,7 @@ def spelled_name(text: str) -> str:
 
 def put(text: str = "") -> None:
     """Print a line of data."""
-    print(visible(text))
+    print(spell_out(text))
 
 
 def put_json(value: Any) -> None:
@@ -41,7 +41,7 @@ def put_json(value: Any) -> None:
 
 def put_table(rows: Iterable[Sequence[str]]) -> None:
     """Print rows as aligned columns."""
-    lines = [[visible(part) for part in row] for row in rows]
+    lines = [[spell_out(part) for part in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip())
@@ -49,12 +49,12 @@ def put_table(rows: Iterable[Sequence[str]]) -> None:
 
 def say(text: str) -> None:
     """Print a message to stderr, on one line."""
-    print(visible(text), file=sys.stderr)
+    print(spell_out(text), file=sys.stderr)
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask a question and return True if the answer is yes; anything else is no."""
-    print(visible(question), end=" [y/N] ", file=sys.stderr, flush=True)
+    print(spell_out(question), end=" [y/N] ", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line or not sys.stdin.isatty():
         print(file=sys.stderr)

@@ -388,7 +388,7 @@ class Worker:
     async def _record(self, run: str) -> RunRecord | None:
         """Return the stored record of a run; None if it cannot be read."""
         with suppress(StoreFailed, NotFound, UnreadableState):
-            return (await self.store.read(run, 2**31 - 1)).record
+            return await self.store.record(run)
         return None
 
     async def _tell(self, record: RunRecord, error: Exception) -> None:

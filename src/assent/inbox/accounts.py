@@ -26,11 +26,11 @@ from ..errors import Forbidden, NotFound, UsageError
 from ..sql.thread_queue import ThreadQueue
 from ..store.memory import MemoryStore
 from ..store.record import check_seconds
+from ..store.sql import account as sql
+from ..store.sql.account import MemoryRows, Rows, SigninRow, StoreRows, TokenRow, UserRow, groups_of, groups_text
 from ..store.sql.statement import Transaction
 from ..store.sql.store import SQLStore
 from ..store.store import Store
-from . import account_rows as sql
-from .account_rows import MemoryRows, Rows, SigninRow, StoreRows, TokenRow, UserRow, groups_of, groups_text
 from .identity import ROLES, Identity, Role
 
 LASTS = 14 * 24 * 3600 * 1000

@@ -17,26 +17,19 @@ from ..approval.decision import Decider, Decision, decision_from
 from ..approval.terms import GrantTerms, terms_from
 from ..core.facts import QuestionKind
 from ..core.run import Status
-from ..errors import (
-    AgentNotFound,
-    AlreadyDecided,
-    Conflict,
-    DigestMismatch,
-    GrantNotFound,
-    InvalidDecision,
-    StoreFailed,
-)
-from ..store.audit import exported
+from ..errors import AgentNotFound, Conflict, DigestMismatch, GrantNotFound, InvalidDecision
+from ..store.audit import export_journals
 from ..store.filter import LONGEST_SEARCH, Filter
 from ..store.record import MOST, GrantRecord, Question
 from ..store.starting import LONGEST_KEY
 from ..store.store import Store
-from . import describe as d
+from . import openapi as d
 from .auth import Authenticates, who_sent
+from .conflict import find_conflict
 from .feed import Feeds
-from .headline import with_order
+from .headline import shown_hash, shown_of, with_order
 from .identity import Identity
-from .loops import RouteElsewhere
+from .loops import OwnLoopRoute
 from .metrics import MEDIA_TYPE, KeptHealth, KeptTally, Metrics
 from .model import (
     AgentList,
@@ -51,9 +44,8 @@ from .model import (
     read_as,
     read_object,
 )
+from .permissions import JournalView, grants_seen_by, listed_for, may_have_journal, seen_by
 from .problem import Difference, problem_of, respond
-from .shown import shown_hash, shown_of
-from .sight import grants_seen_by, journal_seen_by, listed_for, may_have_journal, questions_of, seen_by
 from .streams import CountedStream, Streams
 
 # The dependencies are coroutines: FastAPI calls any other function in a thread, which takes much longer than the call.
@@ -73,8 +65,8 @@ async def exact(request: Request) -> None:
         raise HTTPException(415, "The body must be JSON; send Content-Type: application/json.")
 
 
-router = APIRouter(dependencies=[Depends(exact)], route_class=RouteElsewhere)
-near = APIRouter(dependencies=[Depends(exact)])
+router = APIRouter(dependencies=[Depends(exact)], route_class=OwnLoopRoute)
+quick_router = APIRouter(dependencies=[Depends(exact)])
 """The routes that the server's own event loop answers: their work does not grow with what is stored."""
 
 JSON_LINES = "application/jsonl"
@@ -131,7 +123,7 @@ Somebody = Annotated[Identity, Depends(somebody)]
 Reader = Annotated[Identity, Depends(reader)]
 
 
-def sent(value: Any, status: int = 200, **headers: str) -> Response:
+def json_response(value: Any, status: int = 200, **headers: str) -> Response:
     """Return a value as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
@@ -165,7 +157,7 @@ async def list_questions(
         after=after,
     )  # fmt: skip
     shown = [listed_for(who, each) for each in await with_order(inbox.store, page.items)]
-    return sent(QuestionPage(shown, page.next, page.damaged))
+    return json_response(QuestionPage(shown, page.next, page.damaged))
 
 
 @router.get("/api/questions/{id}", responses=d.answers("ShownQuestion", 404, etag=True))
@@ -173,7 +165,7 @@ async def get_question(inbox: Here, who: Reader, id: Id) -> Response:
     """Return a question. Secret arguments are masked for whoever may not decide it, and digests of them left out."""
     [shown] = await with_order(inbox.store, [await inbox.store.question(id)])
     question = seen_by(who, shown)
-    answer = sent(question)
+    answer = json_response(question)
     if question.digest:
         answer.headers["ETag"] = f'"{question.digest}"'
     return answer
@@ -193,13 +185,13 @@ async def decide_question(request: Request, inbox: Here, who: Somebody, id: Id, 
         who.need("grant")
     question = await inbox.store.question(id)
     try:
-        decided = await decide(inbox, who, question, decision, digest, grant)
+        decided = await record_decision(inbox, who, question, decision, digest, grant)
     except Conflict as error:
-        return await refused(request, inbox, who, question, error)
-    return sent(decided, ETag=f'"{decided.digest}"')
+        return await respond_to_conflict(request, inbox, who, question, error)
+    return json_response(decided, ETag=f'"{decided.digest}"')
 
 
-async def decide(
+async def record_decision(
     inbox: Inbox, who: Identity, question: Question, decision: Decision, digest: str, grant: GrantTerms | None
 ) -> Question:
     """Record a decision, and count it."""
@@ -244,40 +236,22 @@ NOT_COMPARED = ("id", "digest", "at", "until", "due", "replaces")
 """The fields in which a question differs from the one that it replaces, even if nothing changed."""
 
 
-async def refused(request: Request, inbox: Inbox, who: Identity, before: Question, error: Conflict) -> Response:
+async def respond_to_conflict(
+    request: Request, inbox: Inbox, who: Identity, question: Question, error: Conflict
+) -> Response:
     """Return the problem of a decision that came too late, or was about something else."""
-    problem = problem_of(error, request)
-    try:
-        now = await inbox.store.question(before.id)
-        following = await successor(inbox.store, now)
-    except StoreFailed:
-        return respond(problem)  # what became of the decision is known; only the details are not
-    if following is not None and not isinstance(error, DigestMismatch | AlreadyDecided):
-        problem.question, problem.changes = seen_by(who, following), difference(who, now, following)
-        problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, following.id
-    elif isinstance(error, DigestMismatch):
-        problem.question = seen_by(who, now)
-        problem.digest = problem.question.digest or None
-    elif now.verdict is not None:
-        problem.by, problem.verdict, problem.at = now.by, now.verdict, now.decided
+    problem, found = problem_of(error, request), await find_conflict(inbox.store, question.id, error)
+    if found is not None and found.status == 412:
+        problem.question = seen_by(who, found.asked_now)
+        problem.status, problem.digest, problem.replaced_by = 412, problem.question.digest or None, found.replaced_by
+        problem.changes = compare_questions(who, found.decided_on, found.asked_now)
+    elif found is not None:
+        settled = found.decided_on
+        problem.status, problem.by, problem.verdict, problem.at = 409, settled.by, settled.verdict, settled.decided
     return respond(problem)
 
 
-async def successor(store: Store, question: Question) -> Question | None:
-    """Return the open question about the same call that took a settled one's place, perhaps after others."""
-    after: str | None = None
-    while question.verdict is not None:
-        page = await store.questions(run=question.run, limit=MOST, after=after)
-        for each in page.items:
-            if each.call == question.call and each.path == question.path:
-                return each
-        after = page.next
-        if after is None:
-            break
-    return None
-
-
-def difference(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
+def compare_questions(who: Identity, before: Question, after: Question) -> dict[str, Difference]:
     """Return the fields that differ, as somebody may see them."""
     old, new = shown_of(seen_by(who, before)), shown_of(seen_by(who, after))
     return {
@@ -303,7 +277,7 @@ async def list_runs(
     page = await inbox.store.runs(
         agent=agent, status=status, thread=thread, unchanged_for=unchanged_for, limit=limit, after=after
     )
-    return sent(RunPage(page.items, page.next))
+    return json_response(RunPage(page.items, page.next))
 
 
 @router.post(
@@ -323,7 +297,7 @@ async def start_run(request: Request, inbox: Here, who: Somebody, idempotency_ke
         raise AgentNotFound(f"Runs of these agents can be started here: {', '.join(sorted(inbox.agents))}.")
     await inbox.store.open()
     record = await inbox.store.start(order.agent, order.input, by=who.name, key=idempotency_key)
-    return sent(record, 202, Location=f"{request.scope.get('root_path', '')}/api/runs/{record.id}")
+    return json_response(record, 202, Location=f"{request.scope.get('root_path', '')}/api/runs/{record.id}")
 
 
 @router.get("/api/agents", responses=d.answers("AgentList"))
@@ -332,13 +306,13 @@ async def list_agents(inbox: Here, who: Somebody) -> Response:
     who.need("start")
     known = await inbox.store.agents()
     allowed = [each for each in known if inbox.agents is None or each.name in inbox.agents]
-    return sent(AgentList([KnownAgent(each.name, each.seen) for each in allowed]))
+    return json_response(AgentList([KnownAgent(each.name, each.seen) for each in allowed]))
 
 
 @router.get("/api/runs/{id}", responses=d.answers("RunRecord", 404))
 async def get_run(inbox: Here, who: Reader, id: Id) -> Response:
     """Return a run's record."""
-    return sent((await inbox.store.read(id, 2**31 - 1)).record)
+    return json_response(await inbox.store.record(id))
 
 
 @router.get("/api/runs/{id}/journal", responses=d.answers("JournalPage", 404))
@@ -350,11 +324,9 @@ async def get_journal(
     Secret arguments are masked for whoever may not decide about them, and hashes of what is masked left out. Those of
     calls that nobody was asked about are masked for everybody.
     """
-    record = (await inbox.store.read(id, 2**31 - 1)).record
-    lines, asked = await inbox.store.lines(id), await questions_of(inbox.store, id)
-    page = journal_seen_by(who, lines, asked, record.started_by, slice(after, after + limit))
-    more = after + limit < len(lines)
-    return sent(JournalPage(page, page[-1].seq if more and page else None))
+    record = await inbox.store.record(id)
+    page = await JournalView(who, inbox.store, record).part(after, limit)
+    return json_response(JournalPage(page, page[-1].seq if page and page[-1].seq < record.seq else None))
 
 
 # -- grants ------------------------------------------------------------------------------------------
@@ -376,7 +348,7 @@ async def list_grants(
     Secret arguments are masked for whoever may not decide about them.
     """
     page = await inbox.store.grants(run=run, agent=agent, tool=tool, revoked=revoked, limit=limit, after=after)
-    return sent(GrantPage(await grants_seen_by(who, inbox.store, page.items), page.next))
+    return json_response(GrantPage(await grants_seen_by(who, inbox.store, page.items), page.next))
 
 
 @router.post(
@@ -398,11 +370,11 @@ async def give_grant(request: Request, inbox: Here, who: Somebody, if_match: IfM
             question.id, order.decision, by=by, digest=digest, grant=terms
         )
     except Conflict as error:
-        return await refused(request, inbox, who, question, error)
+        return await respond_to_conflict(request, inbox, who, question, error)
     _count(inbox, question, decided)
     if grant is None:
         return respond(problem_of(Conflict(f"Question {question.id} was decided before; no grant was given."), request))
-    return sent(grant, 201, Location=f"{request.scope.get('root_path', '')}/api/grants/{grant.id}")
+    return json_response(grant, 201, Location=f"{request.scope.get('root_path', '')}/api/grants/{grant.id}")
 
 
 @router.delete("/api/grants/{id}", status_code=204, responses=d.answers(None, 404, 409, status=204))
@@ -420,7 +392,7 @@ async def revoke_grant(inbox: Here, who: Somebody, id: Id) -> Response:
 # -- audit -------------------------------------------------------------------------------------------
 
 
-@router.get("/api/audit", responses=d.plain(JSON_LINES, 400))
+@router.get("/api/audit", responses=d.plain_response(JSON_LINES, 400))
 async def export_audit(inbox: Here, who: Somebody) -> Response:
     """Export the journals of all runs as JSON Lines, exactly, with their hashes; `assent audit verify` checks them.
 
@@ -428,7 +400,7 @@ async def export_audit(inbox: Here, who: Somebody) -> Response:
     """
     who.need("audit")
     await inbox.store.open()
-    lines = exported(inbox.store, may_have=lambda run: may_have_journal(who, inbox.store, run))
+    lines = export_journals(inbox.store, may_have=lambda run: may_have_journal(who, inbox.store, run))
     first = await anext(lines)  # an error after this could only cut the response off
 
     async def every() -> AsyncIterator[bytes]:
@@ -443,8 +415,8 @@ async def export_audit(inbox: Here, who: Somebody) -> Response:
 # -- events, health, metrics -------------------------------------------------------------------------
 
 
-@near.get("/api/events", responses=d.stream())
-async def events(
+@quick_router.get("/api/events", responses=d.stream())
+async def stream_events(
     request: Request,
     inbox: Here,
     who: Reader,
@@ -465,14 +437,14 @@ async def events(
     return made
 
 
-@near.get("/health", responses=d.answers("Health", public=True))
+@quick_router.get("/health", responses=d.answers("Health", public=True))
 async def health(inbox: Here) -> Response:
     """Say that the inbox is there, and that its store could be read within the last 15 seconds."""
     await inbox.health.check()
-    return sent(Health())
+    return json_response(Health())
 
 
-@near.get("/metrics", responses=d.plain(MEDIA_TYPE))
+@quick_router.get("/metrics", responses=d.plain_response(MEDIA_TYPE))
 async def metrics(inbox: Here, who: Reader) -> Response:
     """Return numbers for Prometheus. The open questions are counted at most every 10 seconds."""
     tally = await inbox.tally.get()

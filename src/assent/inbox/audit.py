@@ -101,7 +101,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
     return key
 
 
-async def sealed(store: Store, key: Ed25519PrivateKey) -> Seal:
+async def seal_runs(store: Store, key: Ed25519PrivateKey) -> Seal:
     """Return the seal of all runs. Damaged runs are not sealed, and named."""
     await store.open()
     at = int(store.clock() * 1000)

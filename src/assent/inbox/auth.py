@@ -21,7 +21,7 @@ from .accounts import LASTS, accounts_of
 from .csrf import SAFE, check_csrf, check_origin, is_loopback
 from .identity import Identity
 from .limit import Limit, Memory
-from .render import render
+from .templating import render
 
 COOKIE = "assent_session"
 LONGEST_FORM = 16 * 1024
@@ -50,7 +50,7 @@ async def who_sent(auth: Authenticates, request: Request) -> Identity | None:
     return who
 
 
-async def identified(auth: Authenticates, request: Request) -> Identity | None:
+async def identify_sender(auth: Authenticates, request: Request) -> Identity | None:
     """Return who is behind a request with a form; raise `Forbidden` if the form is not from a page of the inbox."""
     who = await who_sent(auth, request)
     if who is not None:

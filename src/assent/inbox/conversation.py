@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ..core import facts as f
-from ..core.codec import replay
-from ..core.run import CallState, Run, Turn
-from ..core.transcript import content_text, items_in, kept_items, output_text
-from ..errors import AssentError
-from ..store.record import Entry, Question, Stored
+from ..core.transcript import content_text
+from ..store.record import Entry, Question, RunRecord
 from .headline import in_signature_order
+from .permissions import JournalView
 
-LONGEST = 4000
+LONGEST_LINE = 4000
 """The most characters of one entry; the journal has the rest."""
 
 
+BEFORE, AFTER = 80, 20
+"""The facts before a question's turn, and from there on, that are read for the question's page."""
+MOST_LINES = 30
+"""The most entries of the conversation on the question's page."""
 MOST_FACTS = 20_000
 """The most facts of a run whose conversation and timeline are shown."""
+PROPOSING = ("replied", "proposed")
+"""The kinds of facts that propose calls."""
+FactJSON = dict[str, Any]
+CallKey = tuple[tuple[str, ...], str]
+"""A call: the path of its branch, and its id there."""
 
 
-class Line(Struct, frozen=True):
+class ExcerptLine(Struct, frozen=True):
     """One entry of a conversation."""
 
     who: str
@@ -36,79 +42,152 @@ class Line(Struct, frozen=True):
     """The number of characters that are left out; the run's page has them."""
 
 
-class Talk(Struct):
-    """The conversation up to a question, and the model's words in the turn that asks."""
+class Excerpt(Struct):
+    """The conversation before a question, and the model's words in the turn that asks."""
 
-    lines: list[Line] = []
+    lines: list[ExcerptLine] = []
     says: list[str] = []
     problem: str = ""
+    """The reason why the conversation is not here."""
+    is_cut: bool = False
+    """True if there is more at the beginning."""
 
 
-def talk_of(stored: Stored, question: Question) -> Talk:
-    """Return the conversation around a question; if its run cannot be read, the reason."""
-    if stored.record.seq > MOST_FACTS:
-        return Talk(problem=f"This run has {stored.record.seq:,} facts, too many to show what was said before.")
-    if not stored.facts:
-        return Talk(problem="This run was erased." if stored.record.erased is not None else "This run has no journal.")
-    try:
-        run = replay(stored.facts).at(question.path)
-        state = run.calls.get(question.call)
-        return _talk(run, state)
-    except AssentError as error:
-        return Talk(problem=str(error))
+async def entries_around(view: JournalView, record: RunRecord, question: Question) -> list[Entry]:
+    """Return the part of a run's journal that a question's page shows: up to the reply that asks, and a little more.
+
+    The newest facts are read first, since most questions that are looked at are new.
+    """
+    start = max(0, record.seq - BEFORE - AFTER)
+    found = await view.part(start, BEFORE + AFTER)
+    if start and not any(_proposes(entry.fact, question) for entry in found):
+        numbers = await view.find(f'"{question.call}"', *PROPOSING)
+        start = max(0, min(numbers, default=0) - BEFORE)
+        found = await view.part(start, BEFORE + AFTER)
+    return found
 
 
-def _talk(run: Run, state: CallState | None) -> Talk:
-    made = Talk()
-    turn = state.turn if state is not None else None
-    for entry in run.entries:
-        if entry is turn:
+def excerpt_of(entries: list[Entry], question: Question) -> Excerpt:
+    """Return the conversation around a question, from the part of the journal around it."""
+    made = Excerpt(is_cut=bool(entries) and entries[0].seq > 1)
+    facts = [entry.fact for entry in entries if _path(entry.fact) == question.path]
+    calls = _calls(facts)
+    was_asked = False
+    for fact in facts:
+        kind = fact.get("fact")
+        if _proposes(fact, question):
+            was_asked = True
+            made.says = _words(fact)
+            made.lines += [_call(calls[id]) for id in _proposed(fact) if id != question.call]
+        elif was_asked and kind == "replied":
             break
-        made.lines += _lines(entry)
-    if turn is not None:
-        made.says = words_of(turn)
-        made.lines += [_call(each) for each in turn.calls if each is not state]
-    made.lines += [line for said in run.unheard for line in _said(said)]
+        elif kind == "said":
+            made.lines += _said(fact)
+        elif kind in PROPOSING:
+            made.lines += [_line("Agent", text, "agent") for text in _words(fact)]
+            made.lines += [_call(calls[id]) for id in _proposed(fact)]
+        elif kind == "handedoff":
+            made.lines.append(ExcerptLine("Handoff", f"{fact.get('name') or fact.get('to')} took over"))
+    made.is_cut = made.is_cut or len(made.lines) > MOST_LINES
+    made.lines = made.lines[-MOST_LINES:]
     return made
 
 
-def _lines(entry: Any) -> list[Line]:
-    if type(entry) is f.Said:
-        return _said(entry)
-    if type(entry) is Turn:
-        return [*(_line("Agent", text, "agent") for text in words_of(entry)), *map(_call, entry.calls)]
-    return [Line("Handoff", f"{entry.name or entry.to} took over")] if type(entry) is f.HandedOff else []
+class CallSoFar(Struct):
+    """A call as the last fact about it left it."""
+
+    tool: str
+    arguments: str
+    tag: str = "waits too"
+    told: str | None = None
+    """The text that the model gets of the call's end."""
+    in_doubt: bool = False
 
 
-def _said(said: f.Said) -> list[Line]:
+def _proposed(fact: FactJSON) -> dict[str, tuple[str, int]]:
+    """Return the calls that a fact proposes, by id: the tool, and the place of the call's item."""
+    if fact.get("fact") not in PROPOSING:
+        return {}
+    given = [*(fact.get("calls") or ()), fact.get("proposal")]
+    calls = [each for each in given if isinstance(each, list) and len(each) > 1]
+    return {str(each[0]): (str(each[1]), each[2] if len(each) > 2 else 0) for each in calls}
+
+
+def _proposes(fact: FactJSON, question: Question) -> bool:
+    return fact.get("fact") in PROPOSING and _path(fact) == question.path and question.call in _proposed(fact)
+
+
+def _calls(facts: list[FactJSON]) -> dict[str, CallSoFar]:
+    made: dict[str, CallSoFar] = {}
+    for fact in facts:
+        items = fact.get("items")
+        for id, (tool, place) in _proposed(fact).items():
+            item = items[place] if isinstance(items, list) and place < len(items) else fact.get("args")
+            made[id] = CallSoFar(tool, _arguments(item))
+        if (call := made.get(str(fact.get("call")))) is not None:
+            _note(call, fact)
+    return made
+
+
+def _arguments(item: Any) -> str:
+    """Return the arguments in a call's item."""
+    given = item
+    if isinstance(item, dict) and "type" in item:
+        given = next((item[name] for name in ("arguments", "action", "operation") if name in item), "")
+    return _text(given)
+
+
+def _note(call: CallSoFar, fact: FactJSON) -> None:
+    """Change a call as a fact says."""
+    kind, by = fact.get("fact"), str(fact.get("by", ""))
+    if kind == "asked":
+        call.in_doubt = fact.get("kind") == "doubt"
+    if kind in ("asked", "approved") and "args" in fact:
+        call.arguments = _text(fact["args"])
+    if kind == "approved" and not call.in_doubt:
+        call.tool = str(fact.get("tool") or call.tool)
+        call.tag = _allowed(by, "edited" if _is_edit(fact) else "approved")
+    elif kind == "refused":
+        call.tag = "rejected" if by == "rule" else f"rejected by {by}"
+        call.told = str(fact.get("message") or "")
+    elif kind == "told":
+        call.told = str(fact.get("text") or call.told or "")
+    elif kind in ("finished", "handedoff", "concluded"):
+        call.tag = "" if call.tag == "waits too" else call.tag
+        call.told = _text(fact["output"]) if "output" in fact else str(fact.get("name") or fact.get("to") or "")
+
+
+def _is_edit(fact: FactJSON) -> bool:
+    return bool(fact.get("asked") and (fact.get("args") or fact.get("tool")))
+
+
+def _said(fact: FactJSON) -> list[ExcerptLine]:
+    items, by = fact.get("items"), str(fact.get("by", "user"))
     named = {"user": "User", "assistant": "Agent", "system": "System", "developer": "Developer"}
     made = []
-    for item in kept_items(said):
-        role = str(item.get("role") or "")
-        text = content_text(item.get("content")) if "content" in item else ""
-        who = said.by if role == "user" and said.by != "user" else named.get(role, role or "Given")
-        made.append(_line(who, text or msgspec.json.encode(item).decode(), "user" if role == "user" else "said"))
+    for item in items if isinstance(items, list) else [{"role": by, "content": items}]:
+        role = str(item.get("role") or "") if isinstance(item, dict) else ""
+        who = by if role == "user" and by != "user" else named.get(role, role or "Given")
+        made.append(_line(who, _message(item) or _text(item), "user" if role == "user" else "said"))
     return made
 
 
-def words_of(turn: Turn) -> list[str]:
-    """Return the texts that the model wrote in a turn, besides its calls."""
-    if not isinstance(turn.reply, f.Replied):
-        return []
-    items = items_in(turn.reply.items)
-    texts = [content_text(item.get("content")) for item in items if item.get("type", "message") == "message"]
+def _words(fact: FactJSON) -> list[str]:
+    """Return the texts that the model wrote in a reply, besides its calls."""
+    items = fact.get("items")
+    messages = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    texts = [_message(each) for each in messages if each.get("type", "message") == "message"]
     return [text for text in texts if text.strip()]
 
 
-def _line(who: str, text: str, kind: str = "said", tag: str = "") -> Line:
-    return Line(who, text[:LONGEST], kind, tag, max(0, len(text) - LONGEST))
+def _line(who: str, text: str, kind: str = "said", tag: str = "") -> ExcerptLine:
+    return ExcerptLine(who, text[:LONGEST_LINE], kind, tag, max(0, len(text) - LONGEST_LINE))
 
 
-def _call(state: CallState) -> Line:
-    arguments = bytes(state.args).decode() if state.args else state.proposal.arguments
-    told = output_text(state)
-    short = arguments if len(arguments) <= 300 else f"{arguments[:300]}… ({len(arguments):,} characters)"
-    return _line(state.tool, short if told is None else f"{short} → {told}", "call", _tag(state))
+def _call(call: CallSoFar) -> ExcerptLine:
+    given = call.arguments
+    short = given if len(given) <= 300 else f"{given[:300]}… ({len(given):,} characters)"
+    return _line(call.tool, short if call.told is None else f"{short} → {call.told}", "call", call.tag)
 
 
 def _allowed(by: str, how: str) -> str:
@@ -116,15 +195,6 @@ def _allowed(by: str, how: str) -> str:
     if by == "rule":
         return "allowed by rule"
     return "allowed by a grant" if by.startswith("grant:") else f"{how} by {by}"
-
-
-def _tag(state: CallState) -> str:
-    end = state.outcome
-    if type(end) is f.Refused:
-        return "rejected" if end.by == "rule" else f"rejected by {end.by}"
-    if state.approval is not None:
-        return _allowed(state.approval.by, "edited" if state.edited else "approved")
-    return "waits too" if end is None else ""
 
 
 # -- the timeline -------------------------------------------------------------------------------
@@ -146,7 +216,6 @@ class Moment(Struct, frozen=True):
     depth: int = 0
 
 
-Fact = dict[str, Any]
 _QUIET = ("defined", "saved", "told", "stepped", "continued", "awaited", "limited")
 """The kinds of facts that only the whole journal shows."""
 
@@ -155,19 +224,19 @@ def timeline(
     entries: list[Entry],
     *,
     everything: bool = False,
-    orders: Mapping[Key, Collection[str]] | None = None,
-    whole: list[Entry] | None = None,
+    before: Iterable[Entry] = (),
+    orders: Mapping[CallKey, Collection[str]] | None = None,
 ) -> list[Moment]:
     """Return a run's journal as moments.
 
     Args:
         entries: The entries to show.
         everything: True to include the book-keeping.
+        before: Earlier entries that say what the calls in `entries` are.
         orders: The order of a call's arguments, where it is known.
-        whole: The journal that the entries are a part of: an earlier entry may have the name of a call's tool.
     """
     made = []
-    facts = [entry.fact for entry in (entries if whole is None else whole)]
+    facts = [entry.fact for entry in (*before, *entries)]
     tools = _tools(facts)
     runs = {} if everything else _ran(facts)
     for entry in entries:
@@ -188,42 +257,54 @@ def timeline(
     return made
 
 
-Key = tuple[tuple[str, ...], str]
-"""A call: the path of its branch, and its id there."""
+def unknown_calls(entries: Iterable[Entry], before: Iterable[Entry]) -> set[str]:
+    """Return the ids of the calls in these entries that neither they nor those before them propose."""
+    facts = [entry.fact for entry in (*before, *entries)]
+    known = {id for fact in facts for id in _proposed(fact)}
+    return {str(entry.fact["call"]) for entry in entries if entry.fact.get("call")} - known
 
 
-def _tools(facts: list[Fact]) -> dict[Key, str]:
-    """Return the name of each call's tool."""
+def definitions_of(entries: Iterable[Entry]) -> dict[CallKey, str]:
+    """Return the fingerprints of the tools of those calls in these entries of which there are other arguments."""
+    facts = [entry.fact for entry in entries]
+    changed = {(_path(fact), str(fact.get("call"))) for fact in facts if isinstance(fact.get("args"), dict)}
     calls = [(_path(fact), call) for fact in facts for call in fact.get("calls") or ()]
-    return {(path, str(call[0])): str(call[1]) for path, call in calls if isinstance(call, list) and len(call) > 1}
+    return {
+        (path, call[0]): call[4] for path, call in calls if len(call) > 4 and call[4] and (path, call[0]) in changed
+    }
 
 
-class Ran(Struct):
+def _tools(facts: list[FactJSON]) -> dict[CallKey, str]:
+    """Return the name of each call's tool."""
+    return {(_path(fact), id): tool for fact in facts for id, (tool, _) in _proposed(fact).items()}
+
+
+class FinishedCall(Struct):
     """A call that came to its end by itself, told in one moment."""
 
     allowed: str = ""
     took: str = ""
 
 
-def _path(fact: Fact) -> tuple[str, ...]:
+def _path(fact: FactJSON) -> tuple[str, ...]:
     return tuple(fact.get("path") or ())
 
 
-def _is_told_later(fact: Fact) -> bool:
+def _is_told_later(fact: FactJSON) -> bool:
     """Return True for the steps that lead to a call's end without a person."""
     return fact.get("fact") == "started" or (fact.get("fact") == "approved" and _is_automatic(fact))
 
 
-def _is_automatic(fact: Fact) -> bool:
+def _is_automatic(fact: FactJSON) -> bool:
     by = str(fact.get("by", ""))
     return by == "rule" or by.startswith("grant:")
 
 
-def _ran(facts: list[Fact]) -> dict[Key, Ran]:
+def _ran(facts: list[FactJSON]) -> dict[CallKey, FinishedCall]:
     """Return the calls that ran once, to their end."""
-    began: dict[Key, list[int]] = {}
-    allowed: dict[Key, str] = {}
-    made: dict[Key, Ran] = {}
+    began: dict[CallKey, list[int]] = {}
+    allowed: dict[CallKey, str] = {}
+    made: dict[CallKey, FinishedCall] = {}
     for fact in facts:
         key, kind = (_path(fact), str(fact.get("call"))), fact.get("fact")
         if kind == "started":
@@ -232,7 +313,7 @@ def _ran(facts: list[Fact]) -> dict[Key, Ran]:
             allowed[key] = _allowed(str(fact["by"]), "approved")
         elif kind == "finished" and fact.get("by", "tool") == "tool" and len(began.get(key, ())) == 1:
             took = int(fact.get("at") or 0) - began[key][0]
-            made[key] = Ran(allowed.get(key, ""), f" in {_seconds(took)}" if fact.get("at") else "")
+            made[key] = FinishedCall(allowed.get(key, ""), f" in {_seconds(took)}" if fact.get("at") else "")
     return made
 
 
@@ -256,17 +337,17 @@ Words = tuple[str, str, str, str]
 """Tone, code, text, detail."""
 
 
-def _other(fact: Fact, tool: str) -> Words:
+def _other(fact: FactJSON, tool: str) -> Words:
     rest = {name: each for name, each in fact.items() if name not in ("fact", "at", "path", "call")}
     return "", tool, str(fact.get("fact", "an unknown fact")), _text(rest) if rest else ""
 
 
-def _began(fact: Fact, tool: str) -> Words:
+def _began(fact: FactJSON, tool: str) -> Words:
     by = f" for {fact['by']}" if fact.get("by") else ""
     return "ok", "", f"{fact.get('agent', 'An agent')} began{by}", ""
 
 
-def _heard(fact: Fact, tool: str) -> Words:
+def _heard(fact: FactJSON, tool: str) -> Words:
     items = fact.get("items")
     words = items if isinstance(items, str) else " ".join(_message(each) for each in items or ())
     return "ok", "", f"{str(fact.get('by', 'user')).capitalize()} wrote", words
@@ -276,15 +357,13 @@ def _message(item: Any) -> str:
     return content_text(item.get("content")) if isinstance(item, dict) else ""
 
 
-def _replied(fact: Fact, tool: str) -> Words:
-    items = [each for each in fact.get("items") or () if isinstance(each, dict)]
-    words = " ".join(_message(each) for each in items if each.get("type", "message") == "message")
-    calls = [str(call[1]) for call in fact.get("calls") or () if isinstance(call, list) and len(call) > 1]
+def _replied(fact: FactJSON, tool: str) -> Words:
+    calls = [tool for tool, _ in _proposed(fact).values()]
     text = f"The model proposed {', '.join(calls)}" if calls else "The model answered"
-    return "ok", "", text, words
+    return "ok", "", text, " ".join(_words(fact))
 
 
-def _asked(fact: Fact, tool: str) -> Words:
+def _asked(fact: FactJSON, tool: str) -> Words:
     kinds = {"input": "asks for input", "doubt": "is in doubt"}
     text = kinds.get(str(fact.get("kind", "")), "waits for a person")
     return (
@@ -295,26 +374,26 @@ def _asked(fact: Fact, tool: str) -> Words:
     )
 
 
-def _approved(fact: Fact, tool: str) -> Words:
-    edited = bool(fact.get("asked") and (fact.get("args") or fact.get("tool")))
+def _approved(fact: FactJSON, tool: str) -> Words:
+    edited = _is_edit(fact)
     runs = f"{fact.get('tool') or ''} {_text(fact.get('args') or '')}".strip() if edited else ""
     how = "edited and approved" if edited else "approved"
     detail = " · ".join(filter(None, (f"It runs with {runs}" if runs else "", str(fact.get("why") or ""))))
     return "ok", tool, f"was {_allowed(str(fact.get('by', '')), how)}", detail
 
 
-def _refused(fact: Fact, tool: str) -> Words:
+def _refused(fact: FactJSON, tool: str) -> Words:
     return "bad", tool, f"was rejected by {fact.get('by')}", str(fact.get("message") or fact.get("why") or "")
 
 
-def _finished(fact: Fact, tool: str) -> Words:
+def _finished(fact: FactJSON, tool: str) -> Words:
     by = str(fact.get("by", "tool"))
     if fact.get("error"):
         return "bad", tool, "failed", str(fact["error"])
     return "ok", tool, "ran" if by == "tool" else f"was answered by {by}", _text(fact.get("output"))
 
 
-_WORDS: dict[str, Callable[[Fact, str], Words]] = {
+_WORDS: dict[str, Callable[[FactJSON, str], Words]] = {
     "began": _began,
     "said": _heard,
     "replied": _replied,

@@ -17,36 +17,42 @@ from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, 
 from ..store.record import Question
 from . import api
 from .bounds import is_too_long, refusal_of
-from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
-from .difference import Change
-from .forms import ABSENT, Field, Form, changed
+from .difference import ChangedLine
+from .forms import ABSENT, Field, SchemaForm, apply_button
 from .headline import arguments_in_order, in_signature_order, order_of
 from .identity import Identity
-from .render import render
-from .values import Number, TooLong, read_json, write_json
-from .view import difference, terms_words, why_not
+from .json_values import TooLong, WrittenNumber, read_json, write_json
+from .page_parts import PageContext, answer_fields, answer_schema_of, conflict, find_question, question_url, whole_page
+from .templating import render
+from .wording import compare_texts, terms_words, why_not
 
-ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
+GRANT_ENDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 """The ends of a grant to choose from, in seconds."""
 STEPS = ("edit", "reject", "respond", "always", "again")
 NEEDS = {"edit": "edit", "reject": "reject", "respond": "respond", "always": "approve", "again": "approve"}
 """The verdict that a question must allow for each step."""
 
 
-async def decide(
-    desk: Desk, request: Request, who: Identity, id: str, decision: Decision, digest: str, grant: GrantTerms | None
+async def record_form_decision(
+    pages: PageContext,
+    request: Request,
+    who: Identity,
+    id: str,
+    decision: Decision,
+    digest: str,
+    grant: GrantTerms | None,
 ) -> None:
     """Record a decision of the signed-in person on what the form showed, as the API does."""
     who.need("decide")
     if grant is not None:
         who.need("grant")
-    await api.decide(request.app.state.inbox, who, await desk.store.question(id), decision, digest, grant)
-    desk.presence.gone(id, who.name)
+    await api.record_decision(request.app.state.inbox, who, await pages.store.question(id), decision, digest, grant)
+    pages.presence.gone(id, who.name)
 
 
-async def tool_form(desk: Desk, question: Question) -> Form | None:
+async def tool_form(pages: PageContext, question: Question) -> SchemaForm | None:
     """Return the form of a question's tool; None if its definition is not there, or its arguments are no object."""
-    text = await desk.store.definition(question.definition) if question.definition is not None else None
+    text = await pages.store.definition(question.definition) if question.definition is not None else None
     try:
         snapshot = ToolSnapshot.read(text) if text is not None else None
     except UnreadableState:
@@ -54,25 +60,25 @@ async def tool_form(desk: Desk, question: Question) -> Form | None:
     shape = (snapshot.shape or snapshot.schema) if snapshot is not None else None
     if snapshot is None or not shape or not isinstance(shape.get("properties"), dict):
         return None
-    return Form({**shape, "properties": in_signature_order(shape["properties"], snapshot.parameters)})
+    return SchemaForm({**shape, "properties": in_signature_order(shape["properties"], snapshot.parameters)})
 
 
-class Draft(Struct):
+class EditDraft(Struct):
     """An edit under way: the form or the JSON text, and what is wrong with it."""
 
     field: Field | None
     text: str
     """The arguments as JSON text."""
-    changes: list[Change]
+    changes: list[ChangedLine]
     problem: str = ""
     ready: bool = False
     """True if the arguments fit and differ, so that the edit can be sent."""
     count: int = 0
 
 
-async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) -> Draft:
+async def draft_of(pages: PageContext, question: Question, sent: dict[str, str] | None) -> EditDraft:
     """Return an edit from what was sent; without anything sent, the arguments as they are asked about."""
-    form = await tool_form(desk, question)
+    form = await tool_form(pages, question)
     problems: dict[str, str] = {}
     act = (sent or {}).get("do", "")
     try:
@@ -82,23 +88,23 @@ async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) 
             value = read_json(sent["json"])
         elif form is not None:
             value, problems = form.read(sent)
-            value = changed(value, form, act)
+            value = apply_button(value, form, act)
         else:
             raise ValueError("there is no form of this tool; write JSON")
     except TooLong as error:
         why = f"These arguments cannot be edited here: {error}. Reject them with a message, or use Store.decide."
-        return Draft(None, question.arguments, [], why)
+        return EditDraft(None, question.arguments, [], why)
     except ValueError as error:
         text = (sent or {}).get("json", question.arguments)
-        return Draft(None, text, [], f"This is not JSON: {error}.")
+        return EditDraft(None, text, [], f"This is not JSON: {error}.")
     as_json = form is None or not isinstance(value, dict) or act == "json" or ("json" in (sent or {}) and act != "form")
-    made = Draft(None if as_json or form is None else form.fields(value, problems), "", [])
-    made.problem, runs = await _checked(desk, question, write_json(value))
+    made = EditDraft(None if as_json or form is None else form.fields(value, problems), "", [])
+    made.problem, runs = await _check_arguments(pages, question, write_json(value))
     if problems:
         made.problem = "Some values do not fit yet."
     whole = value if made.problem or runs is None else as_it_runs(value, read_json(canonical(runs).decode()))
     made.text = write_json(whole, 2)
-    made.changes = difference(question.arguments, made.text, order_of(question))
+    made.changes = compare_texts(question.arguments, made.text, order_of(question))
     made.count = _count(question.arguments, whole)
     made.ready = bool(made.changes) and not made.problem
     return made
@@ -111,7 +117,7 @@ def as_it_runs(given: Any, runs: Any) -> Any:
         return {**known, **{name: each for name, each in runs.items() if name not in known}}
     if isinstance(given, list) and isinstance(runs, list) and len(given) == len(runs):
         return [as_it_runs(each, other) for each, other in zip(given, runs, strict=True)]
-    if isinstance(given, Number) and isinstance(runs, Number) and Decimal(given) == Decimal(runs):
+    if isinstance(given, WrittenNumber) and isinstance(runs, WrittenNumber) and Decimal(given) == Decimal(runs):
         return given
     return runs
 
@@ -127,13 +133,13 @@ def _count(before: str, value: Any) -> int:
     return sum(old.get(name, ABSENT) != value.get(name, ABSENT) for name in {**old, **value})
 
 
-async def _checked(desk: Desk, question: Question, text: str) -> tuple[str, dict[str, Any] | None]:
+async def _check_arguments(pages: PageContext, question: Question, text: str) -> tuple[str, dict[str, Any] | None]:
     """Return why arguments do not fit the tool, or "", and the arguments that would run, if they are known."""
     if is_too_long(text):
         return refusal_of("This edit"), None
     try:
         args = parse_object(text)
-        kept = await desk.store.definition(question.definition) if question.definition is not None else None
+        kept = await pages.store.definition(question.definition) if question.definition is not None else None
         if kept is None:
             return "", args
         tool = ToolSnapshot.read(kept)
@@ -144,40 +150,40 @@ async def _checked(desk: Desk, question: Question, text: str) -> tuple[str, dict
     return "", runs
 
 
-def add_deciding(made: APIRouter, desk: Desk) -> None:
+def add_deciding(made: APIRouter, pages: PageContext) -> None:
     """Add the routes of the steps."""
 
     @made.get("/questions/{id}/{step}")
     async def step_page(request: Request, id: str, step: str) -> Response:
-        who = await desk.who(request)
+        who = await pages.who(request)
         if step not in STEPS:
             raise NotFound(f"There is no step {step!r:.40}.")
-        return await _step(desk, request, who, id, step, None)
+        return await _step(pages, request, who, id, step, None)
 
     @made.post("/questions/{id}/edit")
     async def edit(request: Request, id: str) -> Response:
-        who, sent = await desk.sent(request)
-        return await _step(desk, request, who, id, "edit", sent)
+        who, sent = await pages.sent(request)
+        return await _step(pages, request, who, id, "edit", sent)
 
     @made.post("/questions/{id}/always")
     async def always(request: Request, id: str) -> Response:
-        who, sent = await desk.sent(request)
-        return await _step(desk, request, who, id, "always", sent)
+        who, sent = await pages.sent(request)
+        return await _step(pages, request, who, id, "always", sent)
 
     @made.post("/questions/{id}/respond")
     async def respond(request: Request, id: str) -> Response:
-        who, sent = await desk.sent(request)
-        return await _respond(desk, request, who, id, sent)
+        who, sent = await pages.sent(request)
+        return await _respond(pages, request, who, id, sent)
 
     @made.post("/questions/{id}/decision")
     async def decision(request: Request, id: str) -> Response:
-        who, sent = await desk.sent(request)
-        given, grant = _decision(sent, desk.now())
-        return await _recorded(desk, request, who, id, given, sent, grant)
+        who, sent = await pages.sent(request)
+        given, grant = _decision(sent, pages.now())
+        return await _record(pages, request, who, id, given, sent, grant)
 
 
-async def _recorded(
-    desk: Desk,
+async def _record(
+    pages: PageContext,
     request: Request,
     who: Identity,
     id: str,
@@ -187,18 +193,18 @@ async def _recorded(
 ) -> Response:
     """Record a decision and return to the question, or say who was first or what has changed."""
     try:
-        await decide(desk, request, who, id, given, sent.get("digest", ""), grant)
+        await record_form_decision(pages, request, who, id, given, sent.get("digest", ""), grant)
     except (Forbidden, NotFound):
         raise
     except InvalidDecision as error:
-        return await _again(desk, request, who, id, given, sent, error)
+        return await _again(pages, request, who, id, given, sent, error)
     except AssentError as error:
-        return await conflict(desk, request, who, id, error)
+        return await conflict(pages, request, who, id, error)
     return RedirectResponse(question_url(request, id), 303)
 
 
 async def _again(
-    desk: Desk,
+    pages: PageContext,
     request: Request,
     who: Identity,
     id: str,
@@ -208,17 +214,17 @@ async def _again(
 ) -> Response:
     """Return the step of a decision that did not fit, with what was sent and the reason."""
     step = {Edit: "edit", Respond: "respond", Reject: "reject"}.get(type(given), "")
-    if not step or await _is_settled(desk, id):
+    if not step or await _is_settled(pages, id):
         raise error
-    return await _step(desk, request, who, id, step, sent, problem=str(error), status=422)
+    return await _step(pages, request, who, id, step, sent, problem=str(error), status=422)
 
 
-async def _is_settled(desk: Desk, id: str) -> bool:
-    return (await desk.store.question(id)).verdict is not None
+async def _is_settled(pages: PageContext, id: str) -> bool:
+    return (await pages.store.question(id)).verdict is not None
 
 
 async def _step(
-    desk: Desk,
+    pages: PageContext,
     request: Request,
     who: Identity,
     id: str,
@@ -229,50 +235,50 @@ async def _step(
     status: int = 200,
 ) -> Response:
     """Return the page of a step. A question that is settled, or not this person's, is shown instead."""
-    whole, context = await shown_question(desk, request, who, id)
+    whole, context = await find_question(pages, request, who, id)
     if context["why_not"]:
         raise Forbidden(context["why_not"])
     if whole.verdict is not None:
-        return await whole_page(desk, request, who, whole, context, status=409 if sent is not None else 200)
+        return await whole_page(pages, request, who, whole, context, status=409 if sent is not None else 200)
     if NEEDS[step] not in whole.allowed:
         raise InvalidDecision(f"This question cannot be answered like that; it allows: {', '.join(whole.allowed)}.")
     context |= {"step": step, "sent": sent or {}, "problem": problem, "section": "questions"}
     if (sent or {}).get("do") != "live":
-        context["waiting"] = await desk.waiting()
+        context["waiting"] = await pages.waiting()
     if step == "edit":
-        context["draft"] = await draft_of(desk, context["question"], sent)
+        context["draft"] = await draft_of(pages, context["question"], sent)
         if sent is not None and sent.get("do") == "live":
             return render(request, "review.html", who=who, **context)
     elif step == "respond":
         context["answer"] = _answer(whole, sent)
     elif step == "always":
         who.need("grant")
-        context |= _terms(desk, context["question"], sent)
+        context |= _terms(pages, context["question"], sent)
     return render(request, f"{step}.html", status=status, who=who, **context)
 
 
 def _answer(question: Question, sent: dict[str, str] | None) -> Field:
     if sent is None:
         return answer_fields(question)
-    form = Form(answer_schema_of(question))
+    form = SchemaForm(answer_schema_of(question))
     value, problems = form.read(sent)
-    return form.fields(changed(value, form, sent.get("do", "")), problems)
+    return form.fields(apply_button(value, form, sent.get("do", "")), problems)
 
 
-async def _respond(desk: Desk, request: Request, who: Identity, id: str, sent: dict[str, str]) -> Response:
+async def _respond(pages: PageContext, request: Request, who: Identity, id: str, sent: dict[str, str]) -> Response:
     """Record an answer; a button of the form returns the form instead."""
-    question = await desk.store.question(id)
+    question = await pages.store.question(id)
     if reason := why_not(question, who):
         raise Forbidden(reason)
-    form = Form(answer_schema_of(question))
+    form = SchemaForm(answer_schema_of(question))
     value, problems = form.read(sent)
     if sent.get("do", "send") != "send" or problems:
-        return await _step(desk, request, who, id, "respond", sent, status=422 if problems else 200)
+        return await _step(pages, request, who, id, "respond", sent, status=422 if problems else 200)
     try:
         output = _outcome(sent.get("whole") or write_json(None if value is ABSENT else value))
     except InvalidDecision as error:
-        return await _step(desk, request, who, id, "respond", sent, problem=str(error), status=422)
-    return await _recorded(desk, request, who, id, Respond(output), sent)
+        return await _step(pages, request, who, id, "respond", sent, problem=str(error), status=422)
+    return await _record(pages, request, who, id, Respond(output), sent)
 
 
 def _outcome(text: str) -> Any:
@@ -317,9 +323,9 @@ def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
     except BadJSON as error:
         raise InvalidDecision(f"The pinned arguments are not JSON: {error}.") from None
     end = sent.get("end", "")
-    if end and end not in ENDS:
+    if end and end not in GRANT_ENDS:
         raise InvalidDecision(f"{end!r:.40} is no end of a grant.")
-    lasts = float(ENDS[end]) if end else None
+    lasts = float(GRANT_ENDS[end]) if end else None
     if until := sent.get("until", ""):
         if not (until.isascii() and until.isdecimal() and len(until) <= 15):
             raise InvalidDecision(f"{until!r:.40} is no time.")
@@ -329,7 +335,7 @@ def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
     return GrantTerms(int(uses) if uses else None, lasts, pins or None)
 
 
-def _terms(desk: Desk, question: Question, sent: dict[str, str] | None) -> dict[str, Any]:
+def _terms(pages: PageContext, question: Question, sent: dict[str, str] | None) -> dict[str, Any]:
     """Return the context of the step that gives a grant: the arguments to pin, and the terms in words."""
     try:
         value = read_json(arguments_in_order(question.arguments, order_of(question)))
@@ -340,7 +346,7 @@ def _terms(desk: Desk, question: Question, sent: dict[str, str] | None) -> dict[
         return {"args": args, "pinned": list(args), "uses": "5", "end": "day", "words": "", "pins": "", "until": ""}
     pinned = [name for name in args if f"pin:{name}" in sent]
     pins = write_json({name: args[name] for name in pinned}) if pinned else ""
-    now = desk.now()
+    now = pages.now()
     terms = terms_of({**sent, "pins": pins, "until": ""}, now)
     until = terms.until(now)
     words = terms_words(question.tool, question.agent, {name: args[name] for name in pinned}, terms.max_uses, until)

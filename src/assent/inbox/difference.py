@@ -20,7 +20,7 @@ WHOLE = 400
 AROUND = 3
 
 
-class Change(Struct, frozen=True):
+class ChangedLine(Struct, frozen=True):
     """One line of a difference."""
 
     sign: str
@@ -28,7 +28,7 @@ class Change(Struct, frozen=True):
     text: str
 
 
-def changed_lines(one: Sequence[str], two: Sequence[str]) -> list[Change]:
+def changed_lines(one: Sequence[str], two: Sequence[str]) -> list[ChangedLine]:
     """Return the difference between two texts, as lines; equal texts have none."""
     if one == two:
         return []
@@ -37,8 +37,8 @@ def changed_lines(one: Sequence[str], two: Sequence[str]) -> list[Change]:
     old, new = one[start : len(one) - end], two[start : len(two) - end]
     made = _shortest(old, new) if len(old) + len(new) <= MOST_LINES else None
     if made is None:
-        made = [*(Change("-", line) for line in old), *(Change("+", line) for line in new)]
-    same = [Change(" ", line) for line in one]
+        made = [*(ChangedLine("-", line) for line in old), *(ChangedLine("+", line) for line in new)]
+    same = [ChangedLine(" ", line) for line in one]
     every = [*same[:start], *made, *same[len(one) - end :]]
     return every if len(one) + len(two) < WHOLE else _near(every)
 
@@ -53,7 +53,7 @@ def _alike(one: Sequence[str], two: Sequence[str]) -> int:
     return count
 
 
-def _shortest(one: Sequence[str], two: Sequence[str]) -> list[Change] | None:
+def _shortest(one: Sequence[str], two: Sequence[str]) -> list[ChangedLine] | None:
     """Return the shortest difference; None if more than `MOST_EDITS` lines differ.
 
     The greedy algorithm of Myers (1986): `far` has, for each diagonal, how far a path with so many edits comes.
@@ -72,9 +72,9 @@ def _shortest(one: Sequence[str], two: Sequence[str]) -> list[Change] | None:
     return None
 
 
-def _walked_back(one: Sequence[str], two: Sequence[str], trace: list[dict[int, int]]) -> list[Change]:
+def _walked_back(one: Sequence[str], two: Sequence[str], trace: list[dict[int, int]]) -> list[ChangedLine]:
     """Return the lines along the path that came to the end of both texts."""
-    made: list[Change] = []
+    made: list[ChangedLine] = []
     x, y = len(one), len(two)
     for edits in range(len(trace) - 1, -1, -1):
         far, k = trace[edits], x - y
@@ -83,23 +83,23 @@ def _walked_back(one: Sequence[str], two: Sequence[str], trace: list[dict[int, i
         from_y = from_x - (k + 1 if down else k - 1)
         while x > max(from_x, 0) and y > max(from_y, 0):
             x, y = x - 1, y - 1
-            made.append(Change(" ", one[x]))
+            made.append(ChangedLine(" ", one[x]))
         if edits:
             x, y = from_x, from_y
-            made.append(Change("+", two[y]) if down else Change("-", one[x]))
+            made.append(ChangedLine("+", two[y]) if down else ChangedLine("-", one[x]))
     return made[::-1]
 
 
-def _near(every: list[Change]) -> list[Change]:
+def _near(every: list[ChangedLine]) -> list[ChangedLine]:
     """Return only the lines around a change."""
     near = {n + by for n, each in enumerate(every) if each.sign != " " for by in range(-AROUND, AROUND + 1)}
-    made: list[Change] = []
+    made: list[ChangedLine] = []
     hidden = 0
     for n, each in enumerate(every):
         if n in near:
-            made += [Change("@", f"{counted(hidden, 'line')} as before")] if hidden else []
+            made += [ChangedLine("@", f"{counted(hidden, 'line')} as before")] if hidden else []
             hidden = 0
             made.append(each)
         else:
             hidden += 1
-    return [*made, Change("@", f"{counted(hidden, 'line')} as before")] if hidden else made
+    return [*made, ChangedLine("@", f"{counted(hidden, 'line')} as before")] if hidden else made

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from .problem import handle, headers_of, known_of, problem_of
-from .render import render
+from .templating import render
 
 FOR_PROGRAMS = ("/api", "/metrics", "/openapi.json", "/health")
 """The beginnings of the paths whose errors are problems for everybody."""
-WORDS: dict[int, tuple[str, str]] = {
+PAGE_WORDS: dict[int, tuple[str, str]] = {
     400: ("This cannot be done", ""),
     401: ("Sign in first", ""),
     403: ("This is not yours to decide", ""),
@@ -32,7 +32,7 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "") and not path.startswith(FOR_PROGRAMS)
 
 
-async def answer(request: Request, error: Exception) -> Response:
+async def respond_to_error(request: Request, error: Exception) -> Response:
     """Return the response of an error; FastAPI calls this for every error of a route."""
     return failure_page(request, error) if wants_page(request) else await handle(request, error)
 
@@ -41,7 +41,7 @@ def failure_page(request: Request, error: Exception) -> Response:
     """Return the page of an error."""
     problem = problem_of(error, request)  # logs errors of the server
     who = getattr(request.state, "who", None) or getattr(request.state, "identity", None)
-    heading, words = WORDS.get(problem.status, BROKEN if problem.status >= 500 else ("This cannot be done", ""))
+    heading, words = PAGE_WORDS.get(problem.status, BROKEN if problem.status >= 500 else ("This cannot be done", ""))
     if problem.status >= 500:  # an error of the server says nothing of its inside, but whether it changed something
         words = known_of(error)
     if problem.status == 404 and problem.type != "about:blank":

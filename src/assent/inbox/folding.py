@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from ..definitions.preview import diff_lines, split_lines
-from .visible import MOST_MARKS, escaped, has_many_marks, visible
+from .escaping import MOST_MARKS, escaped, has_many_marks, spell_out_hidden
 
 ROWS = 30
 """The rows of a text that are shown at once."""
@@ -54,6 +54,8 @@ Piece = PageRow | BlankRun
 
 def folded_text(text: str) -> Markup:
     """Return a text as HTML with its line breaks, folded if it is long."""
+    if len(text) <= WIDTH and text.isascii() and text.isprintable():
+        return escape(text)
     lines = split_lines(text)
     return _folded([PageRow(line) for line in lines[:MOST_ROWS]], lines[MOST_ROWS:], has_many_marks(text))
 
@@ -174,4 +176,4 @@ def _rows(rows: list[PageRow], many: bool) -> Markup:
 
 
 def _shown(text: str, many: bool) -> Markup:
-    return escape(escaped(text)) if many else visible(text, lines=True)
+    return escape(escaped(text)) if many else spell_out_hidden(text, lines=True)

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ..core.digest import shortened
 from ..core.number import counted
-from .values import Number, read_json, write_json
-from .visible import hidden_in
+from .escaping import hidden_characters
+from .json_values import WrittenNumber, read_json, write_json
 
 Kind = Literal["text", "lines", "number", "choice", "switch", "json", "group", "list"]
 Schema = dict[str, Any]
@@ -54,7 +54,7 @@ def pointer(at: str, name: str | int) -> str:
     return f"{at}/{str(name).replace('~', '~0').replace('/', '~1')}"
 
 
-class Form:
+class SchemaForm:
     """A form of one schema: makes fields from a value, and reads a value from what was sent."""
 
     def __init__(self, schema: Any) -> None:
@@ -108,7 +108,7 @@ class Form:
         self, at: str, label: str, schema: Any, value: Any, required: bool, problems: Mapping[str, str], depth: int
     ) -> Field:
         plain, null = self.plain(schema)
-        kind = kind_of(plain, value) if depth < DEEPEST else "json"
+        kind = field_kind(plain, value) if depth < DEEPEST else "json"
         states = [("null", "null")] if null else []
         states += [] if required else [("absent", "left out")]
         made = Field(at=at, label=label, kind=kind, states=states, hint=hint_of(plain), problem=problems.get(at, ""))
@@ -228,13 +228,13 @@ def _read_leaf(at: str, plain: Schema, sent: Mapping[str, str], problems: dict[s
         if not NUMBER.match(words) or (kind == "integer" and not words.lstrip("-").isdecimal()):
             problems[at] = "This is not a whole number." if kind == "integer" else "This is not a number."
             return words
-        return Number(words)
+        return WrittenNumber(words)
     if kind == "boolean":
         return text == "true"
     return text.replace("\r\n", "\n").replace("\r", "\n")  # a browser sends other line breaks than it was given
 
 
-def kind_of(plain: Schema, value: Any) -> Kind:
+def field_kind(plain: Schema, value: Any) -> Kind:
     """Return the kind of field for a schema; JSON if the schema, or the value in it, fits no other."""
     here = value is not ABSENT and value is not None
     if "enum" in plain or "const" in plain:
@@ -279,14 +279,14 @@ def _fill(made: Field, plain: Schema, value: Any) -> None:
         if made.kind == "number" and here and not isinstance(value, str):
             made.text = write_json(value)
     if made.kind in ("text", "lines"):
-        made.hidden = hidden_in(made.text)
+        made.hidden = hidden_characters(made.text)
 
 
 def _numbers(value: Any) -> Any:
     """Return a value of the schema as `read_json` would give it."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
-    return Number(repr(value)) if isinstance(value, int | float) else read_json(write_json(value))
+    return WrittenNumber(repr(value)) if isinstance(value, int | float) else read_json(write_json(value))
 
 
 WORDS = {"integer": "whole number", "number": "number", "boolean": "", "string": "", "array": "", "object": ""}
@@ -320,7 +320,7 @@ def hint_of(plain: Schema) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def empty(schema: Any, form: Form) -> Any:
+def empty(schema: Any, form: SchemaForm) -> Any:
     """Return the value that a new field begins with."""
     plain, null = form.plain(schema)
     if "default" in plain:
@@ -339,7 +339,7 @@ def empty(schema: Any, form: Form) -> Any:
     return {"array": [], "string": ""}.get(str(kind), ABSENT)
 
 
-def changed(value: Any, form: Form, act: str) -> Any:
+def apply_button(value: Any, form: SchemaForm, act: str) -> Any:
     """Return the value after a button of the form: "add:/items", "remove:/items/0", "set:/note", "unset:/note"."""
     verb, _, at = act.partition(":")
     parts = [part.replace("~1", "/").replace("~0", "~") for part in at.split("/")[1:]]
@@ -353,14 +353,14 @@ def changed(value: Any, form: Form, act: str) -> Any:
     return _changed(value, form.schema, form, verb, parts)
 
 
-def _new(schema: Any, form: Form) -> Any:
+def _new(schema: Any, form: SchemaForm) -> Any:
     made, plain = empty(schema, form), form.plain(schema)[0]
     if made is ABSENT and plain.get("enum"):
         return _numbers(plain["enum"][0])
     return made if made is not ABSENT else False if plain.get("type") == "boolean" else ""
 
 
-def _changed(value: Any, schema: Any, form: Form, verb: str, parts: list[str]) -> Any:
+def _changed(value: Any, schema: Any, form: SchemaForm, verb: str, parts: list[str]) -> Any:
     plain, _ = form.plain(schema)
     name, rest = parts[0], parts[1:]
     if isinstance(value, list):
@@ -383,7 +383,7 @@ def _changed(value: Any, schema: Any, form: Form, verb: str, parts: list[str]) -
     return {**value, name: _inside(value.get(name, ABSENT), inner, form, verb, rest)} if name in value else value
 
 
-def _inside(value: Any, schema: Any, form: Form, verb: str, rest: list[str]) -> Any:
+def _inside(value: Any, schema: Any, form: SchemaForm, verb: str, rest: list[str]) -> Any:
     if rest:
         return _changed(value, schema, form, verb, rest)
     plain, _ = form.plain(schema)

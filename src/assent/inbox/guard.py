@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import NotSignedIn
 from .auth import Authenticates, who_sent
 from .csrf import SAFE, check_csrf
-from .failure import FOR_PROGRAMS, answer
+from .failure import FOR_PROGRAMS, respond_to_error
 from .identity import Identity
 from .metrics import Metrics
 
@@ -48,7 +48,7 @@ class Remembered:
         return who
 
 
-class Guard:
+class RequestGuard:
     """The outermost layer of the inbox."""
 
     def __init__(self, app: ASGIApp, auth: Authenticates, metrics: Metrics) -> None:
@@ -62,13 +62,13 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = Sending(send)
+        sending = HeaderSend(send)
         try:
             await self._answer(scope, receive, sending)
         except Exception as error:
             if sending.status is not None:
                 raise  # a response that has begun can only be cut off
-            made = await answer(Request(scope), error)
+            made = await respond_to_error(Request(scope), error)
             await made(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "")
@@ -85,7 +85,7 @@ class Guard:
         if path.endswith("/") and path.strip("/") and request.method in SAFE:
             await _without_slash(request, path)(scope, receive, send)
             return
-        limited = Limited(receive, most)
+        limited = LimitedReceive(receive, most)
         if not path.startswith(OPEN):
             who = await who_sent(self._auth, request)
             if who is None and not path.startswith(FOR_PROGRAMS):
@@ -115,15 +115,15 @@ def _to_sign_in(request: Request) -> RedirectResponse:
 def _check_length(request: Request, most: int) -> None:
     given = request.headers.get("content-length", "0")
     if not given.isdecimal() or int(given[:20]) > most:
-        raise too_large(most)
+        raise body_too_large(most)
 
 
-def too_large(most: int) -> HTTPException:
+def body_too_large(most: int) -> HTTPException:
     """Return the error of a body that is too large."""
     return HTTPException(413, f"The body is too large; at most {most:,} bytes are read.")
 
 
-class Limited:
+class LimitedReceive:
     """The body of a request, as long as it is not too large."""
 
     def __init__(self, receive: Receive, most: int) -> None:
@@ -134,11 +134,11 @@ class Limited:
         message = await self._receive()
         self._bytes += len(message.get("body", b""))
         if self._bytes > self._most:
-            raise too_large(self._most)
+            raise body_too_large(self._most)
         return message
 
 
-class Sending:
+class HeaderSend:
     """Sends a response with the headers that every response has."""
 
     def __init__(self, send: Send) -> None:

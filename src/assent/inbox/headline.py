@@ -1,4 +1,6 @@
-"""A question in one sentence, and its arguments in the order of the tool's signature: for page and command line.
+"""A question as a person is shown it: in one sentence, with its arguments in the order of the tool's signature.
+
+Pages, API and command line show the same; its hash is recorded with the decision.
 
 A model writes the values of arguments, and sometimes their names. So texts are quoted, and what is left out is said:
 no value can look like another argument, or push one out of sight.
@@ -10,8 +12,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from ..approval.tool_snapshot import ToolSnapshot
-from ..core.digest import BadJSON, canonical, parse_object
+from ..core.digest import BadJSON, canonical, digest, parse_object
 from ..core.number import counted
 from ..definitions.preview import split_lines
 from ..errors import UnreadableState
@@ -46,7 +50,7 @@ async def with_order(store: Store, questions: Iterable[Question]) -> list[ShownQ
     """Return questions with the order of their arguments."""
     found = list(questions)
     marks = {each.definition for each in found if each.definition is not None}
-    orders = {mark: _order(await store.definition(mark)) for mark in marks}
+    orders = {mark: order_in(await store.definition(mark)) for mark in marks}
     fields = Question.__struct_fields__
     return [
         ShownQuestion(**{name: getattr(each, name) for name in fields}, order=orders.get(each.definition or "", ()))
@@ -54,7 +58,8 @@ async def with_order(store: Store, questions: Iterable[Question]) -> list[ShownQ
     ]
 
 
-def _order(definition: bytes | None) -> tuple[str, ...]:
+def order_in(definition: bytes | None) -> tuple[str, ...]:
+    """Return the order of the parameters in a tool's definition; empty if it is not known."""
     try:
         return tuple(ToolSnapshot.read(definition).parameters) if definition is not None else ()
     except UnreadableState:
@@ -137,3 +142,21 @@ def _value(value: Any) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\u{ord(char):04x}" for char in found[0])
+
+
+# -- the hash of what is shown ------------------------------------------------------------------------
+
+
+CHANGED_LATER = ("verdict", "by", "decided", "shown", "evidence")
+"""The fields that change after a question was asked."""
+
+
+def shown_of(question: Question) -> dict[str, Any]:
+    """Return a question as JSON, without its end: the same for the API and for the page."""
+    whole: dict[str, Any] = msgspec.to_builtins(question)
+    return {name: whole[name] for name in Question.__struct_fields__ if name not in CHANGED_LATER}
+
+
+def shown_hash(question: Question) -> str:
+    """Return the hash of what is shown."""
+    return digest(shown_of(question))

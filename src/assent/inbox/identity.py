@@ -11,9 +11,9 @@ from ..errors import Forbidden
 
 Role = Literal["viewer", "reviewer", "operator", "admin", "agent"]
 ROLES: tuple[Role, ...] = get_args(Role)
-Deed = Literal["read", "decide", "start", "grant", "audit", "manage"]
+Permission = Literal["read", "decide", "start", "grant", "audit", "manage"]
 
-MAY: dict[Role, tuple[Deed, ...]] = {
+MAY: dict[Role, tuple[Permission, ...]] = {
     "viewer": ("read",),
     "reviewer": ("read", "decide"),
     "operator": ("read", "decide", "start", "grant", "audit"),
@@ -32,11 +32,11 @@ class Identity(Struct, frozen=True):
     csrf: str | None = None
     """The token that forms must carry, if a browser's cookie was used; None for an API token."""
 
-    def may(self, deed: Deed) -> bool:
+    def may(self, deed: Permission) -> bool:
         """Return True if the role allows this."""
         return deed in MAY[self.role]
 
-    def need(self, deed: Deed) -> None:
+    def need(self, deed: Permission) -> None:
         """Raise `Forbidden` unless the role allows this."""
         if not self.may(deed):
             raise Forbidden(f"{self.name} is {_article(self.role)}, and may not {deed} here.")

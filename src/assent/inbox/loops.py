@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 
 T = TypeVar("T")
 
-MOST = 4
+MOST_LOOPS = 4
 """The most threads. The requests of one user share one, so that nobody can keep all of them busy alone."""
 
 Handle = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -31,7 +31,7 @@ Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 class Loops:
     """A few event loops in threads, started on demand. They end when nobody has a reference to this object."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST_LOOPS) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._begin_anew()
@@ -140,15 +140,15 @@ def _stop(loops: list[asyncio.AbstractEventLoop]) -> None:
             loop.call_soon_threadsafe(loop.stop)
 
 
-class RouteElsewhere(APIRoute):
+class OwnLoopRoute(APIRoute):
     """A route that is answered on one of the inbox's own event loops."""
 
     def get_route_handler(self) -> Handle:
         """Return the route's handler."""
-        return elsewhere(super().get_route_handler())
+        return on_own_loop(super().get_route_handler())
 
 
-def elsewhere(handle: Handle) -> Handle:
+def on_own_loop(handle: Handle) -> Handle:
     """Return a handler that runs another one on a loop of its own; the response is sent from the server's loop."""
 
     async def answer(request: Request) -> Response:

@@ -118,6 +118,31 @@ ARGUMENTS = ("args", "fills", "arguments", "pins", "action", "operation", "input
 """The fields that hold a call's arguments, in facts and in the items of providers."""
 
 
+SECRET_KINDS = {"defined": "", "said": '"items":[', "asked": '"redact":'}
+"""The facts that say which arguments are secret, or that nobody knows: kinds and texts for `Store.history`."""
+
+
+def secret_tools(entries: Iterable[Entry], *, trusted: bool) -> set[str] | None:
+    """Return the tools of a run that have secret arguments; None if a call has some, or that is not known.
+
+    It is not known if content was erased, if a definition does not say what is secret, or if input brought calls of
+    earlier runs along, whose tools are unknown. With `trusted` that does not count.
+
+    Args:
+        entries: The facts of the run that are of `SECRET_KINDS`, or all of its facts.
+        trusted: True to look only for what is known to be secret.
+    """
+    found: set[str] = set()
+    for fact in (entry.fact for entry in entries):
+        kind, names = fact.get("fact"), fact.get("redact")
+        unknown = (kind == "defined" and names is None) or (kind == "said" and not isinstance(fact.get("items"), str))
+        if (kind == "asked" and names) or (not trusted and (unknown or fact.get("erased"))):
+            return None
+        if kind == "defined" and isinstance(names, dict):
+            found |= {tool for tool, secret in names.items() if secret}
+    return found
+
+
 def masked_journal(
     entries: Iterable[Entry],
     questions: Iterable[Question],
@@ -139,10 +164,10 @@ def masked_journal(
         shown: The entries to return. All are read, since a later one may quote an earlier one, but only these are
             looked through for secrets.
     """
-    entries = list(entries)
-    masks = _Masks(entries, list(questions), may_see, trusted)
-    if not masks.needed:
+    entries, questions = list(entries), list(questions)
+    if secret_tools(entries, trusted=trusted) == set() and not any(each.redact for each in questions):
         return entries[shown]
+    masks = _Masks(entries, questions, may_see, trusted)
     made = [masks.fact(entry.fact) for entry in entries]
     facts = made[shown]
     if _takes_long(masks.secrets, facts):
@@ -183,7 +208,6 @@ class _Masks:
             self._found(each.arguments, each.redact)
         for entry in entries:
             self._survey(entry.fact)
-        self.needed = any(self._tools.values()) or not (trusted or (self._says and _is_plain(entries)))
 
     def _survey(self, fact: Any) -> None:
         if fact.get("fact") == "defined":
@@ -269,11 +293,3 @@ def _keys(arguments: str) -> Collection[str]:
 
 def _secrets(question: Question) -> set[str]:
     return secrets_in(question.arguments, question.redact)
-
-
-def _is_plain(entries: list[Entry]) -> bool:
-    """Return True unless content was erased, or input brought calls of earlier runs along, whose tools are unknown."""
-    facts = [entry.fact for entry in entries]
-    return not any(
-        fact.get("erased") or (fact.get("fact") == "said" and isinstance(fact.get("items"), list)) for fact in facts
-    )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 LASTS = 45.0
 """Seconds after which somebody who was not heard of again is not looking any more."""
-MOST = 10_000
+MOST_LOOKERS = 10_000
 
 
 class Presence:
@@ -22,9 +22,9 @@ class Presence:
     def saw(self, question: str, name: str) -> None:
         """Note that somebody looks at a question."""
         with self._lock:
-            if len(self._seen) >= MOST:
+            if len(self._seen) >= MOST_LOOKERS:
                 self._seen = {id: kept for id in self._seen if (kept := self._now(id))}
-            if len(self._seen) < MOST or question in self._seen:
+            if len(self._seen) < MOST_LOOKERS or question in self._seen:
                 self._seen.setdefault(question, {})[name] = self._clock()
 
     def gone(self, question: str, name: str) -> None:

@@ -23,7 +23,7 @@ log = logging.getLogger("assent")
 MEDIA_TYPE = "application/problem+json"
 FAILED = "Something went wrong here, and it is not known whether anything changed. Look again before you try again."
 UNWRITTEN = "Nothing was changed. Try again later."
-LONGEST = 2000
+LONGEST_DETAIL = 2000
 """The most characters of a detail."""
 
 
@@ -106,7 +106,7 @@ def problem_of(error: Exception, request: Request) -> Problem:
 
 
 def _made(type: str, title: str, status: int, detail: str, instance: str, **more: Any) -> Problem:
-    detail, instance = clean_text(detail)[0][:LONGEST], clean_text(instance)[0][:LONGEST]
+    detail, instance = clean_text(detail)[0][:LONGEST_DETAIL], clean_text(instance)[0][:LONGEST_DETAIL]
     return Problem(type=type, title=title, status=status, detail=detail, instance=instance, **more)
 
 

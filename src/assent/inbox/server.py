@@ -15,15 +15,15 @@ from ..core.digest import described
 from ..errors import AssentError, UsageError
 from ..store.store import Store
 from ..version import __version__
-from . import api, page
+from . import api, question_pages
 from .auth import Auth
-from .describe import answers, description
 from .dispatch import dispatching
-from .failure import answer
+from .failure import respond_to_error
 from .feed import Feeds
-from .guard import Guard, Remembered
+from .guard import Remembered, RequestGuard
 from .loops import Loops
 from .metrics import KeptHealth, KeptTally, Metrics
+from .openapi import answers, description
 from .streams import Streams
 
 
@@ -58,13 +58,13 @@ def make_app(store: Store, auth: Any, title: str, agents: Collection[str] | None
     made.state.loops = Loops()
     made.state.described = {}
     for kind in (AssentError, HTTPException, RequestValidationError):
-        made.add_exception_handler(kind, answer)
-    made.add_middleware(Guard, auth=guard, metrics=metrics)
+        made.add_exception_handler(kind, respond_to_error)
+    made.add_middleware(RequestGuard, auth=guard, metrics=metrics)
     made.include_router(api.router)
-    made.include_router(api.near)
+    made.include_router(api.quick_router)
     if callable(getattr(guard, "router", None)):
         made.include_router(guard.router())
-    made.include_router(page.router(store, Remembered()))
+    made.include_router(question_pages.router(store, Remembered()))
     made.add_api_route("/openapi.json", describe, responses=answers(None), include_in_schema=False)
     return made
 

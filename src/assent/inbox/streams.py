@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..errors import TooManyStreams
 
-MOST = 100
+MOST_STREAMS = 100
 """The most event streams of one user or token. A browser has one for each tab; several screens may share a token."""
 
 
@@ -25,8 +25,8 @@ class Streams:
 
     def begin(self, name: str) -> None:
         """Count a stream; raise `TooManyStreams` if the user has as many as there may be."""
-        if self.open(name) >= MOST:
-            raise TooManyStreams(f"{name} has {MOST} event streams open, which is the most. Close one first.")
+        if self.open(name) >= MOST_STREAMS:
+            raise TooManyStreams(f"{name} has {MOST_STREAMS} event streams open, which is the most. Close one first.")
         self._open[name] += 1
 
     def end(self, name: str) -> None:

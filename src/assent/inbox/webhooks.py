@@ -49,7 +49,7 @@ class Webhooks:
             events: The events to tell of: "question.asked", "question.settled".
             allow_http: True to allow http to other machines, for a network that is trusted.
         """
-        checked_url(url, allow_http=allow_http)
+        check_url(url, allow_http=allow_http)
         await self._store.open()
         made = Webhook(
             id=new_id("hook"),
@@ -85,7 +85,7 @@ def _checked_events(events: Sequence[str]) -> tuple[Event, ...]:
     return named
 
 
-def checked_url(url: str, *, allow_http: bool = False) -> str:
+def check_url(url: str, *, allow_http: bool = False) -> str:
     """Return the address of a webhook; raise `UsageError` if nothing should be sent there."""
     if type(url) is not str or len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
         raise UsageError(f"A webhook's address is a URL such as https://example.com/hook, got {described(url)}.")
@@ -138,7 +138,7 @@ def body_of(message: Message, question: Question | None, base_url: str | None) -
         data |= {"verdict": ended.verdict, "by": ended.by}
     if question is not None:
         data |= _told(masked(question))
-    return msgspec.json.encode({"type": message.event, "timestamp": iso(message.at), "data": data})
+    return msgspec.json.encode({"type": message.event, "timestamp": utc_time(message.at), "data": data})
 
 
 def _told(question: Question) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _told(question: Question) -> dict[str, Any]:
         "sentence": _cut(f"{proposed}{sentence or f'{question.agent} wants to call {question.tool}.'}"),
         "arguments": arguments,
         "arguments_left_out": left_out,
-        "until": None if question.until is None else iso(question.until),
+        "until": None if question.until is None else utc_time(question.until),
     }
 
 
@@ -173,6 +173,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_SENTENCE else text[: LONGEST_SENTENCE - 1] + "…"
 
 
-def iso(at: int) -> str:
+def utc_time(at: int) -> str:
     """Return a time of the store as ISO 8601, in UTC."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

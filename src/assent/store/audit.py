@@ -15,7 +15,7 @@ from msgspec import DecodeError, Struct, ValidationError
 
 from ..core.number import is_count
 from ..errors import UnreadableState, UsageError
-from .chain import Journal, Row, chained
+from .chain import Journal, JournalRow, check_chain
 from .record import MOST, Entry
 from .row_codec import START, Head, is_erased, tallied, unpack
 from .store import Store
@@ -34,7 +34,7 @@ class SavedHead(Struct, frozen=True):
     """Hash of the facts up to this point, and of their times."""
 
 
-def head_of(run: str, entries: list[Entry]) -> SavedHead:
+def head_of_lines(run: str, entries: list[Entry]) -> SavedHead:
     """Make the head of these lines of a run. Erasing does not change the head."""
     tally = START
     for entry in entries:
@@ -69,7 +69,7 @@ class Heads:
             return []
         if len(entries) < head.facts:
             return [f"Run {run!r} has {len(entries)} facts, and had {head.facts} when its head was written down."]
-        same = head_of(run, entries[: head.facts]) == head
+        same = head_of_lines(run, entries[: head.facts]) == head
         return [] if same else [f"The first {head.facts} facts of run {run!r} are not those that were written down."]
 
     def missing(self) -> list[str]:
@@ -100,13 +100,13 @@ async def heads_of(store: Store) -> tuple[list[SavedHead], list[str]]:
     heads, damaged = [], []
     async for run in runs_of(store):
         try:
-            heads.append(head_of(run, _entries((await store.journal(run)).rows)))
+            heads.append(head_of_lines(run, _entries((await store.journal(run)).rows)))
         except UnreadableState as error:
             damaged.append(str(error))
     return heads, damaged
 
 
-def _entries(rows: Iterable[Row]) -> list[Entry]:
+def _entries(rows: Iterable[JournalRow]) -> list[Entry]:
     return [Entry(row.seq, row.at, {}, row.hash.hex()) for row in rows]
 
 
@@ -151,7 +151,7 @@ class LastLine(Struct, kw_only=True, omit_defaults=True):
     """The runs that are left out because whoever asked may not see all of them."""
 
 
-async def exported(
+async def export_journals(
     store: Store, damaged: list[str] | None = None, may_have: Callable[[str], Awaitable[bool]] | None = None
 ) -> AsyncIterator[bytes]:
     """Yield the lines of an export of all runs.
@@ -283,7 +283,7 @@ def _problem(end: RunLine, lines: list[FactLine], seen: set[str]) -> str | None:
         return f"The time at which run {run!r} was erased is damaged."
     rows = [(line.seq, line.at, line.fact, hash) for line, hash in zip(lines, hashes, strict=False)]
     try:
-        for row, line in zip(chained(run, rows, 0, end.facts, head, end.erased), lines, strict=True):
+        for row, line in zip(check_chain(run, rows, 0, end.facts, head, end.erased), lines, strict=True):
             if row.hash.hex() != line.hash:
                 return f"Fact {row.seq} of run {run!r} is not what was written: its hash is another."
             if not is_erased(row.text):

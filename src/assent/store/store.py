@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any, ClassVar, Self, TypeVar
 
 from msgspec import Raw
-from msgspec.json import encode
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from ..approval.decide import FOR_ALWAYS, decide
@@ -66,6 +66,7 @@ from .rules import is_lost
 from .starting import first_change, is_same_order, keyed_run
 
 T = TypeVar("T")
+AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 Decided = f.Approved | f.Refused | f.Finished | f.Answered
 ATTEMPTS = 50
@@ -297,9 +298,48 @@ class Store(ABC):
         """
         return await self.read(run_id)
 
-    async def history(self, run_id: str) -> list[Entry]:
-        """Return the history of a run: one entry for each fact, with its time and hash."""
-        return await self.lines(run_id)
+    async def record(self, run_id: str) -> RunRecord:
+        """Return a run's record, without its facts; raise `RunNotFound` if there is no such run."""
+        return (await self.read(run_id, 2**31 - 1)).record
+
+    async def history(
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        kinds: Mapping[str, str] | None = None,
+        payloads: bool = False,
+    ) -> list[Entry]:
+        """Return the history of a run, or a part of it: one entry for each fact, with its time and hash.
+
+        A store with hashes checks the rows that are read, and the chain between those that follow each other.
+
+        Args:
+            run_id: The run's id.
+            after: The number of the fact to begin after.
+            limit: The most entries; None for all.
+            kinds: Only facts of these kinds, such as "asked", or "" for any kind, each with a text that is looked for
+                in the fact's JSON, or "". A fact with a payload that is stored apart may be there without the text.
+            payloads: True for whole facts. Otherwise an entry may have the hash of a large payload in its place.
+        """
+        entries = await self.lines(run_id)
+        if payloads and any("blobs" in entry.fact for entry in entries):
+            facts = (await self.read(run_id)).facts
+            entries = [replace(entry, fact=decode(encode(fact))) for entry, fact in zip(entries, facts, strict=False)]
+        found = [entry for entry in entries[max(after, 0) :] if kinds is None or _is_wanted(entry.fact, kinds)]
+        return found[:limit]
+
+    async def successor(self, question_id: str, *, known: Question | None = None) -> Question | None:
+        """Return the question that took a settled question's place; None if there is none, or the question is open.
+
+        It is the open question about the same call. Others may have been asked in between.
+
+        Args:
+            question_id: The question's id.
+            known: The question as it was just read, to save a read.
+        """
+        return await find_successor(self.questions, known or await self.question(question_id))
 
     async def questions(
         self,
@@ -771,6 +811,22 @@ def _given(run: Run, settled: Question, terms: GrantTerms) -> GrantRecord | None
         and (terms == FOR_ALWAYS or grant.at >= (settled.decided or 0))
     ]
     return fitting[-1] if fitting else None
+
+
+async def find_successor(find: Callable[..., Awaitable[Page[AnyQuestion]]], question: Question) -> AnyQuestion | None:
+    """Return the question that took this one's place; `find` is `Store.questions`, or does the same elsewhere."""
+    if question.verdict is None:
+        return None
+    async for page in _pages(find, run=question.run):
+        for each in page.items:
+            if each.call == question.call and each.path == question.path:
+                return each
+    return None
+
+
+def _is_wanted(fact: dict[str, Any], kinds: Mapping[str, str]) -> bool:
+    text = kinds.get(str(fact.get("fact")), kinds.get(""))
+    return text is not None and ("blobs" in fact or text.encode() in encode(fact))
 
 
 async def _pages(find: Callable[..., Awaitable[Page[T]]], **filters: Any) -> AsyncIterator[Page[T]]:

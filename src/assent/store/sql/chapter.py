@@ -31,7 +31,7 @@ from ...core.snapshot import (
     take_chapter,
 )
 from ...errors import IllegalFact
-from ..chain import Row, chained
+from ..chain import JournalRow, check_chain
 from ..record import Change
 from ..row_codec import Head, link
 from .schema import chapters, journal
@@ -104,8 +104,8 @@ class Recent(NamedTuple):
 
     snapshot: Snapshot
     past: Past
-    counting: list[Row]
-    tail: list[Row]
+    counting: list[JournalRow]
+    tail: list[JournalRow]
 
     def restored(self, facts: Mapping[int, AnyFact]) -> Restored:
         """Return what a run is restored from, given the facts of the rows that count, by number."""
@@ -135,7 +135,7 @@ def recent(transaction: Transaction, place: Place, *, whole: bool) -> Recent | N
     if counting is None or as_bytes(tail[0][3] if tail else place.head.hash) != hash:
         return None
     return Recent(
-        snapshot, Past(bodies), counting, chained(place.run, tail, snapshot.seq, place.last, place.head, None)
+        snapshot, Past(bodies), counting, check_chain(place.run, tail, snapshot.seq, place.last, place.head, None)
     )
 
 
@@ -166,9 +166,11 @@ def _named(numbers: list[int]) -> dict[str, int]:
     return {f"row{place}": seq for place, seq in enumerate(every)}
 
 
-def _checked(place: Place, rows: Mapping[int, tuple[Any, ...]], numbers: list[int], end: bytes) -> list[Row] | None:
+def _checked(
+    place: Place, rows: Mapping[int, tuple[Any, ...]], numbers: list[int], end: bytes
+) -> list[JournalRow] | None:
     """Return these rows; None unless the hash of each is in the row after it."""
-    made: list[Row] = []
+    made: list[JournalRow] = []
     for seq in numbers:
         row, after = rows.get(seq), rows.get(seq + 1)
         if row is None or type(row[2]) is not str:
@@ -177,7 +179,7 @@ def _checked(place: Place, rows: Mapping[int, tuple[Any, ...]], numbers: list[in
         hash = link(as_bytes(row[3]), place.run, seq, text)
         if hash != (end if after is None else as_bytes(after[3])):
             return None
-        made.append(Row(seq, row[1], text, hash))
+        made.append(JournalRow(seq, row[1], text, hash))
     return made
 
 
@@ -189,7 +191,7 @@ def as_bytes(value: Any) -> bytes:
 # -- comparing ---------------------------------------------------------------------------------------
 
 
-def compare_chapters(transaction: Transaction, place: Place, rows: list[Row], facts: list[AnyFact]) -> list[str]:
+def compare_chapters(transaction: Transaction, place: Place, rows: list[JournalRow], facts: list[AnyFact]) -> list[str]:
     """Return one sentence for each chapter that is not what the journal gives."""
     said: list[str] = []
     run, before = Run(), EMPTY

@@ -9,10 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import BindParameter, ColumnElement, Integer, Select, Table, and_, bindparam, func, or_, select
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
 from ...core.digest import holds
 from ...definitions.item import Evidence
@@ -23,7 +20,7 @@ from ..record import GrantRecord, Page, Question, RunRecord
 from .reading import RECORD
 from .schema import grants, questions, runs
 from .seal import is_sealed
-from .statement import POSTGRES, SQLITE, Statement, Transaction
+from .statement import PositionOf, Statement, Transaction
 
 T = TypeVar("T")
 
@@ -33,23 +30,6 @@ log = logging.getLogger("assent")
 def _fields(kind: type[msgspec.Struct], table: Table) -> list[Any]:
     """Return the columns of a record, in the order of its fields; `run` is the run's id, not its number."""
     return [runs.c.run if name == "run" else table.c[name] for name in kind.__struct_fields__]
-
-
-class PositionOf(FunctionElement[int]):
-    """The place of a text in another, 0 if it is not there. LIKE would be slower by the length of the text."""
-
-    type = Integer()
-    inherit_cache = True
-
-
-@compiles(PositionOf, SQLITE)
-def _on_sqlite(element: PositionOf, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(PositionOf, POSTGRES)
-def _on_postgres(element: PositionOf, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **kw)})"
 
 
 _QUESTION = select(*_fields(Question, questions), questions.c.asked_seal, questions.c.ended_seal).join_from(
@@ -172,7 +152,7 @@ def page(transaction: Transaction, filter: Filter[T], now: int) -> Page[T]:
             found.items.append(_record(filter.kind, columns))
         else:
             found.damaged.append(str(columns["id"]))
-            log.warning("%s", damaged(columns["id"]))
+            log.warning("%s", damaged_question(columns["id"]))
         if len(rows) > filter.limit:
             found.next = _end_of(columns[filter.fields.order], columns["id"]) or found.next
     return found
@@ -212,18 +192,18 @@ def find_question(transaction: Transaction, question_id: str) -> Question:
         raise QuestionNotFound(f"The store has no question {question_id!r:.80}.")
     columns = _columns(Question, row)
     if not is_sealed(columns):
-        raise damaged(question_id)
+        raise damaged_question(question_id)
     return _record(Question, columns)
 
 
-def questions_of(transaction: Transaction, run_id: str) -> tuple[list[Question], list[str]]:
+def questions_of_run(transaction: Transaction, run_id: str) -> tuple[list[Question], list[str]]:
     """Return all questions of a run, damaged ones too, and the ids of the damaged ones."""
     rows = transaction.rows(QUESTIONS_OF, run=run_id) if holds(run_id) else []
     columns = [_columns(Question, row) for row in rows]
     return [_record(Question, each) for each in columns], [str(each["id"]) for each in columns if not is_sealed(each)]
 
 
-def damaged(question_id: object) -> UnreadableState:
+def damaged_question(question_id: object) -> UnreadableState:
     """Return the error for a question row that the store did not write."""
     return UnreadableState(
         f"The row of question {question_id!r:.80} is not what was written, and is not shown. `assent db verify` says "

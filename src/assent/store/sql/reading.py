@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from types import NoneType
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import ColumnElement, and_, bindparam, func, literal, or_, select, true
 
 from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...core.snapshot import NOTHING_BEFORE, is_long
 from ...errors import UnreadableState
-from ..chain import Journal, Row, chained
+from ..chain import Journal, JournalRow, check_chain, check_row
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored
 from ..row_codec import blob_names, context_mark, has_blobs, head_of, unpack
 from .chapter import Place, as_bytes, compare_chapters, recent
 from .schema import blobs, contexts, definitions, journal, runs
-from .statement import Statement, Transaction
+from .statement import PositionOf, Statement, Transaction
 from .writing import missing
 
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
@@ -42,11 +44,13 @@ READ = Statement(_FOUND.where(runs.c.run == bindparam("run")))
 # Runs are numbered in the order of their creation, and a thread's next run is created after the one before.
 _last = select(func.max(runs.c.id)).where(runs.c.thread == bindparam("thread")).scalar_subquery()
 NEWEST = Statement(_FOUND.where(runs.c.id == _last))
-ROWS = Statement(
+_ROWS = (
     select(journal.c.seq, journal.c.at, journal.c.fact, journal.c.prev_hash)
     .where(journal.c.run == bindparam("run"), journal.c.seq > bindparam("after"))
     .order_by(journal.c.seq)
 )
+ROWS = Statement(_ROWS)
+SOME_ROWS = Statement(_ROWS.where(journal.c.seq <= bindparam("upto")))
 BLOBS = Statement(select(blobs.c.hash, blobs.c.body).where(blobs.c.run == bindparam("run")))
 BLOB = Statement(
     select(blobs.c.hash, blobs.c.body).where(blobs.c.run == bindparam("run"), blobs.c.hash == bindparam("hash"))
@@ -108,7 +112,7 @@ def _loaded(transaction: Transaction, own: Own, whole: bool, most: int | None) -
         return replace(_stored(transaction, own, 0), before=NOTHING_BEFORE)
     if most is not None and len(late.tail) > most:
         return None
-    _see_that_its_lease_is_one(record, own.fence)
+    _check_lease(record, own.fence)
     kept = _blobs(transaction, own.number, [*late.counting, *late.tail], few=True)
     facts = {row.seq: unpack(record.id, row.seq, row.text, kept) for row in (*late.counting, *late.tail)}
     before = late.restored(facts)
@@ -125,20 +129,20 @@ def chapters_differ(transaction: Transaction, run_id: str) -> list[str]:
     own = own_row(transaction, run_id)
     if own.record.erased is not None:
         return []
-    rows = checked(transaction, own, 0)
+    rows = check_rows(transaction, own, 0)
     return compare_chapters(transaction, _place(own), rows, facts_of(transaction, run_id, own.number, rows))
 
 
 def _stored(transaction: Transaction, own: Own, after: int) -> Stored:
     record = own.record
-    rows = checked(transaction, own, min(max(after, 0), record.seq))
-    _see_that_its_lease_is_one(record, own.fence)
+    rows = check_rows(transaction, own, min(max(after, 0), record.seq))
+    _check_lease(record, own.fence)
     context = _context(own)
     facts = [] if record.erased is not None else facts_of(transaction, record.id, own.number, rows)
     return Stored(record=record, facts=facts, context=context, fence=own.fence)
 
 
-def _see_that_its_lease_is_one(record: RunRecord, fence: Any) -> None:
+def _check_lease(record: RunRecord, fence: Any) -> None:
     """Raise `UnreadableState` if no lease can follow: a fence that no fact can hold would spoil the journal."""
     if not (type(fence) is int and 0 <= fence < HIGHEST_FENCE and type(record.until) in (int, NoneType)):
         raise UnreadableState(f"The lease in the record of run {record.id!r} is damaged.")
@@ -154,16 +158,74 @@ def _context(own: Own) -> SavedContext:
     return saved
 
 
-def lines(transaction: Transaction, run_id: str) -> list[Entry]:
-    """Return the journal rows of a run with their hashes."""
-    rows = checked(transaction, own_row(transaction, run_id), 0)
-    return [Entry(row.seq, row.at, msgspec.json.decode(row.text), row.hash.hex()) for row in rows]
+def history(
+    transaction: Transaction,
+    run_id: str,
+    after: int = 0,
+    limit: int | None = None,
+    kinds: Mapping[str, str] | None = None,
+    payloads: bool = False,
+) -> list[Entry]:
+    """Return journal rows of a run with their hashes; see `Store.history`."""
+    own = own_row(transaction, run_id)
+    after = min(max(after, 0), own.record.seq)
+    if kinds is None:
+        rows = check_rows(transaction, own, after, limit)
+    else:
+        rows = _rows_of_kinds(transaction, own, after, kinds)[:limit]
+    kept = _blobs(transaction, own.number, rows, few=True) if payloads and own.record.erased is None else None
+    return [Entry(row.seq, row.at, _fact_as_json(run_id, row, kept), row.hash.hex()) for row in rows]
+
+
+def _fact_as_json(run: str, row: JournalRow, kept: Mapping[str, bytes] | None) -> dict[str, Any]:
+    if kept is not None and has_blobs(row.text):
+        return msgspec.json.decode(msgspec.json.encode(unpack(run, row.seq, row.text, kept)), type=dict[str, Any])
+    return msgspec.json.decode(row.text, type=dict[str, Any])
+
+
+def _rows_of_kinds(transaction: Transaction, own: Own, after: int, kinds: Mapping[str, str]) -> list[JournalRow]:
+    """Return the rows of these kinds; raise `UnreadableState` if one is damaged."""
+    texts = {f"text{number}": text for number, text in enumerate(kinds.values()) if text}
+    query = _of_kinds(tuple((kind, bool(text)) for kind, text in kinds.items()))
+    record, head = own.record, head_of(own.record.id, own.head)
+    return [
+        check_row(
+            record.id,
+            (seq, at, fact, as_bytes(before)),
+            head.hash if following is None else as_bytes(following),
+            record.seq,
+            record.erased,
+        )
+        for seq, at, fact, before, following in transaction.rows(query, run=own.number, after=after, **texts)
+    ]
+
+
+@functools.cache
+def _of_kinds(kinds: tuple[tuple[str, bool], ...]) -> Statement:
+    """Return the query of the rows of these kinds, and of the hash in the row after each.
+
+    A row without its payload, which is a blob or was erased, begins with something else than its kind. Its text is not
+    looked at. The beginnings are compared first: that is enough for nearly all rows.
+    """
+    fact, following = journal.c.fact, journal.alias()
+    is_part = func.substr(fact, 1, 9) != '{"fact":"'
+    wanted: list[ColumnElement[bool]] = []
+    for number, (kind, has_text) in enumerate(kinds):
+        begins = f'{{"fact":"{kind}"' if kind else '{"fact":'
+        held = PositionOf(fact, bindparam(f"text{number}")) > 0 if has_text else true()
+        wanted.append(and_(func.substr(fact, 1, len(begins)) == begins, held))
+        wanted.append(and_(is_part, PositionOf(fact, begins[1:]) > 0))
+    beginnings = sorted({f'{{"fact":"{kind[:3]}' for kind, _ in kinds})
+    may_be = or_(func.substr(fact, 1, 12).in_([literal(each) for each in beginnings]), is_part)
+    may_be = true() if "" in dict(kinds) else may_be
+    after = and_(following.c.run == journal.c.run, following.c.seq == journal.c.seq + 1)
+    return Statement(_ROWS.add_columns(following.c.prev_hash).outerjoin(following, after).where(may_be, or_(*wanted)))
 
 
 def journal_of(transaction: Transaction, run_id: str) -> Journal:
     """Return a run's journal to the letter."""
     own = own_row(transaction, run_id)
-    rows, head = checked(transaction, own, 0), head_of(run_id, own.head)
+    rows, head = check_rows(transaction, own, 0), head_of(run_id, own.head)
     return Journal(run_id, rows, head, own.record.erased, _blobs(transaction, own.number, rows))
 
 
@@ -198,19 +260,24 @@ def record_from(row: tuple[Any, ...]) -> RunRecord:
     return RunRecord(**dict(zip(RunRecord.__struct_fields__, row, strict=False)))
 
 
-def checked(transaction: Transaction, own: Own, after: int) -> list[Row]:
-    """Return the rows after the first `after`; raise `UnreadableState` at the first damaged row."""
-    record, rows = own.record, transaction.rows(ROWS, run=own.number, after=after)
-    return chained(record.id, rows, after, record.seq, head_of(record.id, own.head), record.erased)
+def check_rows(transaction: Transaction, own: Own, after: int, limit: int | None = None) -> list[JournalRow]:
+    """Return the rows after the first `after`, at most `limit`; raise `UnreadableState` at the first damaged row."""
+    record = own.record
+    upto = record.seq if limit is None else after + limit
+    if upto >= record.seq:
+        rows = transaction.rows(ROWS, run=own.number, after=after)
+        return check_chain(record.id, rows, after, record.seq, head_of(record.id, own.head), record.erased)
+    rows = transaction.rows(SOME_ROWS, run=own.number, after=after, upto=upto + 1)  # the next has the last one's hash
+    return check_chain(record.id, rows, after, upto + 1, None, record.erased)[:-1]
 
 
-def facts_of(transaction: Transaction, run: str, number: int, rows: list[Row]) -> list[AnyFact]:
+def facts_of(transaction: Transaction, run: str, number: int, rows: list[JournalRow]) -> list[AnyFact]:
     """Return the facts of checked rows."""
     kept = _blobs(transaction, number, rows)
     return [unpack(run, row.seq, row.text, kept) for row in rows]
 
 
-def _blobs(transaction: Transaction, number: int, rows: list[Row], *, few: bool = False) -> dict[str, bytes]:
+def _blobs(transaction: Transaction, number: int, rows: list[JournalRow], *, few: bool = False) -> dict[str, bytes]:
     """Return the blobs of a run by their hashes, if its rows have any; with `few`, only those of these rows."""
     large = [row for row in rows if has_blobs(row.text)]
     if few:

@@ -11,12 +11,12 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from ...core.run import ENDED
 from ...errors import Conflict, UnreadableState
-from ..chain import Row, chained, tally_of
+from ..chain import JournalRow, check_chain, tally_of
 from ..comparing import EMPTIED
 from ..projection import anew
 from ..record import GrantRecord, Question, SavedContext
 from ..row_codec import Head, context_mark, head_of, redacted
-from .reading import CONTEXT, RECORD, ROWS, checked, facts_of, own_row, record_from
+from .reading import CONTEXT, RECORD, ROWS, check_rows, facts_of, own_row, record_from
 from .schema import blobs, chapters, contexts, grants, journal, questions, runs
 from .statement import Statement, Transaction
 from .writing import FORGET, RECORDED, advance, locked, project, seal_again, sealed_questions
@@ -53,7 +53,7 @@ def erase(transaction: Transaction, run_id: str, now: int) -> None:
         raise Conflict(f"Run {run_id!r} is not over, it is {record.status}. Erase it when it is, or purge it.")
     if record.erased is not None:
         return
-    rows = [row._replace(text=redacted(row.text)) for row in checked(transaction, own, 0)]
+    rows = [row._replace(text=redacted(row.text)) for row in check_rows(transaction, own, 0)]
     transaction.many(REDACT, [{"of_run": number, "of_seq": row.seq, "fact": row.text.decode()} for row in rows])
     transaction.do(FORGET[blobs], run=number)
     transaction.do(FORGET[chapters], run=number)
@@ -110,7 +110,7 @@ def rebuild(transaction: Transaction, number: int, now: int) -> None:
     rows = transaction.rows(ROWS, run=number, after=0)
     id = _id(number, rows) if record is None else record.id
     head = None if own is None else head_of(id, own[-1])
-    checked_rows = chained(id, rows, 0, max((row[0] for row in rows), default=0), head, None)
+    checked_rows = check_chain(id, rows, 0, max((row[0] for row in rows), default=0), head, None)
     change = anew(id, facts_of(transaction, id, number, checked_rows), checked_rows[-1].at)
     values = {name: getattr(change.record, name) for name in RECORDED}
     if record is not None:
@@ -130,7 +130,7 @@ def _id(number: int, rows: list[tuple[Any, ...]]) -> str:
         raise UnreadableState(f"Journal {number} is damaged: its first fact does not say which run it is.") from None
 
 
-def _lost(transaction: Transaction, number: int, rows: list[Row], now: int) -> dict[str, Any]:
+def _lost(transaction: Transaction, number: int, rows: list[JournalRow], now: int) -> dict[str, Any]:
     """Return the columns of a lost row that are not in the record.
 
     The fence is lost too. The new fence must be above all earlier ones, and a run has fewer leases than `now` has

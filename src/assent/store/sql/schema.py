@@ -45,8 +45,8 @@ NEWS = "assent_news"
 
 metadata = MetaData()
 
-_Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns numbers only in an INTEGER column
-_Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # the same byte order in every database
+Big = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns numbers only in an INTEGER column
+Id = Text().with_variant(TEXT(collation="C"), "postgresql")  # the same byte order in every database
 
 
 def _fields(kind: type[msgspec.Struct], **other: str) -> list[Column[Any]]:
@@ -57,7 +57,7 @@ def _fields(kind: type[msgspec.Struct], **other: str) -> list[Column[Any]]:
     return [
         Column(
             other.get(field.name, field.name),
-            _Id if field.name == "id" else _Big if field.name == "run" or int in _types(field) else Text,
+            Id if field.name == "id" else Big if field.name == "run" or int in _types(field) else Text,
             key=field.name,
             nullable=field.name in ("evidence", "reviewers", "redact") or not {Any, NoneType}.isdisjoint(_types(field)),
         )
@@ -86,10 +86,10 @@ def too_new(version: int) -> str:
 runs = Table(
     "assent_runs",
     metadata,
-    Column("id", _Big, primary_key=True, autoincrement=True),
-    Column("run", _Id, nullable=False),
+    Column("id", Big, primary_key=True, autoincrement=True),
+    Column("run", Id, nullable=False),
     *_fields(RunRecord, changed="changed_at")[1:-1],  # its `id` is the column `run` here
-    Column("lease_fence", _Big, key="fence", nullable=False),
+    Column("lease_fence", Big, key="fence", nullable=False),
     Column("head", LargeBinary, nullable=False),
     *_fields(RunRecord)[-1:],
     UniqueConstraint("run", name="assent_runs_run"),
@@ -119,9 +119,9 @@ Index("assent_runs_worker", runs.c.worker, sqlite_where=_held, postgresql_where=
 journal = Table(
     "assent_journal",
     metadata,
-    Column("run", _Big, nullable=False),
-    Column("seq", _Big, nullable=False),
-    Column("at", _Big, nullable=False),
+    Column("run", Big, nullable=False),
+    Column("seq", Big, nullable=False),
+    Column("at", Big, nullable=False),
     Column("fact", Text, nullable=False),
     Column("prev_hash", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run", "seq", name="assent_journal_pkey"),
@@ -130,7 +130,7 @@ journal = Table(
 blobs = Table(
     "assent_blobs",
     metadata,
-    Column("run", _Big, nullable=False),
+    Column("run", Big, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("body", LargeBinary, nullable=False),
     PrimaryKeyConstraint("run", "hash", name="assent_blobs_pkey"),
@@ -140,8 +140,8 @@ blobs = Table(
 chapters = Table(
     "assent_chapters",
     metadata,
-    Column("run", _Big, nullable=False),
-    Column("seq", _Big, nullable=False),
+    Column("run", Big, nullable=False),
+    Column("seq", Big, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("snapshot", Text, nullable=False),
     Column("seal", Text, nullable=False),
@@ -152,7 +152,7 @@ chapters = Table(
 contexts = Table(
     "assent_contexts",
     metadata,
-    Column("run", _Big, primary_key=True, autoincrement=False),
+    Column("run", Big, primary_key=True, autoincrement=False),
     Column("body", LargeBinary),
     Column("kind", Text),
 )
@@ -160,7 +160,7 @@ contexts = Table(
 definitions = Table(
     "assent_definitions",
     metadata,
-    Column("fingerprint", _Id, primary_key=True),
+    Column("fingerprint", Id, primary_key=True),
     Column("body", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -208,70 +208,30 @@ grants = Table(
     sqlite_with_rowid=False,
 )
 
-# -- the inbox: who may sign in, and what is told to others ------------------------------------------------------------
-
-users = Table(
-    "assent_users",
-    metadata,
-    Column("name", _Id, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("groups", Text),
-    Column("password", Text),
-    Column("stamp", Text, nullable=False),
-    Column("made", _Big, nullable=False),
-    Column("disabled_at", _Big, key="disabled"),
-    Column("seal", Text),
-)
-
-tokens = Table(
-    "assent_tokens",
-    metadata,
-    Column("id", _Id, primary_key=True),
-    Column("name", _Id, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("groups", Text),
-    Column("hash", Text, nullable=False),
-    Column("made", _Big, nullable=False),
-    Column("until", _Big),
-    Column("used", _Big),
-    Column("revoked_at", _Big, key="revoked"),
-    Column("seal", Text),
-)
-
-signins = Table(
-    "assent_signins",
-    metadata,
-    Column("hash", _Id, primary_key=True),
-    Column("user", _Id, nullable=False),
-    Column("stamp", Text, nullable=False),
-    Column("csrf", Text, nullable=False),
-    Column("made", _Big, nullable=False),
-    Column("seen", _Big, nullable=False),
-    Column("until", _Big, nullable=False),
-)
+# -- the inbox: what is told to others; the tables of accounts are in `account` ----------------------------------------
 
 webhooks = Table(
     "assent_webhooks",
     metadata,
-    Column("id", _Id, primary_key=True),
+    Column("id", Id, primary_key=True),
     Column("url", Text, nullable=False),
     Column("secret", Text, nullable=False),
     Column("events", Text, nullable=False),
-    Column("made", _Big, nullable=False),
-    Column("disabled_at", _Big, key="disabled"),
+    Column("made", Big, nullable=False),
+    Column("disabled_at", Big, key="disabled"),
     Column("reason", Text),
 )
 
 outbox = Table(
     "assent_outbox",
     metadata,
-    Column("id", _Id, primary_key=True),
+    Column("id", Id, primary_key=True),
     Column("webhook", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("body", Text, nullable=False),
-    Column("at", _Big, nullable=False),
-    Column("tries", _Big, nullable=False),
-    Column("due", _Big, nullable=False),
+    Column("at", Big, nullable=False),
+    Column("tries", Big, nullable=False),
+    Column("due", Big, nullable=False),
     Column("error", Text),
 )
 Index("assent_outbox_due", outbox.c.due, outbox.c.id)
@@ -279,7 +239,7 @@ Index("assent_outbox_due", outbox.c.due, outbox.c.id)
 agents = Table(
     "assent_agents",
     metadata,
-    Column("name", _Id, primary_key=True),
+    Column("name", Id, primary_key=True),
     Column("began", Text, nullable=False),
-    Column("seen_at", _Big, key="seen", nullable=False),
+    Column("seen_at", Big, key="seen", nullable=False),
 )

@@ -1,20 +1,15 @@
-"""Seals of rows: hashes of questions, users and tokens.
-
-The seal of a question is a hash of what people are shown, checked whenever the row is read.
+"""Seals of rows. The seal of a question is a hash of what people are shown, checked whenever the row is read.
 
 A question is shown without reading its journal, which may be long. The seal reveals a row that was changed by hand or
 by a fault. A change by somebody who also recomputes the seal is found by `Store.decide` and `Store.verify`, which
 compare the row with the journal.
-
-The seals of users and tokens are checked by `assent db verify`. They are in no journal: a change by somebody who also
-recomputes the seal is not found, nor is a row that was deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -33,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 def asked_seal(columns: Mapping[str, Any]) -> str:
     """Return the seal of a question's content, from its columns; `run` is the run's id, not its number."""
-    return _seal([*[columns[name] for name in ASKED], *_set(columns, LATER)])
+    return seal_of_columns([*(columns[name] for name in ASKED), *_set(columns, LATER)])
 
 
 def _set(columns: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
@@ -45,35 +40,15 @@ def ended_seal(columns: Mapping[str, Any]) -> str | None:
     """Return the seal of a question's end; None while the question is open."""
     if columns["verdict"] is None:
         return None
-    return _seal([columns["id"], *(columns[name] for name in ENDS), *_set(columns, ("shown",))])
+    return seal_of_columns([columns["id"], *(columns[name] for name in ENDS), *_set(columns, ("shown",))])
 
 
-def _seal(values: list[Any]) -> str:
+def seal_of_columns(values: list[Any]) -> str:
+    """Return the seal of some columns."""
     text = _encode(values)
     if b"\\u0000" in text:  # Postgres cannot hold the character 0; the store writes U+FFFD instead
         text = _encode([value.replace("\0", "\ufffd") if type(value) is str else value for value in values])
     return sha256(text).hexdigest()[:LENGTH]
-
-
-AccountKind = Literal["user", "token"]
-ACCOUNTS: dict[AccountKind, tuple[str, ...]] = {
-    "user": ("name", "role", "groups", "password", "stamp", "made", "disabled"),
-    "token": ("id", "name", "role", "groups", "hash", "made", "until", "revoked"),
-}
-"""The columns of users and tokens that their seals cover. The time of a token's last use is not covered."""
-
-
-def account_seal(kind: AccountKind, columns: Mapping[str, Any]) -> str:
-    """Return the seal of a user's or a token's row."""
-    return _seal([kind, *(columns[name] for name in ACCOUNTS[kind])])
-
-
-def is_sealed_account(kind: AccountKind, columns: Mapping[str, Any]) -> bool:
-    """Return True if the row of a user or a token matches its seal."""
-    try:
-        return bool(columns["seal"] == account_seal(kind, columns))
-    except (TypeError, ValueError):  # text that UTF-8 cannot hold, or a value that JSON cannot
-        return False
 
 
 def is_sealed(columns: Mapping[str, Any]) -> bool:

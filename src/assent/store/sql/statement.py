@@ -10,8 +10,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ClauseElement, Dialect
+from sqlalchemy import ClauseElement, Dialect, Integer
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql"
@@ -95,3 +97,20 @@ class Transaction:
 
     def _values(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         return values
+
+
+class PositionOf(FunctionElement[int]):
+    """The place of a text in another, 0 if it is not there. LIKE would be slower by the length of the text."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(PositionOf, SQLITE)
+def _on_sqlite(element: PositionOf, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"instr({compiler.process(element.clauses, **kw)})"
+
+
+@compiles(PositionOf, POSTGRES)
+def _on_postgres(element: PositionOf, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **kw)})"

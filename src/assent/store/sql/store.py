@@ -11,15 +11,26 @@ from ...errors import StoreFailed, UnreadableState, UsageError
 from ..chain import Journal
 from ..filter import Filter
 from ..news import News, Tally, is_news
-from ..record import AgentRecord, Change, Entry, Lease, Page, Question, Stored, check_counts, check_seconds
+from ..record import (
+    AgentRecord,
+    Change,
+    Entry,
+    Lease,
+    Page,
+    Question,
+    RunRecord,
+    Stored,
+    check_counts,
+    check_seconds,
+)
 from ..store import Store
 from ..wakeup import Wakeup
 from .leasing import claim, release, renew, take
-from .listing import find_question, page, questions_of
+from .listing import find_question, page, questions_of_run
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
 from .paging import read_in_parts, timed
-from .reading import chapters_differ, definition, journal_of, lines, load_run, newest, read
+from .reading import chapters_differ, definition, history, journal_of, load_run, newest, own_row, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
@@ -122,9 +133,27 @@ class SQLStore(Store):
         """Return the newest run of a thread; None if there is no such thread."""
         return await self._read(lambda transaction: newest(transaction, thread), snapshot=True)
 
+    async def record(self, run_id: str) -> RunRecord:
+        """Return a run's record."""
+        return await self._read_short(lambda transaction: own_row(transaction, run_id).record)
+
     async def lines(self, run_id: str) -> list[Entry]:
         """Return the journal rows of a run with their hashes."""
-        return await self._read(lambda transaction: lines(transaction, run_id), snapshot=True)
+        return await self.history(run_id)
+
+    async def history(
+        self,
+        run_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        kinds: Mapping[str, str] | None = None,
+        payloads: bool = False,
+    ) -> list[Entry]:
+        """Return the history of a run, or a part of it; no other rows are read."""
+        return await self._read(
+            lambda transaction: history(transaction, run_id, after, limit, kinds, payloads), snapshot=True
+        )
 
     async def journal(self, run_id: str) -> Journal:
         """Return a run's journal to the letter, with its blobs and its head."""
@@ -151,7 +180,7 @@ class SQLStore(Store):
         return await self._read_short(lambda transaction: find_question(transaction, question_id))
 
     async def _questions_of(self, run_id: str) -> tuple[list[Question], list[str]]:
-        return await self._read(lambda transaction: questions_of(transaction, run_id))
+        return await self._read(lambda transaction: questions_of_run(transaction, run_id))
 
     async def strays(self) -> list[str]:
         """Return one sentence for each row that belongs to no run, and for each stored tool that has changed."""

@@ -5,16 +5,16 @@ Those are stored tools, announced agents, webhooks and their messages, users, to
 
 from __future__ import annotations
 
-from sqlalchemy import Table, select
+from sqlalchemy import select
 
 from ...errors import UnreadableState
 from ..comparing import kept_tool
 from ..starting import is_readable
+from .account import changed_accounts
 from .chapter import as_bytes
 from .news import announced
 from .outbox import damaged
-from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs, signins, tokens, users
-from .seal import AccountKind, is_sealed_account
+from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs
 from .statement import Statement, Transaction
 
 _OWNED = {
@@ -37,20 +37,6 @@ _LOST = {
 TOOLS = Statement(select(definitions.c.fingerprint, definitions.c.body).order_by(definitions.c.fingerprint))
 
 
-_TABLES: dict[AccountKind, Table] = {"user": users, "token": tokens}
-_REMEDIES: dict[AccountKind, str] = {
-    "user": "See that the role and the groups are right: `assent users change` sets them, and seals the row anew.",
-    "token": "Revoke it, and make another.",
-}
-ACCOUNTS = {kind: Statement(select(table).order_by(*table.primary_key)) for kind, table in _TABLES.items()}
-SIGNED_IN = Statement(
-    select(signins.c.user)
-    .distinct()
-    .where(~select(users.c.name).where(users.c.name == signins.c.user).exists())
-    .order_by(signins.c.user)
-)
-
-
 def strays(transaction: Transaction) -> list[str]:
     """Return one sentence for each row whose run is gone, and for each damaged row that belongs to no run."""
     lost = [
@@ -61,7 +47,7 @@ def strays(transaction: Transaction) -> list[str]:
         for (number,) in transaction.rows(statement)
     ]
     tools, announcements = _changed_tools(transaction), _damaged_agents(transaction)
-    return lost + tools + announcements + damaged(transaction) + _changed_accounts(transaction)
+    return lost + tools + announcements + damaged(transaction) + changed_accounts(transaction)
 
 
 def _changed_tools(transaction: Transaction) -> list[str]:
@@ -71,22 +57,6 @@ def _changed_tools(transaction: Transaction) -> list[str]:
             kept_tool(fingerprint, as_bytes(body))
         except UnreadableState as error:
             said.append(f"The definition that is kept as {fingerprint!r} is not what was written: {error}")
-    return said
-
-
-def _changed_accounts(transaction: Transaction) -> list[str]:
-    """Return one sentence for each user and token that was not written by the store, and each sign-in of nobody."""
-    said = []
-    for kind, table in _TABLES.items():
-        for row in transaction.rows(ACCOUNTS[kind]):
-            columns = dict(zip(table.c.keys(), row, strict=True))
-            if not is_sealed_account(kind, columns):
-                role = columns["role"]
-                said.append(
-                    f"The row of {kind} {row[0]!r}, with the role {role!r}, is not what was written. {_REMEDIES[kind]}"
-                )
-    for (user,) in transaction.rows(SIGNED_IN):
-        said.append(f"There is a sign-in of {user!r}, and no such user.")
     return said
 
 

@@ -93,7 +93,7 @@ async def reads_from_anywhere(store: Store, clock: FakeClock) -> None:
 async def knows_what_is_not_there(store: Store, clock: FakeClock) -> None:
     """What is not there is `RunNotFound`."""
     await put_begun(store)
-    for work in (store.read, store.load, store.lines, store.history, store.erase):
+    for work in (store.read, store.record, store.load, store.lines, store.history, store.erase):
         await raises(RunNotFound, work("no"), "A run that is not there cannot be read or erased.")
     await raises(RunNotFound, store.take("no", "w", seq=0, hold=9), "A run that is not there cannot be taken.")
     draft = RunDraft(clock)
@@ -253,6 +253,7 @@ async def keeps_the_record(store: Store, clock: FakeClock) -> None:
     found = (await store.read(draft.id)).record
     alike(found, expected, "A change sets all of a run's record but what the store keeps itself.")
     alike(type(found), RunRecord, "A record is a `RunRecord`.")
+    alike(await store.record(draft.id), found, "`record` gives a run's record.")
 
 
 def chain(run: str, facts: list[AnyFact]) -> list[str]:
@@ -282,6 +283,30 @@ async def chains_its_lines(store: Store, clock: FakeClock) -> None:
         alike(lines[0].fact, msgspec.json.decode(pack(facts[0])[0]), "A line has the fact as JSON.")
         alike(lines[2].fact["by"], "ann", "A line of a fact with a large payload has the rest of it.")
         alike(await store.history(draft.id), lines, "`history` gives the lines.")
+
+
+async def gives_parts_of_a_history(store: Store, clock: FakeClock) -> None:
+    """A part of a history is that part of the whole, and facts are found by their kind and their text."""
+    draft = asking(clock, (SEND, SEND))
+    await draft.add(f.Said(json("x" * 2 * LARGE), "ann", at=1)).write(store)
+    whole = await store.history(draft.id)
+    for after in range(len(whole) + 2):
+        for limit in (0, 1, 2, len(whole)):
+            part = await store.history(draft.id, after=after, limit=limit)
+            alike(part, whole[after : after + limit], "A part of a history is that part of the whole.")
+    for kind in {entry.fact["fact"] for entry in whole}:
+        expected = [entry for entry in whole if entry.fact["fact"] == kind]
+        alike(await store.history(draft.id, kinds={kind: ""}), expected, "A history can be of some kinds of facts.")
+    first, second = (entry for entry in whole if entry.fact["fact"] == "asked")
+    found = await store.history(draft.id, kinds={"asked": f'"{second.fact["id"]}"'})
+    alike(found, [second], "A text finds the facts whose JSON has it.")
+    texts = {"": f'"{second.fact["id"]}"'}
+    found = [entry for entry in await store.history(draft.id, kinds=texts) if "blobs" not in entry.fact]
+    alike(found, [second], "A text is looked for in facts of every kind.")
+    alike(await store.history(draft.id, kinds={"asked": ""}, after=first.seq), [second], "Kinds hold after a number.")
+    facts = [msgspec.json.decode(msgspec.json.encode(fact)) for fact in (await store.read(draft.id)).facts]
+    found = await store.history(draft.id, payloads=True)
+    alike([entry.fact for entry in found], facts, "With `payloads`, every fact is whole.")
 
 
 async def finds_the_newest_of_a_thread(store: Store, clock: FakeClock) -> None:
@@ -328,6 +353,7 @@ JOURNAL_CHECKS = (
     keeps_the_context,
     keeps_the_record,
     chains_its_lines,
+    gives_parts_of_a_history,
     finds_the_newest_of_a_thread,
     needs_no_facts,
 )

@@ -70,6 +70,9 @@ async def settles_questions(store: Store, clock: FakeClock) -> None:
     await draft.write(store)
     clock.advance(4)
     alike(set(_ids(await store.questions())), {newer, third}, "Only questions without an end are open.")
+    following = {id: await store.successor(id) for id in (first, second, third)}
+    expected = {first: None, second: await store.question(newer), third: None}
+    alike(following, expected, "The open question about the same call took a settled one's place.")
     await draft.add(f.Closed("It failed.", at=draft.now)).write(store)
     alike((await store.questions()).items, [], "The questions of a closed run are not open.")
     began = draft.run.began.at if draft.run.began is not None else 0

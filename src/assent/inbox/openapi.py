@@ -15,7 +15,7 @@ TEXT = {"schema": {"type": "string"}}
 ETAG = "The digest of the question, in quotes; left out if arguments are masked."
 ALWAYS = (401, 403, 414, 422, 500, 502)
 """The statuses that every route with an identity can answer."""
-WORDS = {
+STATUS_WORDS = {
     400: "The request cannot be understood.",
     401: "Nobody is signed in, or the token is not valid.",
     403: "The identity may not do this.",
@@ -55,13 +55,13 @@ def answers(
 
 def problem(status: int) -> dict[str, Any]:
     """Return the description of a problem."""
-    made: dict[str, Any] = {"description": WORDS[status], "content": {MEDIA_TYPE: {"schema": ref("Problem")}}}
+    made: dict[str, Any] = {"description": STATUS_WORDS[status], "content": {MEDIA_TYPE: {"schema": ref("Problem")}}}
     if status == 401:
         made["headers"] = {"WWW-Authenticate": {"required": True, **TEXT}}
     return made
 
 
-def plain(media_type: str, *more: int) -> dict[int | str, dict[str, Any]]:
+def plain_response(media_type: str, *more: int) -> dict[int | str, dict[str, Any]]:
     """Return the responses of a route that answers with text."""
     fine = {"description": "OK", "content": {media_type: TEXT}}
     return {200: fine, **{each: problem(each) for each in sorted((*ALWAYS, *more))}}
@@ -69,7 +69,7 @@ def plain(media_type: str, *more: int) -> dict[int | str, dict[str, Any]]:
 
 def stream() -> dict[int | str, dict[str, Any]]:
     """Return the responses of the event stream."""
-    return plain("text/event-stream", 429)
+    return plain_response("text/event-stream", 429)
 
 
 def body(*names: str) -> dict[str, Any]:

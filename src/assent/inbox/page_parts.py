@@ -11,24 +11,36 @@ from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 from msgspec import Struct
 
-from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotPending, StoreFailed
+from ..errors import AssentError, Conflict
 from ..store.record import Page, Question
 from ..store.store import Store
-from .api import successor
-from .auth import Authenticates, identified
-from .conversation import MOST_FACTS, talk_of
+from .auth import Authenticates, identify_sender
+from .conflict import find_conflict
+from .conversation import MOST_FACTS, Excerpt, entries_around, excerpt_of
 from .csrf import MOST_FIELDS
 from .failure import failure_page
-from .forms import ABSENT, Field, Form, empty
+from .forms import ABSENT, Field, SchemaForm, empty
 from .headline import order_of, sentence_of, with_order
 from .identity import Identity
-from .loops import elsewhere
+from .json_values import size_of
+from .loops import on_own_loop
 from .mask import masked
+from .permissions import JournalView, seen_by
 from .presence import Presence
-from .render import list_query, query_string, render
-from .sight import facts_seen_by, questions_of, seen_by
-from .values import size_of
-from .view import Row, deadline_tag, decided_in, difference, people, place_of, row_of, settled_words, why_not
+from .templating import list_query, query_string, render
+from .wording import (
+    DECIDING,
+    Decided,
+    QuestionRow,
+    compare_texts,
+    deadline_tag,
+    decided_in,
+    people,
+    place_of,
+    row_of,
+    settled_words,
+    why_not,
+)
 
 PAGE = 50
 """Questions on a page of the list."""
@@ -53,7 +65,7 @@ class PageRoute(APIRoute):
             except AssentError as error:
                 return failure_page(request, error)
 
-        return elsewhere(safely)
+        return on_own_loop(safely)
 
 
 def sign_in_first(request: Request) -> Response:
@@ -64,7 +76,7 @@ def sign_in_first(request: Request) -> Response:
     return RedirectResponse(f"{base}/sign-in{back}", 303)
 
 
-class Desk(Struct):
+class PageContext(Struct):
     """The shared parts of the pages."""
 
     store: Store
@@ -77,7 +89,7 @@ class Desk(Struct):
 
     async def who(self, request: Request) -> Identity:
         """Return who is signed in and may read; raise `NeedsSignIn` or `Forbidden`."""
-        who = await identified(self.auth, request)  # sees that a form is of a page of ours
+        who = await identify_sender(self.auth, request)  # sees that a form is of a page of ours
         if who is None:
             raise NeedsSignIn
         request.state.who = who
@@ -101,10 +113,10 @@ def counted_page(count: int, next: str | None) -> str:
     return f"{count}{'+' if next else ''}" if count else ""
 
 
-class Shown(Struct):
+class QuestionList(Struct):
     """The list beside a question, as it was asked for."""
 
-    rows: list[Row]
+    rows: list[QuestionRow]
     next: str | None
     query: dict[str, str]
     tools: list[str]
@@ -116,12 +128,12 @@ class Shown(Struct):
     """The id of the row below the question that is looked at, which may be settled and not in the list any more."""
 
     @property
-    def soon(self) -> list[Row]:
+    def soon(self) -> list[QuestionRow]:
         """The questions that are due soon."""
         return [row for row in self.rows if row.soon]
 
     @property
-    def waiting(self) -> list[Row]:
+    def waiting(self) -> list[QuestionRow]:
         """The other questions."""
         return [row for row in self.rows if not row.soon]
 
@@ -146,36 +158,38 @@ class Shown(Struct):
         return query_string({**self.query, **other})
 
 
-async def listed(desk: Desk, who: Identity, request: Request, current: Question | None = None) -> Shown:
+async def find_question_list(
+    pages: PageContext, who: Identity, request: Request, current: Question | None = None
+) -> QuestionList:
     """Return the open questions that the request's filters want, beside a question."""
     query = list_query(request)
-    page = await _page(desk, query)
-    rows = await _rows(desk, who, page.items)
+    page = await _page(pages, query)
+    rows = await _rows(pages, who, page.items)
     tools = sorted({*[each.tool for each in page.items], query.get("tool", "")} - {""})
     agents = sorted({*[each.agent for each in page.items], query.get("agent", "")} - {""})
-    count = await desk.waiting() if query else counted_page(len(rows), page.next)
-    below = None if current is None else _below(rows, current, desk.now())
-    return Shown(rows, page.next, query, tools, agents, count, len(page.damaged), below)
+    count = await pages.waiting() if query else counted_page(len(rows), page.next)
+    below = None if current is None else _below(rows, current, pages.now())
+    return QuestionList(rows, page.next, query, tools, agents, count, len(page.damaged), below)
 
 
-async def _page(desk: Desk, query: dict[str, str]) -> Page[Question]:
+async def _page(pages: PageContext, query: dict[str, str]) -> Page[Question]:
     only = {name: query[name] for name in ("tool", "agent") if name in query}
-    return await desk.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
+    return await pages.store.questions(**only, search=query.get("q"), limit=PAGE, after=query.get("after"))  # type: ignore[arg-type]
 
 
-async def _rows(desk: Desk, who: Identity, questions: list[Question]) -> list[Row]:
+async def _rows(pages: PageContext, who: Identity, questions: list[Question]) -> list[QuestionRow]:
     """Return questions as rows, in the order of the list."""
-    asked, now = await with_order(desk.store, questions), desk.now()
-    return sorted([row_of(each, now, desk.presence.others(each.id, who.name)) for each in asked], key=place_of)
+    asked, now = await with_order(pages.store, questions), pages.now()
+    return sorted([row_of(each, now, pages.presence.others(each.id, who.name)) for each in asked], key=place_of)
 
 
-def _below(rows: list[Row], question: Question, now: int) -> str | None:
+def _below(rows: list[QuestionRow], question: Question, now: int) -> str | None:
     """Return the id of the first row that comes after a question, at the place that it had when it was decided."""
     place = place_of(row_of(question, min(now, question.decided or now), []))
     return next((row.id for row in rows if place_of(row) > place), None)
 
 
-async def next_in_list(desk: Desk, who: Identity, found: Shown) -> tuple[Row, str] | None:
+async def next_in_list(pages: PageContext, who: Identity, found: QuestionList) -> tuple[QuestionRow, str] | None:
     """Return the row below the question that is looked at, and the query string of its list; None at the end."""
     for row in found.rows:
         if row.id == found.below:
@@ -183,19 +197,21 @@ async def next_in_list(desk: Desk, who: Identity, found: Shown) -> tuple[Row, st
     if found.next is None:
         return None
     further = {**found.query, "after": found.next}
-    rows = await _rows(desk, who, (await _page(desk, further)).items)
+    rows = await _rows(pages, who, (await _page(pages, further)).items)
     return (rows[0], query_string(further)) if rows else None
 
 
-async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -> tuple[Question, dict[str, Any]]:
+async def find_question(
+    pages: PageContext, request: Request, who: Identity, id: str
+) -> tuple[Question, dict[str, Any]]:
     """Return a question as it is stored, and the context of its page."""
-    whole = await desk.store.question(id)
-    desk.presence.saw(id, who.name)
-    [ordered] = await with_order(desk.store, [whole])
+    whole = await pages.store.question(id)
+    pages.presence.saw(id, who.name)
+    [ordered] = await with_order(pages.store, [whole])
     question = seen_by(who, ordered)
-    now = desk.now()
+    now = pages.now()
     not_you = why_not(whole, who)
-    fresh = await successor(desk.store, whole)
+    fresh = await pages.store.successor(id, known=whole)
     context = {
         "question": question,
         "sentence": sentence_of(question),
@@ -205,7 +221,7 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
         "why_not": not_you,
         "may_grant": who.may("grant"),
         "reviewers": people(question.reviewers) if question.reviewers else "",
-        "looking": desk.presence.others(id, who.name),
+        "looking": pages.presence.others(id, who.name),
         "size": size_of(question.arguments),
         "masked": question is not ordered and bool(question.redact),
         "settled": settled_words(question, who) if question.verdict is not None else "",
@@ -215,19 +231,12 @@ async def shown_question(desk: Desk, request: Request, who: Identity, id: str) -
 
 
 async def whole_page(
-    desk: Desk, request: Request, who: Identity, whole: Question, context: dict[str, Any], *, status: int = 200
+    pages: PageContext, request: Request, who: Identity, whole: Question, context: dict[str, Any], *, status: int = 200
 ) -> Response:
     """Return the page of one question, with the list beside it."""
-    stored = await desk.store.read(whole.run, 2**31 - 1)
-    asked: list[Question] = []
-    if stored.record.seq <= MOST_FACTS:
-        stored = await desk.store.read(whole.run)
-        asked = await questions_of(desk.store, whole.run)
-    stored.facts = facts_seen_by(who, stored.facts, asked, stored.record.started_by)
-    talk = talk_of(stored, whole)
-    found = await listed(desk, who, request, whole)
-    following = await next_in_list(desk, who, found) if whole.verdict is not None else None
-    decided = decided_in(stored.facts, context["question"]) if whole.verdict is not None else None
+    talk, decided = await find_context(pages, who, whole, context["question"])
+    found = await find_question_list(pages, who, request, whole)
+    following = await next_in_list(pages, who, found) if whole.verdict is not None else None
     answer = answer_fields(whole) if whole.kind == "input" and whole.verdict is None else None
     return render(
         request,
@@ -245,6 +254,25 @@ async def whole_page(
     )
 
 
+async def find_context(
+    pages: PageContext, who: Identity, question: Question, seen: Question
+) -> tuple[Excerpt, Decided | None]:
+    """Return the conversation around a question, and the content of the decision on it."""
+    record = await pages.store.record(question.run)
+    if record.erased is not None:
+        return Excerpt(problem="This run was erased."), None
+    if record.seq > MOST_FACTS:
+        return Excerpt(problem=f"This run has {record.seq:,} facts, too many to show what was said before."), None
+    view = JournalView(who, pages.store, record, payloads=True)
+    entries = await entries_around(view, record, question)
+    decided = None
+    if question.verdict is not None:
+        decided = decided_in(entries, seen)
+        if decided is None and (numbers := await view.find(f'"{question.id}"', *DECIDING)):
+            decided = next(filter(None, [decided_in(await view.part(each - 1, 1), seen) for each in numbers]), None)
+    return excerpt_of(entries, question), decided
+
+
 def answer_schema_of(question: Question) -> Any:
     """Return the schema of an answer; a text if any answer fits."""
     return question.schema if isinstance(question.schema, dict) and question.schema else {"type": "string"}
@@ -252,48 +280,24 @@ def answer_schema_of(question: Question) -> Any:
 
 def answer_fields(question: Question) -> Field:
     """Return the empty form of an answer."""
-    form = Form(answer_schema_of(question))
+    form = SchemaForm(answer_schema_of(question))
     value = empty(form.schema, form)
     return form.fields(value if value is not ABSENT else None)
 
 
-async def conflict(desk: Desk, request: Request, who: Identity, id: str, error: AssentError) -> Response:
+async def conflict(pages: PageContext, request: Request, who: Identity, id: str, error: AssentError) -> Response:
     """Return the page for a decision that came too late or was about something else; re-raise any other error."""
-    if not isinstance(error, AlreadyDecided | DigestMismatch | NotPending):
+    found = await find_conflict(pages.store, id, error) if isinstance(error, Conflict) else None
+    if found is None:
         raise error
-    try:
-        whole = await desk.store.question(id)
-        fresh = await successor(desk.store, whole)
-    except StoreFailed:
-        raise error from None  # what became of the decision is known; only the details are not
-    seen, now = (seen_by(who, each) for each in await with_order(desk.store, [whole, fresh or whole]))
-    if isinstance(error, AlreadyDecided) or (whole.verdict is not None and fresh is None):
-        return render(
-            request,
-            "first.html",
-            status=409,
-            who=who,
-            question=seen,
-            sentence=sentence_of(seen),
-            now=desk.now(),
-            section="questions",
-            settled=settled_words(seen, who),
-            message=str(error),
-        )
-    changes = difference(seen.arguments, now.arguments, order_of(now))
-    return render(
-        request,
-        "changed.html",
-        status=412,
-        who=who,
-        question=now,
-        sentence=sentence_of(now),
-        before=sentence_of(seen),
-        changes=changes,
-        message=str(error),
-        section="questions",
-        now=desk.now(),
-    )
+    seen, now = (seen_by(who, each) for each in await with_order(pages.store, [found.decided_on, found.asked_now]))
+    context = {"section": "questions", "now": pages.now(), "message": str(error)}
+    if found.status == 409:
+        context |= {"question": seen, "sentence": sentence_of(seen), "settled": settled_words(seen, who)}
+        return render(request, "first.html", status=409, who=who, **context)
+    changes = compare_texts(seen.arguments, now.arguments, order_of(now))
+    context |= {"question": now, "sentence": sentence_of(now), "before": sentence_of(seen), "changes": changes}
+    return render(request, "changed.html", status=412, who=who, **context)
 
 
 def question_url(request: Request, id: str) -> str:

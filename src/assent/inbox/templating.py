@@ -15,10 +15,10 @@ from markupsafe import Markup
 from msgspec.json import encode
 
 from ..definitions.preview import warnings_first
+from .escaping import has_many_marks, hidden_characters, shown_name, spell_out_hidden
 from .folding import folded_changes, folded_commands, folded_diff, folded_text
 from .identity import Identity
-from .values import box, read_or_text, shown_arguments, shown_json
-from .visible import has_many_marks, hidden_in, shown_name, visible
+from .json_values import box, read_or_text, shown_arguments, shown_json
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -69,9 +69,9 @@ def environment() -> Environment:
         undefined=Undefined,
     )
     made.filters |= {
-        "show": visible,
+        "show": spell_out_hidden,
         "name": shown_name,
-        "lines": lambda text: visible(text, lines=True),
+        "lines": lambda text: spell_out_hidden(text, lines=True),
         "ago": ago,
         "utc": utc,
         "iso": iso,
@@ -80,7 +80,7 @@ def environment() -> Environment:
         "boxed": lambda text: box(text, "JSON"),
         "shown_arguments": shown_arguments,
         "brief": brief,
-        "plain": plain,
+        "plain": as_plain_json,
         "cell": cell,
         "folded": folded_text,
         "folded_diff": folded_diff,
@@ -92,19 +92,19 @@ def environment() -> Environment:
     return made
 
 
-def plain(value: Any) -> Any:
+def as_plain_json(value: Any) -> Any:
     """Return a value of the store as `read_json` gives it, with its numbers as text; if it is too long, its JSON."""
     return read_or_text(encode(value).decode())
 
 
 def cell(value: Any) -> Markup:
     """Return a value of a preview's table."""
-    return visible(value) if isinstance(value, str) else visible(encode(value).decode())
+    return spell_out_hidden(value) if isinstance(value, str) else spell_out_hidden(encode(value).decode())
 
 
 def hidden_names(text: str) -> list[str]:
     """Return the names of the first hidden characters in a text; none if it is shown with escapes."""
-    return [] if has_many_marks(text) else hidden_in(text)[:3]
+    return [] if has_many_marks(text) else hidden_characters(text)[:3]
 
 
 def ago(at: int, now: int) -> str:
@@ -139,4 +139,4 @@ def iso(at: int | None) -> str:
 
 def brief(digest: str) -> Markup:
     """Return the beginning and the end of a digest."""
-    return visible(digest if len(digest) <= 20 else f"{digest[:8]}…{digest[-8:]}")
+    return spell_out_hidden(digest if len(digest) <= 20 else f"{digest[:8]}…{digest[-8:]}")

@@ -11,9 +11,9 @@ from markupsafe import Markup
 from ..core.digest import described
 from ..core.hidden import is_hidden
 from .bounds import is_too_long
+from .escaping import hidden_characters, spell_out_hidden
 from .folding import folded_text
 from .headline import in_signature_order
-from .visible import hidden_in, visible
 
 MOST_VALUES = 400
 """The most values that are laid out one by one. Larger data is shown as JSON text."""
@@ -26,7 +26,7 @@ class TooLong(ValueError):
     """A JSON text that is too long to be read for a page. It is shown, or compared, as text."""
 
 
-class Number(str):
+class WrittenNumber(str):
     """A number as it is written: it never passes through a float."""
 
     __slots__ = ()
@@ -54,7 +54,9 @@ def read_json(text: str) -> Any:
     if is_too_long(text):
         raise TooLong(f"it is too long for this page, {size_of(text)}")
     try:
-        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_pairs)
+        return json.loads(
+            text, parse_int=WrittenNumber, parse_float=WrittenNumber, parse_constant=_refuse, object_pairs_hook=_pairs
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -75,7 +77,7 @@ def write_json(value: Any, indent: int | None = None) -> str:
 
 
 def _write(value: Any, line: str, indent: int, out: list[str]) -> None:
-    if isinstance(value, Number):
+    if isinstance(value, WrittenNumber):
         out.append(str(value))
     elif isinstance(value, dict | list) and value:
         pairs = value.items() if isinstance(value, dict) else [(None, each) for each in value]
@@ -141,10 +143,10 @@ def shown_json(value: Any) -> Markup:
 
 def _laid_out(value: Any) -> Markup:
     if isinstance(value, dict) and value:
-        rows = [(visible(name), _laid_out(each)) for name, each in value.items()]
+        rows = [(spell_out_hidden(name), _laid_out(each)) for name, each in value.items()]
     elif isinstance(value, list) and value:
         rows = [(Markup("{}").format(n), _laid_out(each)) for n, each in enumerate(value)]
-    elif isinstance(value, str) and not isinstance(value, Number):
+    elif isinstance(value, str) and not isinstance(value, WrittenNumber):
         return shown_text(value)
     else:
         return Markup('<span class="v">{}</span>').format(write_json(value))
@@ -156,14 +158,14 @@ def _laid_out(value: Any) -> Markup:
 def shown_text(text: str) -> Markup:
     """Return a string as HTML: in quotation marks on one line, or in a block with its line breaks."""
     if len(text) > LONG:
-        names = hidden_in(text[:100_000])
+        names = hidden_characters(text[:100_000])
         return box(text, f"text, {len(text):,} characters", f" · holds {', '.join(names[:3])}" if names else "")
     if "\n" in text.rstrip("\n") or "\t" in text:
         lines = text.count("\n") + 1
         words = folded_text(text)
         return Markup('<small class="size">text, {} lines</small><div class="box">{}</div>').format(lines, words)
     mark = Markup('<span class="qm">"</span>')
-    return Markup('<span class="v s">{}<bdi>{}</bdi>{}</span>').format(mark, visible(text), mark)
+    return Markup('<span class="v s">{}<bdi>{}</bdi>{}</span>').format(mark, spell_out_hidden(text), mark)
 
 
 def shown_arguments(text: str, order: Collection[str] = ()) -> Markup:

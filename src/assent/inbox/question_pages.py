@@ -1,6 +1,6 @@
 """The web pages of the inbox: HTML from the server, plain forms, and a redirect after each.
 
-The script only adds to them. Words are made in `view` and `conversation`, forms in `forms`, HTML in `templates`.
+The script only adds to them. Words are made in `wording` and `conversation`, forms in `forms`, HTML in `templates/`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..store.record import Question
 from ..store.store import Store
 from .auth import Authenticates
 from .deciding import add_deciding
-from .desk import Desk, PageRoute, listed, shown_question, whole_page
-from .other_pages import add_other_pages
+from .page_parts import PageContext, PageRoute, find_question, find_question_list, whole_page
+from .permissions import seen_by
 from .presence import Presence
-from .render import HEADERS, render
-from .sight import seen_by
+from .run_pages import add_run_pages
+from .templating import HEADERS, render
 
 STATIC = Path(__file__).parent / "static"
 FILES = {"inbox.css": "text/css", "inbox.js": "text/javascript", "mark.svg": "image/svg+xml"}
@@ -29,11 +29,11 @@ FILES = {"inbox.css": "text/css", "inbox.js": "text/javascript", "mark.svg": "im
 
 def router(store: Store, auth: Authenticates, *, presence: Presence | None = None) -> APIRouter:
     """Return the routes of the pages."""
-    desk = Desk(store, auth, presence or Presence())
+    pages = PageContext(store, auth, presence or Presence())
     made = APIRouter(route_class=PageRoute, include_in_schema=False)
-    _add_questions(made, desk)
-    add_deciding(made, desk)
-    add_other_pages(made, desk)
+    _add_questions(made, pages)
+    add_deciding(made, pages)
+    add_run_pages(made, pages)
     made.add_api_route("/static/{name}", static, methods=["GET", "HEAD"], name="static")
     return made
 
@@ -56,41 +56,41 @@ async def static(request: Request, name: str) -> Response:
     return Response(content, headers=headers, media_type=FILES[name])
 
 
-async def _beside(desk: Desk, id: str) -> Question | None:
+async def _beside(pages: PageContext, id: str) -> Question | None:
     """Return the question that the list stands beside, if there is one."""
     try:
-        return await desk.store.question(id) if id else None
+        return await pages.store.question(id) if id else None
     except (NotFound, UnreadableState):
         return None
 
 
-def _add_questions(made: APIRouter, desk: Desk) -> None:
+def _add_questions(made: APIRouter, pages: PageContext) -> None:
     @made.get("/")
     async def front(request: Request) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}/questions", 303)
 
     @made.get("/questions")
     async def questions(request: Request) -> Response:
-        who = await desk.who(request)
+        who = await pages.who(request)
         if request.query_params.get("part") == "count":
-            return render(request, "count.html", waiting=await desk.waiting())
+            return render(request, "count.html", waiting=await pages.waiting())
         current = request.query_params.get("at", "")
-        found = await listed(desk, who, request, await _beside(desk, current))
+        found = await find_question_list(pages, who, request, await _beside(pages, current))
         template = "list.html" if request.query_params.get("part") == "list" else "questions.html"
-        return render(request, template, who=who, list=found, now=desk.now(), current=current, section="questions")
+        return render(request, template, who=who, list=found, now=pages.now(), current=current, section="questions")
 
     @made.get("/questions/{id}")
     async def question(request: Request, id: str) -> Response:
-        who = await desk.who(request)
-        whole, context = await shown_question(desk, request, who, id)
+        who = await pages.who(request)
+        whole, context = await find_question(pages, request, who, id)
         if request.query_params.get("part") == "notice":
             return render(request, "notice.html", who=who, **context)
-        return await whole_page(desk, request, who, whole, context)
+        return await whole_page(pages, request, who, whole, context)
 
     @made.get("/questions/{id}/arguments.json")
     async def arguments(request: Request, id: str) -> Response:
-        who = await desk.who(request)
-        shown = seen_by(who, await desk.store.question(id))
+        who = await pages.who(request)
+        shown = seen_by(who, await pages.store.question(id))
         text = shown.arguments.encode(errors="backslashreplace")
         kind = "application/json" if text[:1] == b"{" else "text/plain; charset=utf-8"
         return Response(text, headers=HEADERS, media_type=kind)

@@ -58,18 +58,18 @@ def _is_plain(text: str) -> bool:
     return all(_PLAIN.match(text, n, n + PIECE) for n in range(0, len(text), PIECE))
 
 
-def name_of(char: str) -> str:
+def character_name(char: str) -> str:
     """Return a character's number and name: "U+202E right-to-left override"."""
     unnamed = "control" if ord(char) < 0xA0 else UNNAMED.get(unicodedata.category(char), "unknown")
     name = SHORT_NAMES.get(char) or BREAKS.get(char) or unicodedata.name(char, unnamed).lower()
     return f"U+{ord(char):04X} {name}"
 
 
-def hidden_in(text: str) -> list[str]:
+def hidden_characters(text: str) -> list[str]:
     """Return the names of the hidden characters in a text, each once; line breaks and tabs are not hidden."""
     if _is_plain(text):
         return []
-    return [name_of(char) for char in dict.fromkeys(run[0] for _, run in hidden_parts(text, lines=True) if run)]
+    return [character_name(char) for char in dict.fromkeys(run[0] for _, run in hidden_parts(text, lines=True) if run)]
 
 
 def escaped(text: str) -> str:
@@ -77,7 +77,7 @@ def escaped(text: str) -> str:
     return "\n".join(json.dumps(line)[1:-1].replace('\\"', '"') for line in text.split("\n"))
 
 
-def visible(text: object, *, lines: bool = False) -> Markup:
+def spell_out_hidden(text: object, *, lines: bool = False) -> Markup:
     """Return text as HTML with its hidden characters spelled out; with `lines`, line breaks and tabs stay."""
     words = str(text)
     if _is_plain(words) and (lines or ("\n" not in words and "\t" not in words)):
@@ -105,11 +105,11 @@ def _marked(seen: str, run: str) -> Markup:
     if not run:
         return escape(seen)
     times = f" ×{len(run):,}" if len(run) > 1 else ""
-    return Markup('{}<u class="ch">{}{}</u>').format(seen, name_of(run[0]), times)
+    return Markup('{}<u class="ch">{}{}</u>').format(seen, character_name(run[0]), times)
 
 
 def shown_name(text: object) -> Markup:
     """Return the name of a tool or an agent as HTML; letters that look like others are followed by their own names."""
     odd = odd_letters(str(text))
-    warning = Markup('<u class="ch">not what it looks like: {}</u>').format(", ".join(map(name_of, odd)))
-    return visible(text) + warning if odd else visible(text)
+    warning = Markup('<u class="ch">not what it looks like: {}</u>').format(", ".join(map(character_name, odd)))
+    return spell_out_hidden(text) + warning if odd else spell_out_hidden(text)

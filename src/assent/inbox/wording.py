@@ -10,17 +10,14 @@ from msgspec.json import encode
 
 from ..approval.decide import may_decide
 from ..approval.decision import Decider
-from ..core import facts as f
-from ..core.digest import shortened
-from ..core.facts import AnyFact
-from ..core.rules import verdict_of
-from ..store.record import GrantRecord, Question
-from .difference import Change, changed_lines
+from ..core.digest import canonical, shortened
+from ..store.record import Entry, GrantRecord, Question
+from .difference import ChangedLine, changed_lines
 from .headline import in_signature_order, order_of, sentence_of
 from .identity import Identity
+from .json_values import read_json, read_or_text, size_of, write_json
 from .mask import masked
-from .render import left, utc
-from .values import read_json, read_or_text, size_of, write_json
+from .templating import left, utc
 
 MOST_COMPARED = 400_000
 """The most characters of two texts that are compared."""
@@ -47,7 +44,7 @@ class Tag(Struct, frozen=True):
     """The deadline that the mark counts down to."""
 
 
-class Row(Struct):
+class QuestionRow(Struct):
     """A question in the list."""
 
     id: str
@@ -60,7 +57,7 @@ class Row(Struct):
     deadline: int
 
 
-def place_of(row: Row) -> tuple[int, int, int, str]:
+def place_of(row: QuestionRow) -> tuple[int, int, int, str]:
     """Return the place of a question in the list: those that are due soon come first, then the oldest."""
     return (0, row.deadline, row.at, row.id) if row.soon else (1, 0, row.at, row.id)
 
@@ -80,7 +77,7 @@ def deadline_tag(question: Question, now: int, *, long: bool = False) -> Tag | N
     return None
 
 
-def row_of(question: Question, now: int, looking: list[str]) -> Row:
+def row_of(question: Question, now: int, looking: list[str]) -> QuestionRow:
     """Return a question for the list; secret arguments are masked there for everybody."""
     question = masked(question)
     tags = [tag] if (tag := deadline_tag(question, now)) is not None else []
@@ -91,7 +88,7 @@ def row_of(question: Question, now: int, looking: list[str]) -> Row:
     ends = [each for each in (question.until, question.due) if each is not None]
     deadline = min(ends) if ends else 2**62
     sentence = sentence_of(question)
-    return Row(
+    return QuestionRow(
         question.id,
         shortened(sentence, 300),
         question.tool,
@@ -131,7 +128,7 @@ def settled_words(question: Question, who: Identity) -> str:
     return f"{verdict} by {by}".capitalize() if by == "you" else f"{verdict.capitalize()} by {by}"
 
 
-def difference(before: str, after: str, order: Collection[str] = ()) -> list[Change]:
+def compare_texts(before: str, after: str, order: Collection[str] = ()) -> list[ChangedLine]:
     """Return the difference between two JSON texts, line by line; equal texts have none. `order` is the arguments'.
 
     Of texts that are too long to be compared, it says how long they are.
@@ -139,7 +136,7 @@ def difference(before: str, after: str, order: Collection[str] = ()) -> list[Cha
     if before == after:
         return []
     if len(before) + len(after) > MOST_COMPARED:
-        return [Change("-", f"{size_of(before)}, too long to compare"), Change("+", size_of(after))]
+        return [ChangedLine("-", f"{size_of(before)}, too long to compare"), ChangedLine("+", size_of(after))]
     one, two = (_pretty(each, order).split("\n") for each in (before, after))
     return changed_lines(one, two) if one != two else []
 
@@ -161,7 +158,7 @@ class Decided(Struct, frozen=True):
     """The content of a decision, besides its verdict."""
 
     title: str
-    changes: list[Change] = []
+    changes: list[ChangedLine] = []
     """With `edited`, the difference between the arguments that were asked about and those that run."""
     tool: str = ""
     """The tool that runs in the place of the one that was asked about."""
@@ -175,23 +172,34 @@ class Decided(Struct, frozen=True):
     answered: bool = False
 
 
-def decided_in(facts: list[AnyFact], question: Question) -> Decided | None:
-    """Return the content of the decision on a question; None if there is none, or it only has a verdict."""
-    fact = next((each for each in facts if verdict_of(each) and getattr(each, "asked", None) == question.id), None)
-    match fact:
-        case f.Approved(args=args, tool=tool, why=why) if verdict_of(fact) == "edit":
-            after = bytes(args).decode() if args else question.arguments
-            changes = difference(question.arguments, after, order_of(question))
-            whole = after if too_long_to_compare(question.arguments, after) else ""
-            return Decided("What runs instead", changes, tool or "", whole, why or "", edited=True)
-        case f.Approved(why=str(why)):
-            return Decided("The note to the approval", words=why)
-        case f.Refused(message=str(message)):
-            return Decided("The reason for the rejection", words=message)
-        case f.Answered(value=value) | f.Finished(output=value):
-            note = fact.note if isinstance(fact, f.Finished) else None
-            return Decided("The answer", words=note or "", answer=read_or_text(bytes(value).decode()), answered=True)
-    return None
+def as_text(value: Any) -> str:
+    """Return the JSON text of a value in a fact, with its numbers as the fact has them."""
+    return canonical(value).decode()
+
+
+DECIDING = ("approved", "refused", "answered", "finished")
+"""The kinds of facts that settle a question."""
+
+
+def decided_in(entries: list[Entry], question: Question) -> Decided | None:
+    """Return the content of the decision on a question; None if it is not in these entries, or only has a verdict."""
+    facts = [each.fact for each in entries if each.fact.get("fact") in DECIDING]
+    fact = next((each for each in facts if each.get("asked") == question.id), None)
+    if fact is None:
+        return None
+    kind, why, args, tool = fact["fact"], str(fact.get("why") or ""), fact.get("args"), fact.get("tool")
+    if kind == "approved" and (args is not None or tool):
+        after = question.arguments if args is None else as_text(args)
+        changes = compare_texts(question.arguments, after, order_of(question))
+        whole = after if too_long_to_compare(question.arguments, after) else ""
+        return Decided("What runs instead", changes, str(tool or ""), whole, why, edited=True)
+    if kind == "approved":
+        return Decided("The note to the approval", words=why) if why else None
+    if kind == "refused":
+        message = fact.get("message")
+        return Decided("The reason for the rejection", words=str(message)) if message is not None else None
+    value = as_text(fact.get("value" if kind == "answered" else "output"))
+    return Decided("The answer", words=str(fact.get("note") or ""), answer=read_or_text(value), answered=True)
 
 
 def terms_words(

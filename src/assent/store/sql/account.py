@@ -1,30 +1,127 @@
-"""The rows of users, API tokens and sign-ins, and the statements on them. Passwords and secrets are hashed before.
+"""The tables, rows and seals of users, API tokens and sign-ins. Passwords and secrets are hashed before they come here.
 
 The tables are those of a store in SQL. A `MemoryStore` gets the same tables in memory, so that there is one set of
-statements.
+statements. The seals are checked by `assent db verify`. They are in no journal: a change by somebody who also
+recomputes the seal is not found, nor is a row that was deleted.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import Table, bindparam, delete, insert, select, update
+from sqlalchemy import Column, Table, Text, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import insert as insert_new  # its ON CONFLICT is the same in SQLite
 from sqlalchemy.schema import CreateTable
 
-from ..errors import UnreadableState
-from ..store.sql.schema import signins, tokens, users
-from ..store.sql.seal import account_seal, is_sealed_account
-from ..store.sql.statement import SQLITE, Statement, Transaction
-from ..store.sql.store import SQLStore
+from ...errors import UnreadableState
+from .schema import Big, Id, metadata
+from .seal import seal_of_columns
+from .statement import SQLITE, Statement, Transaction
 
 R = TypeVar("R")
 Work = Callable[[Transaction], R]
+
+
+users = Table(
+    "assent_users",
+    metadata,
+    Column("name", Id, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("groups", Text),
+    Column("password", Text),
+    Column("stamp", Text, nullable=False),
+    Column("made", Big, nullable=False),
+    Column("disabled_at", Big, key="disabled"),
+    Column("seal", Text),
+)
+
+tokens = Table(
+    "assent_tokens",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Id, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("groups", Text),
+    Column("hash", Text, nullable=False),
+    Column("made", Big, nullable=False),
+    Column("until", Big),
+    Column("used", Big),
+    Column("revoked_at", Big, key="revoked"),
+    Column("seal", Text),
+)
+
+signins = Table(
+    "assent_signins",
+    metadata,
+    Column("hash", Id, primary_key=True),
+    Column("user", Id, nullable=False),
+    Column("stamp", Text, nullable=False),
+    Column("csrf", Text, nullable=False),
+    Column("made", Big, nullable=False),
+    Column("seen", Big, nullable=False),
+    Column("until", Big, nullable=False),
+)
+
+
+# -- seals --------------------------------------------------------------------------------------------
+
+
+AccountKind = Literal["user", "token"]
+SEALED_COLUMNS: dict[AccountKind, tuple[str, ...]] = {
+    "user": ("name", "role", "groups", "password", "stamp", "made", "disabled"),
+    "token": ("id", "name", "role", "groups", "hash", "made", "until", "revoked"),
+}
+"""The columns of users and tokens that their seals cover. The time of a token's last use is not covered."""
+
+
+def account_seal(kind: AccountKind, columns: Mapping[str, Any]) -> str:
+    """Return the seal of a user's or a token's row."""
+    return seal_of_columns([kind, *(columns[name] for name in SEALED_COLUMNS[kind])])
+
+
+def is_sealed_account(kind: AccountKind, columns: Mapping[str, Any]) -> bool:
+    """Return True if the row of a user or a token matches its seal."""
+    try:
+        return bool(columns["seal"] == account_seal(kind, columns))
+    except (TypeError, ValueError):  # text that UTF-8 cannot hold, or a value that JSON cannot
+        return False
+
+
+_TABLES: dict[AccountKind, Table] = {"user": users, "token": tokens}
+_REMEDIES: dict[AccountKind, str] = {
+    "user": "See that the role and the groups are right: `assent users change` sets them, and seals the row anew.",
+    "token": "Revoke it, and make another.",
+}
+ALL_ROWS = {kind: Statement(select(table).order_by(*table.primary_key)) for kind, table in _TABLES.items()}
+SIGNED_IN = Statement(
+    select(signins.c.user)
+    .distinct()
+    .where(~select(users.c.name).where(users.c.name == signins.c.user).exists())
+    .order_by(signins.c.user)
+)
+
+
+def changed_accounts(transaction: Transaction) -> list[str]:
+    """Return one sentence for each user and token that was not written by the store, and each sign-in of nobody."""
+    said = []
+    for kind, table in _TABLES.items():
+        for row in transaction.rows(ALL_ROWS[kind]):
+            columns = dict(zip(table.c.keys(), row, strict=True))
+            if not is_sealed_account(kind, columns):
+                role = columns["role"]
+                said.append(
+                    f"The row of {kind} {row[0]!r}, with the role {role!r}, is not what was written. {_REMEDIES[kind]}"
+                )
+    for (user,) in transaction.rows(SIGNED_IN):
+        said.append(f"There is a sign-in of {user!r}, and no such user.")
+    return said
+
+
+# -- rows and statements ------------------------------------------------------------------------------
 
 
 def _set(table: Table, key: str, *columns: str) -> Statement:
@@ -184,28 +281,33 @@ class Rows(Protocol):
 
 
 class StoreRows:
-    """The rows in the tables of a store."""
+    """The rows in the tables of an `SQLStore`."""
 
-    def __init__(self, store: SQLStore) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
 
     def now(self) -> int:
         """Return the time on the store's clock."""
-        return self._store._now()
+        now: int = self._store._now()
+        return now
 
     async def read(self, work: Work[R]) -> R:
         """Read from the store's database."""
-        return await self._store._read_short(work)
+        found: R = await self._store._read_short(work)
+        return found
 
     async def write(self, work: Work[R]) -> R:
         """Write to the store's database."""
-        return await self._store._write(work)
+        done: R = await self._store._write(work)
+        return done
 
 
 class MemoryRows:
     """The rows in memory, for a store in memory. Its clock is the store's."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        import sqlite3
+
         self._clock = clock
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
