@@ -49,7 +49,7 @@ def transcript(run: Run, saw: int | None = None) -> list[Item]:
     cache: TranscriptCache = run.transcript_cache or TranscriptCache([])
     run.transcript_cache = cache
     for entry in run.entries[cache.upto :]:
-        if type(entry) is Turn and entry.pending:
+        if run.open and type(entry) is Turn and entry.pending:
             break
         if type(entry) is f.HandedOff and entry.history:
             cache.items = []
@@ -175,13 +175,18 @@ def turn_items(turn: Turn) -> list[Item]:
         texts = [_of_output(state) for state in turn.calls if state.call.kind == "output"]
         return [{"role": "user", "content": text} for text in texts if text]
     items = without_notes(items_in(reply.items))
-    if turn.pending:
-        items = without(items, {state.call.item for state in turn.calls if output_text(state) is None})
+    outputs: list[Item] = []
+    silent: set[int] = set()
+    """The items of the calls that have no text; a call that is not done has none."""
     for state in turn.calls:
         text = output_text(state)
-        if text is not None:
-            items.append(output_item(state, text))
-    return items
+        if text is None:
+            silent.add(state.call.item)
+        else:
+            outputs.append(output_item(state, text))
+    if silent and turn.pending:
+        items = without(items, silent)
+    return items + outputs
 
 
 def _of_output(state: CallState) -> str | None:

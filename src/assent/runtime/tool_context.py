@@ -92,10 +92,10 @@ def context_of(
     """Return a body of this kind, and the context that a tool, a guardrail or a hook gets for the call."""
     body = kind(scope.journal, path, state, args, scope.run_loop)
     body.deadline = deadline_of(tool, scope.config.question_deadline)
-    body.report = scope.hooks.progress(path, tool.name, provider_id(state))
-    agent = scope.graph.of(state).agent
+    call_id, agent = provider_id(state), scope.graph.of(state).agent
+    body.report = scope.hooks.progress(path, tool.name, call_id)
     body.asked = asked_of(tool, agent)
-    return body, ToolContext(scope.ctx.context, scope.control, body, agent, tool.name, provider_id(state))
+    return body, ToolContext(scope.ctx.context, scope.control, body, agent, tool.name, call_id)
 
 
 async def record_failure(

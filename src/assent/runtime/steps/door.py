@@ -126,7 +126,8 @@ async def _keeps_out(scope: Scope, path: Path, state: CallState, tool: Tool, arg
             scope.journal.add(refused)
             return True
     again = await look_at_world(scope, path, state)
-    _ask_again(scope, path, again)
+    if again:
+        _ask_again(scope, path, again)
     return bool(again)
 
 

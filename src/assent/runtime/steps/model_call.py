@@ -33,7 +33,9 @@ from ..value import output_json
 
 Path = tuple[str, ...]
 OUTPUTS = ("function_call_output", *(f"{kind}_output" for kind in NATIVE))
-CALLS = ("function_call", "mcp_approval_request")
+REQUEST = "mcp_approval_request"
+"""The type of an item that asks for the approval of a hosted MCP call."""
+CALLS = ("function_call", REQUEST)
 """The types of items that are calls."""
 UNREADABLE = (
     msgspec.MsgspecError,
@@ -281,7 +283,7 @@ def _calls(run: Run, items: list[Item], offer: Toolbox) -> tuple[f.Call, ...]:
         if name is None or item.get("call_id") in answered:
             continue
         tool = offer.tools.get(name)
-        if is_request(item):
+        if item["type"] == REQUEST:
             server = offer.tools.get(f"mcp:{item.get('server_label')}")
             if not isinstance(server, HostedMCPTool):
                 continue  # nobody here can answer for this server: see `check_nothing_is_asked`
@@ -318,7 +320,7 @@ def called_tool(item: Any, offer: Toolbox) -> str | None:
     name: str | None = item.get("name")
     if type(name) is not str or type(item.get("arguments")) is not str or not _can_be_read(item):
         raise ModelFailed(f"The model sent a call whose name, arguments or id is not text: {described(item)}")
-    if is_request(item) and not (_is_text(name) and _is_text(item.get("id")) and type(item.get("server_label")) is str):
+    if kind == REQUEST and not (_is_text(name) and _is_text(item.get("id")) and type(item.get("server_label")) is str):
         raise ModelFailed(f"The provider asks for an approval without a name, id or server_label: {described(item)}")
     return name
 
