@@ -498,7 +498,7 @@ async def test_an_answer_of_something_else_is_an_error(body: bytes) -> None:
             return Reply()
 
     place = source.ServerSource("http://host", Client(), OSError)
-    with pytest.raises(source.Upstream, match="The server at http://host answers as no inbox does"):
+    with pytest.raises(source.Upstream, match="The server at http://host did not answer as an inbox"):
         await place.questions(limit=1)
 
 

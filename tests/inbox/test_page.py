@@ -112,7 +112,7 @@ async def test_the_list_can_be_filtered_and_searched() -> None:
         assert "Delete 1,204" in (await reader.open("/questions?agent=Data+agent")).text
         assert "Send an e-mail" not in reader.page.text
         assert "Delete 1,204" in (await reader.open("/questions?q=records")).text
-        assert "Nothing fits" in (await reader.open("/questions?q=no-such-thing")).text
+        assert "No matches" in (await reader.open("/questions?q=no-such-thing")).text
 
 
 def next_of(page: ReadPage) -> str | None:
@@ -180,12 +180,12 @@ async def test_a_search_that_stopped_before_the_end_says_so() -> None:
     async with Reader(make_app(store)) as reader:
         first = await reader.open("/questions?q=rare&tool=write")
         assert "Nothing among the first questions." in first.text and "Look further" in first.text
-        assert "Nothing fits" not in first.text and "Nothing waits" not in first.text
+        assert "No matches" not in first.text and "Nothing waits" not in first.text
         assert "Nothing found so far" in first.text
         further = {link for link in first.links() if "after=" in link}
         assert len(further) == 1 and "q=rare&tool=write" in further.copy().pop()
         part = await reader.open("/questions?q=rare&part=list")
-        assert "Nothing among the first questions." in part.text and "Nothing fits" not in part.text
+        assert "Nothing among the first questions." in part.text and "No matches" not in part.text
 
         second = await reader.open(further.pop())
         assert "Found among the next questions. There are more." in second.text and "Look further" in second.text
@@ -195,7 +195,7 @@ async def test_a_search_that_stopped_before_the_end_says_so() -> None:
         assert len(rows) == 1 and "rare" in (await store.question(rows[0])).arguments
 
         third = await reader.open(next(link for link in second.links() if "after=" in link and "/questions?" in link))
-        assert "Nothing fits. No later question has these words or filters." in third.text
+        assert "No matches. No later question has these words or filters." in third.text
         assert "Look further" not in third.text and "From the start" in third.text
 
 
@@ -796,7 +796,7 @@ async def test_filters_that_fit_nothing_do_not_say_that_all_is_decided() -> None
     await ask_refund(store)
     async with Reader(app) as reader:
         text = (await reader.open("/questions?q=zzz")).text
-        assert "Nothing fits." in text and "All is decided" not in text
+        assert "No matches." in text and "All is decided" not in text
 
 
 async def test_a_title_has_no_secret_since_browsers_keep_titles() -> None:

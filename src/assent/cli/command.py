@@ -83,7 +83,7 @@ def _failed(error: Exception) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands and their options."""
-    root = argparse.ArgumentParser(prog="assent", description="Runs that ask first, in a store.")
+    root = argparse.ArgumentParser(prog="assent", description="Agents that ask people before they act.")
     root.add_argument("--version", action="version", version=f"assent {__version__}")
     rooms = _choices(root)
     _worker(rooms)
@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     _grants(_choices(rooms.add_parser("grants", help="decisions that hold for later calls too")))
     _users(_choices(rooms.add_parser("users", help="who may sign in to the inbox")))
     _tokens(_choices(rooms.add_parser("tokens", help="tokens for programs that use the inbox")))
-    _webhooks(_choices(rooms.add_parser("webhooks", help="who is told of questions and decisions")))
+    _webhooks(_choices(rooms.add_parser("webhooks", help="addresses that are notified of questions and decisions")))
     _audit(_choices(rooms.add_parser("audit", help="check, export and seal the journals")))
     _models(_choices(rooms.add_parser("models", help="the model providers, and the embedded model")))
     return root
@@ -132,15 +132,15 @@ def _remote(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _worker(to: Any) -> None:
-    made = _stored(to, "worker", worker.work, "go on with runs that are owed something, until stopped")
+    made = _stored(to, "worker", worker.work, "drive waiting runs until stopped")
     made.add_argument("agents", metavar="MODULE:NAME", help="an AgentRegistry, an Agent, or a list of agents")
     made.add_argument("--concurrency", type=int, default=10, metavar="N", help="how many runs at once (10)")
     made.add_argument("--lease", type=duration, default=30.0, metavar="TIME", help="how long a run is held (30s)")
-    made.add_argument("--poll", type=duration, default=5.0, metavar="TIME", help="how often to look (5s)")
+    made.add_argument("--poll", type=duration, default=5.0, metavar="TIME", help="how often to look for runs (5s)")
     made.add_argument("--drain", type=duration, default=20.0, metavar="TIME", help="time for runs to pause (20s)")
-    made.add_argument("--name", help="what the store calls this worker; made up if left out")
-    made.add_argument("--once", action="store_true", help="end when no run is owed anything")
-    made.add_argument("--verbose", action="store_true", help="say more")
+    made.add_argument("--name", help="the worker's name in the store; generated if left out")
+    made.add_argument("--once", action="store_true", help="end when no run has anything to do")
+    made.add_argument("--verbose", action="store_true", help="log more")
 
 
 def _serve(to: Any) -> None:
@@ -150,21 +150,21 @@ def _serve(to: Any) -> None:
     made.add_argument("--root-path", default="", metavar="PREFIX", help="the prefix under which a proxy serves it")
     proxy = "believe the X-Forwarded- headers of a proxy at this address or network; may be given more than once"
     made.add_argument("--behind-proxy", type=network, action="append", default=[], metavar="ADDRESS", help=proxy)
-    made.add_argument("--verbose", action="store_true", help="say more, such as every request")
+    made.add_argument("--verbose", action="store_true", help="log more, such as every request")
 
 
 def _database(to: Any) -> None:
-    _command(to, "upgrade", database.upgrade_store, "make the tables, or bring them to what this Assent needs")
+    _command(to, "upgrade", database.upgrade_store, "create or upgrade the tables")
     _command(
-        to, "rebuild", database.rebuild_records, "make the lists of runs, questions and grants anew from the journals"
+        to, "rebuild", database.rebuild_records, "rebuild the lists of runs, questions and grants from the journals"
     )
-    _command(to, "vacuum", database.vacuum, "write the database anew, without what was erased or deleted")
+    _command(to, "vacuum", database.vacuum, "rewrite the database without erased and deleted data")
     verify = _command(
-        to, "verify", database.verify_store, "see that the journals are what was written, and all else fits them"
+        to, "verify", database.verify_store, "check that the journals are as written, and that the records fit them"
     )
     verify.add_argument("run", metavar="RUN", nargs="?", help="only this run")
-    verify.add_argument("--write", metavar="FILE", help="write down how far each run has come")
-    verify.add_argument("--against", metavar="FILE", help="compare with what was written down before")
+    verify.add_argument("--write", metavar="FILE", help="write the current end of every journal to a file")
+    verify.add_argument("--against", metavar="FILE", help="compare with a file that was written before")
 
 
 def _runs(to: Any) -> None:
@@ -175,12 +175,12 @@ def _runs(to: Any) -> None:
     show = _remote(_command(to, "show", runs.print_run, "show what happened in a run, and who decided what"))
     show.add_argument("run", metavar="RUN")
     _json(show)
-    erase = _command(to, "erase", runs.erase_run, "erase what was said in a run that is over; that it happened stays")
+    erase = _command(to, "erase", runs.erase_run, "erase the content of a finished run; what happened is kept")
     erase.add_argument("run", metavar="RUN")
-    retry = _command(to, "retry", runs.retry, "have workers look again, now, at a run that failed")
+    retry = _command(to, "retry", runs.retry, "let workers retry a failed run now")
     retry.add_argument("run", metavar="RUN")
-    purge = _command(to, "purge", runs.purge_runs, "delete runs that are over, wholly")
-    purge.add_argument("--older-than", type=duration, required=True, metavar="TIME", help="unchanged so long: 90d")
+    purge = _command(to, "purge", runs.purge_runs, "delete finished runs completely")
+    purge.add_argument("--older-than", type=duration, required=True, metavar="TIME", help="unchanged this long: 90d")
     purge.add_argument("--status", type=statuses, default=("done", "closed"), help="of these (done,closed)")
     purge.add_argument("--yes", action="store_true", help="do not ask")
 
@@ -190,18 +190,16 @@ def _questions(to: Any) -> None:
     listed.add_argument("--run", help="only of this run")
     listed.add_argument("--agent", help="only of this agent")
     listed.add_argument("--tool", help="only about this tool")
-    listed.add_argument("--older-than", type=duration, metavar="TIME", help="only those that wait so long: 2h")
+    listed.add_argument("--older-than", type=duration, metavar="TIME", help="only those that have waited this long: 2h")
     listed.add_argument(
         "--search", metavar="TEXT", help="only those with this text in a name, the arguments or the preview"
     )
     listed.add_argument("--settled", action="store_true", help="those that are not open any more instead")
     _page(listed)
-    show = _remote(_command(to, "show", questions.print_question, "show all there is to decide on"))
+    show = _remote(_command(to, "show", questions.print_question, "show a question with everything needed to decide"))
     show.add_argument("question", metavar="QUESTION")
     _json(show)
-    decide = _command(
-        to, "decide", deciding.decide_question, "decide on a question; without --digest it is shown first"
-    )
+    decide = _command(to, "decide", deciding.decide_as_told, "decide on a question; without --digest it is shown first")
     _remote(decide).add_argument("question", metavar="QUESTION")
     decide.add_argument("verdict", choices=get_args(Verdict))
     _deciding(decide, by_required=True)
@@ -216,7 +214,7 @@ def _decisions(to: Any) -> None:
         ("respond", "answer in the tool's place, or a question of the tool"),
     ):
         made = _remote(
-            _stored(to, verdict, deciding.decide_question, f"{help}; without --digest the question is shown first")
+            _stored(to, verdict, deciding.decide_as_told, f"{help}; without --digest the question is shown first")
         )
         made.add_argument("question", metavar="QUESTION")
         made.set_defaults(verdict=verdict)
@@ -249,11 +247,11 @@ def _grants(to: Any) -> None:
     _page(listed)
     give = _remote(_stored(to, "give", grants.give, "approve a question, and later calls of its run like it"))
     give.add_argument("question", metavar="QUESTION")
-    give.add_argument("--uses", type=int, metavar="N", help="for so many later calls")
-    give.add_argument("--for", dest="expires", type=duration, metavar="TIME", help="for so long: 2h")
+    give.add_argument("--uses", type=int, metavar="N", help="for this many later calls")
+    give.add_argument("--for", dest="expires", type=duration, metavar="TIME", help="for this long: 2h")
     give.add_argument("--pin", type=json_object, metavar="JSON", help="only with these arguments")
     _deciding(give)
-    revoke = _remote(_stored(to, "revoke", grants.revoke_grant, "revoke a grant; later calls are judged without it"))
+    revoke = _remote(_stored(to, "revoke", grants.revoke_named_grant, "revoke a grant; it decides no later calls"))
     revoke.add_argument("grant", metavar="GRANT")
     revoke.add_argument("--by", metavar="NAME", help="who revokes it; your login name if left out")
     revoke.set_defaults(by_required=False)
@@ -265,9 +263,9 @@ def _users(to: Any) -> None:
     _account(add)
     _password(add)
     _json(_stored(to, "list", users.print_users, "list users"))
-    _account(_stored(to, "change", users.change_user, "give a user another role and other groups"))
+    _account(_stored(to, "change", users.set_user_role, "give a user another role and other groups"))
     for name, work, help in (
-        ("disable", users.disable, "end all sign-ins and tokens of a user, and let nobody sign in as the user"),
+        ("disable", users.disable, "disable a user: all sign-ins and tokens of the user end"),
         ("enable", users.enable_user, "let a disabled user sign in again"),
         ("password", users.password, "change a user's password; all sign-ins of the user end"),
     ):
@@ -280,7 +278,7 @@ def _users(to: Any) -> None:
 def _tokens(to: Any) -> None:
     add = _stored(to, "add", tokens.add_token, "add an API token, which is printed once")
     _account(add)
-    add.add_argument("--expires", type=duration, metavar="TIME", help="for how long it holds: 90d; else until revoked")
+    add.add_argument("--expires", type=duration, metavar="TIME", help="how long it is valid: 90d; else until revoked")
     _json(add)
     _json(_stored(to, "list", tokens.print_tokens, "list API tokens, without their secrets"))
     _stored(to, "revoke", tokens.revoke_token, "revoke an API token").add_argument("id", metavar="ID")
@@ -298,7 +296,7 @@ def _password(made: argparse.ArgumentParser) -> None:
 
 def _webhooks(to: Any) -> None:
     add = _stored(
-        to, "add", webhooks.add_webhook, "tell an address of questions and decisions; its secret is printed once"
+        to, "add", webhooks.add_webhook, "notify an address of questions and decisions; its secret is printed once"
     )
     add.add_argument("address", metavar="ADDRESS", help="https://...")
     add.add_argument("--event", action="append", choices=EVENTS, help="only this event; may be repeated")
@@ -308,7 +306,7 @@ def _webhooks(to: Any) -> None:
     listed.add_argument("--json", action="store_true", help="as JSON")
     for name, work, help in (
         ("remove", webhooks.remove, "remove a webhook, and the messages that wait for it"),
-        ("enable", webhooks.enable_webhook, "send to a webhook again that was given up"),
+        ("enable", webhooks.enable_webhook, "enable a webhook that was disabled"),
         ("test", webhooks.test, "send a message to a webhook, to see that it arrives"),
     ):
         _stored(to, name, work, help).add_argument("webhook", metavar="WEBHOOK")
@@ -321,11 +319,11 @@ def _audit(to: Any) -> None:
     verify.add_argument("--file", metavar="FILE", help="an export to check, instead of a database")
     verify.add_argument("--seal", metavar="FILE", help="a seal that the journals must go on from")
     verify.add_argument("--key", metavar="FILE", help="the public key of the seal")
-    verify.add_argument("--purged", action="store_true", help="runs that are gone since the seal are no fault")
+    verify.add_argument("--purged", action="store_true", help="accept that runs were deleted since the seal")
     _json(verify)
     export = _remote(_stored(to, "export", audit.export, "write all journals as JSON Lines, for others to check"))
     export.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
-    seal = _stored(to, "seal", audit.seal, "sign how far each run has come, to be kept elsewhere")
+    seal = _stored(to, "seal", audit.seal, "sign the current end of every journal; keep the seal elsewhere")
     seal.add_argument("--key", metavar="FILE", required=True, help="the private key")
     seal.add_argument("--out", metavar="FILE", help="to this file, not to stdout")
     key = _command(to, "key", audit.make_key_pair, "make a key pair for seals, FILE and FILE.pub", url=False)

@@ -15,7 +15,7 @@ from .source import source
 from .write import confirm, put, put_json, say, spell_out, when
 
 
-async def decide_question(options: Namespace) -> int:
+async def decide_as_told(options: Namespace) -> int:
     """Record a decision on the question as it was shown."""
     return await confirm_and_decide(options, _decision(options))
 

@@ -54,7 +54,7 @@ async def give(options: Namespace) -> int:
     return await confirm_and_decide(options, Approve(), terms)
 
 
-async def revoke_grant(options: Namespace) -> int:
+async def revoke_named_grant(options: Namespace) -> int:
     """Revoke a grant."""
     by = author(options)
     async with source(options) as place:

@@ -277,7 +277,7 @@ class ServerSource:
         try:
             return msgspec.json.decode(response.content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Upstream(f"The server at {self._address} answers as no inbox does: {error}.{unknown}") from None
+            raise Upstream(f"The server at {self._address} did not answer as an inbox: {error}.{unknown}") from None
 
 
 class _Journal(msgspec.Struct):

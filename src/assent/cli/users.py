@@ -58,7 +58,7 @@ def _status(at: int | None, word: str) -> str:
     return "" if at is None else f"{word} {when(at)}"
 
 
-async def change_user(options: Namespace) -> int:
+async def set_user_role(options: Namespace) -> int:
     """Change a user's role and groups."""
     async with accounts(options) as known:
         await known.set_role(options.name, options.role, options.group)

@@ -22,7 +22,15 @@ from .forms import ABSENT, Field, SchemaForm, apply_button
 from .headline import arguments_in_order, in_signature_order, order_of
 from .identity import Identity
 from .json_values import TooLong, WrittenNumber, read_json, write_json
-from .page_parts import PageContext, answer_fields, answer_schema_of, conflict, find_question, question_url, whole_page
+from .page_parts import (
+    PageContext,
+    answer_fields,
+    answer_schema_of,
+    conflict,
+    question_context,
+    question_url,
+    whole_page,
+)
 from .templating import render
 from .wording import compare_texts, terms_words, why_not
 
@@ -235,7 +243,7 @@ async def _step(
     status: int = 200,
 ) -> Response:
     """Return the page of a step. A question that is settled, or not this person's, is shown instead."""
-    whole, context = await find_question(pages, request, who, id)
+    whole, context = await question_context(pages, request, who, id)
     if context["why_not"]:
         raise Forbidden(context["why_not"])
     if whole.verdict is not None:
@@ -324,11 +332,11 @@ def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
         raise InvalidDecision(f"The pinned arguments are not JSON: {error}.") from None
     end = sent.get("end", "")
     if end and end not in GRANT_ENDS:
-        raise InvalidDecision(f"{end!r:.40} is no end of a grant.")
+        raise InvalidDecision(f"A grant ends after an hour, a day, a week, or never; got {end!r:.40}.")
     lasts = float(GRANT_ENDS[end]) if end else None
     if until := sent.get("until", ""):
         if not (until.isascii() and until.isdecimal() and len(until) <= 15):
-            raise InvalidDecision(f"{until!r:.40} is no time.")
+            raise InvalidDecision(f"The end of a grant is a time in milliseconds, got {until!r:.40}.")
         lasts = (int(until) - now) / 1000
         if lasts <= 0:
             raise InvalidDecision("The time that was put in words is over; go back and see the terms in words again.")

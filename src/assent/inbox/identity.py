@@ -20,7 +20,7 @@ MAY: dict[Role, tuple[Permission, ...]] = {
     "admin": ("read", "decide", "start", "grant", "audit", "manage"),
     "agent": ("start",),
 }
-"""The deeds that each role may do. An agent starts runs, and never decides."""
+"""The permissions of each role. An agent starts runs, and never decides."""
 
 
 class Identity(Struct, frozen=True):
@@ -32,14 +32,14 @@ class Identity(Struct, frozen=True):
     csrf: str | None = None
     """The token that forms must carry, if a browser's cookie was used; None for an API token."""
 
-    def may(self, deed: Permission) -> bool:
+    def may(self, permission: Permission) -> bool:
         """Return True if the role allows this."""
-        return deed in MAY[self.role]
+        return permission in MAY[self.role]
 
-    def need(self, deed: Permission) -> None:
+    def need(self, permission: Permission) -> None:
         """Raise `Forbidden` unless the role allows this."""
-        if not self.may(deed):
-            raise Forbidden(f"{self.name} is {_article(self.role)}, and may not {deed} here.")
+        if not self.may(permission):
+            raise Forbidden(f"{self.name} is {_article(self.role)}, and may not {permission} here.")
 
     def decider(self, shown: str | None = None) -> Decider:
         """Return who decides, for the store; raise `Forbidden` if this role decides nothing."""

@@ -201,7 +201,7 @@ async def next_in_list(pages: PageContext, who: Identity, found: QuestionList) -
     return (rows[0], query_string(further)) if rows else None
 
 
-async def find_question(
+async def question_context(
     pages: PageContext, request: Request, who: Identity, id: str
 ) -> tuple[Question, dict[str, Any]]:
     """Return a question as it is stored, and the context of its page."""

@@ -17,7 +17,7 @@ from ..store.record import Question
 from ..store.store import Store
 from .auth import Authenticates
 from .deciding import add_deciding
-from .page_parts import PageContext, PageRoute, find_question, find_question_list, whole_page
+from .page_parts import PageContext, PageRoute, find_question_list, question_context, whole_page
 from .permissions import seen_by
 from .presence import Presence
 from .run_pages import add_run_pages
@@ -82,7 +82,7 @@ def _add_questions(made: APIRouter, pages: PageContext) -> None:
     @made.get("/questions/{id}")
     async def question(request: Request, id: str) -> Response:
         who = await pages.who(request)
-        whole, context = await find_question(pages, request, who, id)
+        whole, context = await question_context(pages, request, who, id)
         if request.query_params.get("part") == "notice":
             return render(request, "notice.html", who=who, **context)
         return await whole_page(pages, request, who, whole, context)

@@ -118,10 +118,7 @@ def ago(at: int, now: int) -> str:
 
 def left(until: int, now: int) -> str:
     """Return the time that is left in a word or two: "26 min"."""
-    seconds = (until - now) // 1000
-    if seconds < 60:
-        return "under a minute" if seconds >= 0 else "no time"
-    return ago(0, (until - now))
+    return ago(0, until - now) if until - now >= 60_000 else "under a minute"
 
 
 def utc(at: int | None, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:

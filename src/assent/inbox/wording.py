@@ -67,6 +67,8 @@ def deadline_tag(question: Question, now: int, *, long: bool = False) -> Tag | N
     if question.until is not None:
         close = question.until - now
         tone = "stop" if close < 5 * 60_000 else "warn" if close < SOON else ""
+        if close < 0:
+            return Tag("the deadline has passed", tone, question.until)
         words = left(question.until, now)
         return Tag(f"rejected in {words} if nobody answers" if long else f"{words} left", tone, question.until)
     if question.due is not None:

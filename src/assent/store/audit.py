@@ -15,7 +15,7 @@ from msgspec import DecodeError, Struct, ValidationError
 
 from ..core.number import is_count
 from ..errors import UnreadableState, UsageError
-from .chain import Journal, JournalRow, check_chain
+from .chain import ExactJournal, JournalRow, check_chain
 from .record import MOST, Entry
 from .row_codec import START, Head, is_erased, tallied, unpack
 from .store import Store
@@ -177,7 +177,7 @@ async def export_journals(
     yield _encode(LastLine(runs=runs, facts=facts, damaged=damaged, withheld=withheld)) + b"\n"
 
 
-def _lines(journal: Journal) -> Iterator[bytes]:
+def _lines(journal: ExactJournal) -> Iterator[bytes]:
     run, kept = journal.run, journal.blobs
     for row in journal.rows:
         if journal.erased is None:

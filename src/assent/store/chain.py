@@ -18,7 +18,7 @@ class JournalRow(NamedTuple):
     hash: bytes
 
 
-class Journal(NamedTuple):
+class ExactJournal(NamedTuple):
     """A run's journal to the letter, as others need it to check the chain themselves."""
 
     run: str

@@ -43,7 +43,7 @@ from ..errors import (
     UnreadableState,
     UsageError,
 )
-from .chain import Journal
+from .chain import ExactJournal
 from .comparing import differences, kept_tool, records_of, see_that_it_was_asked
 from .filter import Filter, checked_search, equal, page_start
 from .news import News, Tally
@@ -281,7 +281,7 @@ class Store(ABC):
         """The webhooks of the store, and the messages that wait for them. A store need not have one."""
         raise UsageError(f"A {type(self).__name__} keeps no messages for webhooks.")
 
-    async def journal(self, run_id: str) -> Journal:
+    async def journal(self, run_id: str) -> ExactJournal:
         """Return a run's journal to the letter, with its hash chain, so that others can check it.
 
         Raises `UnreadableState` if the hash chain is broken, and `UsageError` if the store keeps no hashes.

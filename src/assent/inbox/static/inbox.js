@@ -28,8 +28,8 @@
       each.title = new Date(Number(each.dataset.at)).toLocaleString();
     }
     for (const each of $$("[data-until]")) {
-      const rest = Number(each.dataset.until) - now, words = rest < 0 ? "no time" : span(rest) || "under a minute";
-      each.textContent = each.dataset.words === "rejected" ? `rejected in ${words} if nobody answers` : each.textContent.startsWith("due") ? `due in ${words}` : `${words} left`;
+      const rest = Number(each.dataset.until) - now, words = span(rest) || "under a minute", isDue = each.textContent.startsWith("due");
+      each.textContent = rest < 0 ? (isDue ? "due now" : "the deadline has passed") : each.dataset.words === "rejected" ? `rejected in ${words} if nobody answers` : isDue ? `due in ${words}` : `${words} left`;
       each.classList.toggle("stop", rest < 300000);
       each.classList.toggle("warn", rest >= 300000 && rest < 3600000);
     }

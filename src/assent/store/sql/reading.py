@@ -15,7 +15,7 @@ from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...core.snapshot import NOTHING_BEFORE, is_long
 from ...errors import UnreadableState
-from ..chain import Journal, JournalRow, check_chain, check_row
+from ..chain import ExactJournal, JournalRow, check_chain, check_row
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored
 from ..row_codec import blob_names, context_mark, has_blobs, head_of, unpack
 from .chapter import Place, as_bytes, compare_chapters, recent
@@ -222,14 +222,14 @@ def _of_kinds(kinds: tuple[tuple[str, bool], ...]) -> Statement:
     return Statement(_ROWS.add_columns(following.c.prev_hash).outerjoin(following, after).where(may_be, or_(*wanted)))
 
 
-def journal_of(transaction: Transaction, run_id: str) -> Journal:
+def journal_of(transaction: Transaction, run_id: str) -> ExactJournal:
     """Return a run's journal to the letter."""
     own = own_row(transaction, run_id)
     rows, head = check_rows(transaction, own, 0), head_of(run_id, own.head)
-    return Journal(run_id, rows, head, own.record.erased, _blobs(transaction, own.number, rows))
+    return ExactJournal(run_id, rows, head, own.record.erased, _blobs(transaction, own.number, rows))
 
 
-def definition(transaction: Transaction, fingerprint: str) -> bytes | None:
+def find_definition(transaction: Transaction, fingerprint: str) -> bytes | None:
     """Return a tool's definition; None too if a prefix fits several fingerprints."""
     if type(fingerprint) is not str or not fingerprint or not holds(fingerprint):
         return None

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 from ...core.digest import holds
 from ...errors import StoreFailed, UnreadableState, UsageError
-from ..chain import Journal
+from ..chain import ExactJournal
 from ..filter import Filter
 from ..news import News, Tally, is_news
 from ..record import (
@@ -30,7 +30,7 @@ from .listing import find_question, page, questions_of_run
 from .news import announce, announced, news, tally
 from .outbox import SQLOutbox
 from .paging import read_in_parts, timed
-from .reading import chapters_differ, definition, history, journal_of, load_run, newest, own_row, read
+from .reading import chapters_differ, find_definition, history, journal_of, load_run, newest, own_row, read
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
@@ -155,13 +155,13 @@ class SQLStore(Store):
             lambda transaction: history(transaction, run_id, after, limit, kinds, payloads), snapshot=True
         )
 
-    async def journal(self, run_id: str) -> Journal:
+    async def journal(self, run_id: str) -> ExactJournal:
         """Return a run's journal to the letter, with its blobs and its head."""
         return await self._read(lambda transaction: journal_of(transaction, run_id), snapshot=True)
 
     async def definition(self, fingerprint: str) -> bytes | None:
         """Return a tool's definition as it was offered; None too if a prefix fits several fingerprints."""
-        return await self._read_short(lambda transaction: definition(transaction, fingerprint))
+        return await self._read_short(lambda transaction: find_definition(transaction, fingerprint))
 
     # -- lists -------------------------------------------------------------------------------------
 
