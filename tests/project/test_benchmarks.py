@@ -50,8 +50,8 @@ def record(case: str, peer: str, repetition: int = 0, metrics: dict[str, float] 
 
 @pytest.mark.longest
 def test_the_smoke_run_executes_everything() -> None:
-    first_of_each_group = {case.group: case for case in reversed(SMOKE)}
-    cases = SMOKE if DRAW_ALL else list(first_of_each_group.values())
+    # Outside CI a run in memory, one in a store and a fresh process stand for all: each case starts programs.
+    cases = [case for case in SMOKE if DRAW_ALL or case.name in ("turns-1", "sqlite-3", "import")]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--smoke", "--cases", ",".join(case.name for case in cases)],
         cwd=ROOT,
@@ -61,7 +61,8 @@ def test_the_smoke_run_executes_everything() -> None:
         timeout=900,
     )
     assert done.returncode == 0, done.stderr
-    for group in {case.group for case in SMOKE}:
+    assert len(cases) >= 3
+    for group in {case.group for case in cases}:
         assert f"## {GROUPS[group]}" in done.stdout
     for case in cases:
         assert f"{case.name}: " in done.stdout
