@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -70,17 +69,13 @@ class SQLiteStore(SQLStore):
         self._writing, self._reading = ThreadQueue(1, "assent-store-write"), ThreadQueue(1, "assent-store-read")
         self._writer, self._reader = Handle(self._file, waits=False), Handle(self._file, reads=True)
         self._shared = SharedWrites(self._writing, self._writer)
-        self._looking, self._looker = threading.Lock(), Handle(self._file, reads=True, waits=False)
-        """The connection for short reads on event loops while a thread writes, and the lock held during one."""
         self._logged = 0
         """The number of changes written on event loops since the last checkpoint of the log."""
         self._version: Any = None
         """The file's data version when a run to claim was last looked for. Others' writes change it."""
         self._news_version: Any = None
         """The file's data version when news were last looked for."""
-        self._let_go = weakref.finalize(
-            self, _let_go, self._writing, self._writer, self._reading, self._reader, self._looker
-        )
+        self._let_go = weakref.finalize(self, _let_go, self._writing, self._writer, self._reading, self._reader)
         self._let_go.atexit = False
 
     def __repr__(self) -> str:
@@ -182,8 +177,6 @@ class SQLiteStore(SQLStore):
         self._news.ring()
         await self._reading.do(self._reader.disconnect)
         await self._writing.do(self._writer.disconnect)
-        with self._looking:
-            self._looker.disconnect()
         self._let_go()
 
     async def _write(self, work: Work[R]) -> R:
@@ -233,32 +226,9 @@ class SQLiteStore(SQLStore):
         return near if near is not None else await super().newest(thread)
 
     def _read_near(self, work: Work[R | None]) -> R | None:
-        """Read on the event loop; None if a thread should read.
-
-        The writer's connection is the first choice, since its cache has the newest rows.
-        """
+        """Read on the event loop, on the connection of the writer, whose cache is the newest; None to use a thread."""
         self._check()
-        near = self._near(lambda: self._writer.read(_on(work), snapshot=True))
-        return near if near is not None else self._look_near(work)
-
-    def _look_near(self, work: Work[R | None]) -> R | None:
-        """Read on the event loop while a thread writes; None if a thread should read."""
-        if not self._looker.connected:
-            if self._writer.connected:
-                self._reading.soon(self._open_looker)
-            return None
-        if not self._looking.acquire(blocking=False):
-            return None
-        try:
-            return self._looker.read(_on(work), snapshot=True)
-        except Locked:
-            return None
-        finally:
-            self._looking.release()
-
-    def _open_looker(self) -> None:
-        with self._looking:
-            self._looker.execute("PRAGMA data_version")
+        return self._near(lambda: self._writer.read(_on(work), snapshot=True))
 
     def _near(self, do: Callable[[], R | None]) -> R | None:
         """Call `do` on the event loop and return its result; None if a thread should do the work.
@@ -286,10 +256,9 @@ def _is_small(change: Change) -> bool:
     return short and all(map(is_small, change.facts))
 
 
-def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle, looker: Handle) -> None:
+def _let_go(writing: ThreadQueue, writer: Handle, reading: ThreadQueue, reader: Handle) -> None:
     reading.end(reader.disconnect)
     writing.end(writer.disconnect)
-    looker.disconnect()
 
 
 def _on(work: Work[R]) -> Callable[[sqlite3.Connection], R]:
