@@ -22,7 +22,7 @@ from ..errors import ModelFailed, UsageError
 from ..models.failure import hidden, passing, refused, unreached
 from ..models.wire import checked_name
 from ..version import __version__
-from .config import RealtimeModelConfig, check_realtime_settings
+from .config import RealtimeModelConfig
 from .model import (
     RealtimeModel,
     RealtimeModelConnectionStatusEvent,
@@ -47,6 +47,7 @@ ADDRESS = "wss://api.openai.com/v1/realtime?model="
 CONNECT_TIMEOUT = 10.0
 LARGEST_MESSAGE = 16 * 2**20
 """The bytes of the largest message that is read."""
+OPTIONS = ("api_key", "url", "headers", "initial_model_settings", "playback_tracker", "connect_timeout")
 NORMAL = 1000
 TOO_LARGE = 1009
 NO_PONG = 1011
@@ -105,7 +106,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             raise UsageError("This realtime model is connected already: close it first, or use one for each session.")
         self._connecting, closings = True, self._closings
         try:
-            name, tracker = _check_options(options, self.name)
+            name, tracker = _checked(options, self.name)
             key = await _key(options)
             address = options.get("url") or ADDRESS + quote(name, safe="")
             self._tell(RealtimeModelConnectionStatusEvent("connecting"))
@@ -151,7 +152,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                 logger=quiet,
             )
         except Exception as error:
-            raise _connect_error(name, error, [key, *headers.values()]) from error
+            raise _failed(name, error, [key, *headers.values()]) from error
 
     async def close(self) -> None:
         """Close the connection. Closing twice does no harm, and no server can delay it beyond `close_timeout`."""
@@ -246,15 +247,25 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 # -- options -------------------------------------------------------------------------------------
 
 
-def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
+def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
-    given = check_realtime_settings(options, RealtimeModelConfig)
-    url, settings = given.get("url"), given.get("initial_model_settings") or {}
+    if not isinstance(options, Mapping):
+        raise UsageError(f"The options of a realtime model are a dict, got {described(options)}.")
+    for each in options:
+        if each not in OPTIONS:
+            raise UsageError(f"A realtime model has no option {each!r}; there are: {', '.join(OPTIONS)}.")
+    url, seconds = options.get("url"), options.get("connect_timeout", CONNECT_TIMEOUT)
     if url is not None and not (isinstance(url, str) and _is_address(url)):
         raise UsageError(f"The url of a realtime model is an address of ws:// or wss://, got {described(url)}.")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise UsageError(f"The connect_timeout of a realtime model is a number of seconds, got {described(seconds)}.")
+    tracker = options.get("playback_tracker")
+    if tracker is not None and not isinstance(tracker, RealtimePlaybackTracker):
+        raise UsageError(f"A playback_tracker is a RealtimePlaybackTracker, got {described(tracker)}.")
+    settings = options.get("initial_model_settings") or {}
     if not isinstance(settings, Mapping):
         raise UsageError(f"initial_model_settings are a dict, got {described(settings)}.")
-    return checked_name("initial_model_settings", settings.get("model_name", name)), given.get("playback_tracker")
+    return checked_name("initial_model_settings", settings.get("model_name", name)), tracker
 
 
 def _is_address(url: str) -> bool:
@@ -303,7 +314,7 @@ def _headers(options: RealtimeModelConfig, key: str | None) -> dict[str, str]:
 # -- failures ------------------------------------------------------------------------------------
 
 
-def _connect_error(name: str, error: Exception, secrets: Sequence[str | None]) -> ModelFailed:
+def _failed(name: str, error: Exception, secrets: Sequence[str | None]) -> ModelFailed:
     """Return the error for a connection that was not made, without secrets in it or in its cause."""
     failure = _failure(name, error)
     for secret in secrets:
@@ -318,7 +329,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return refused(name, status, _error_text(error.response.body), retryable=passing(status))
+        return refused(name, status, _said(error.response.body), retryable=passing(status))
     if isinstance(error, InvalidHandshake) and not isinstance(error, InvalidMessage | ProxyError):
         return ModelFailed(
             f"The server of the model {name!r} speaks no WebSocket at this address: {error}.", retryable=False
@@ -330,8 +341,8 @@ def _failure(name: str, error: Exception) -> ModelFailed:
     return ModelFailed(f"The model {name!r} cannot be connected ({worded(error)}).", retryable=False)
 
 
-def _error_text(body: bytes | bytearray | None) -> str:
-    """Return the reason that a server gives for a refusal: the message of its error, or the beginning of its text."""
+def _said(body: bytes | bytearray | None) -> str:
+    """Return what a server says with a refusal: the message of its error, or the beginning of its text."""
     text = bytes(body or b"").decode("utf-8", "replace").strip()
     try:
         said = json.loads(text)["error"]

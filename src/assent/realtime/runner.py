@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from ..approval.question import new_id
 from ..core.digest import described
+from ..core.number import is_count, is_seconds
 from ..core.run import Run
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError
@@ -20,7 +22,14 @@ from ..runtime.state import RunState
 from ..store.record import Stored
 from ..store.store import Store
 from .agent import RealtimeAgent
-from .config import RealtimeModelConfig, RealtimeRunConfig, check_realtime_settings
+from .config import (
+    RealtimeGuardrailsSettings,
+    RealtimeModelConfig,
+    RealtimeReconnect,
+    RealtimeRunConfig,
+    RealtimeSessionModelSettings,
+    RealtimeToolExecutionConfig,
+)
 from .driver import LiveDriver
 from .model import RealtimeModel
 from .session import RealtimeSession
@@ -62,7 +71,9 @@ class RealtimeRunner:
         check_store(store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
         self._settings = _checked("config", config, RealtimeRunConfig)
-        self._model_settings = self._settings.get("model_settings") or {}
+        self._model_settings = _checked(
+            "model_settings", self._settings.get("model_settings"), RealtimeSessionModelSettings
+        )
         self._limits = _limits(self._settings)
         self._config = _run_config(run_config or DEFAULT, self._settings)
 
@@ -83,7 +94,7 @@ class RealtimeRunner:
         options: Any = _checked("model_config", model_config, RealtimeModelConfig)
         settings: Any = {
             **self._model_settings,
-            **(options.get("initial_model_settings") or {}),
+            **_checked("initial_model_settings", options.get("initial_model_settings"), RealtimeSessionModelSettings),
         }
         driver = self._begun(context) if state is None else self._resumed(state, context)
         model = self._model
@@ -128,26 +139,42 @@ class RealtimeRunner:
 
 
 def _checked(name: str, given: Any, kind: Any) -> dict[str, Any]:
-    """Return settings as a dict, or raise `UsageError` if one of them is not known or does not fit."""
-    return {} if given is None else check_realtime_settings(given, kind, name)
+    """Return settings as a dict, or raise `UsageError` if one of them is not known."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{name} is a dict, got {described(given)}.")
+    known = kind.__annotations__
+    for key in given:
+        if key not in known:
+            raise UsageError(f"{name} has no setting {key!r}; there are: {', '.join(sorted(known))}.")
+    return dict(given)
 
 
 def _limits(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers among the settings."""
-    again, guards = settings.get("reconnect") or {}, settings.get("guardrails_settings") or {}
-    return {
-        "attempts": again.get("attempts", ATTEMPTS),
-        "delay": again.get("delay", DELAY),
-        "transcript_wait": settings.get("transcript_wait", WAIT),
-        "guard_length": guards.get("debounce_text_length", LENGTH),
-    }
+    """Return the numbers among the settings, or raise `UsageError`."""
+    again = _checked("reconnect", settings.get("reconnect"), RealtimeReconnect)
+    attempts, delay = again.get("attempts", ATTEMPTS), again.get("delay", DELAY)
+    wait = settings.get("transcript_wait", WAIT)
+    guards = _checked("guardrails_settings", settings.get("guardrails_settings"), RealtimeGuardrailsSettings)
+    length = guards.get("debounce_text_length", LENGTH)
+    for name, value, fits in (
+        ("reconnect: attempts", attempts, is_count(attempts, 0)),
+        ("reconnect: delay", delay, is_seconds(delay)),
+        ("transcript_wait", wait, is_seconds(wait)),
+        ("guardrails_settings: debounce_text_length", length, is_count(length)),
+    ):
+        if not fits:
+            raise UsageError(f"{name} is a number that is not negative, got {described(value)}.")
+    return {"attempts": attempts, "delay": delay, "transcript_wait": wait, "guard_length": length}
 
 
 def _run_config(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """Return the settings of a run, with those of the live session in place."""
     names = ("output_guardrails", "tool_error_formatter", "started_by")
     given: dict[str, Any] = {name: settings[name] for name in names if name in settings}
-    early = (settings.get("tool_execution") or {}).get("pre_approval_tool_input_guardrails")
+    execution = _checked("tool_execution", settings.get("tool_execution"), RealtimeToolExecutionConfig)
+    early = execution.get("pre_approval_tool_input_guardrails")
     if early is not None:
         given["pre_approval_tool_input_guardrails"] = early
     if config.input_guardrails:
