@@ -22,7 +22,7 @@ from ..core.digest import worded
 from ..errors import ModelFailed, UsageError
 from ..models.failure import is_passing, status_failure, unreachable_failure, without_secrets
 from ..version import __version__
-from .config import RealtimeModelConfig, check_realtime_settings
+from .config import RealtimeModelConfig
 from .model import (
     RealtimeModel,
     RealtimeModelConnectionStatusEvent,
@@ -47,6 +47,7 @@ ADDRESS = "wss://api.openai.com/v1/realtime?model="
 CONNECT_TIMEOUT = 10.0
 LARGEST_MESSAGE = 16 * 2**20
 """The bytes of the largest message that is read."""
+OPTIONS = ("api_key", "url", "headers", "initial_model_settings", "playback_tracker", "connect_timeout")
 NORMAL = 1000
 TOO_LARGE = 1009
 NO_PONG = 1011
@@ -106,7 +107,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
             raise UsageError("This realtime model is connected already: close it first, or use one for each session.")
         self._connecting, closings = True, self._closings
         try:
-            name, tracker = _check_options(options, self.name)
+            name, tracker = _checked(options, self.name)
             key = await _key(options)
             address = options.get("url") or ADDRESS + quote(name, safe="")
             self._tell(RealtimeModelConnectionStatusEvent("connecting"))
@@ -152,7 +153,7 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
                 logger=quiet,
             )
         except Exception as error:
-            raise _connect_error(name, error, [key, *headers.values()]) from error
+            raise _failed(name, error, [key, *headers.values()]) from error
 
     async def close(self) -> None:
         """Close the connection. Closing twice does no harm, and no server can delay it beyond `close_timeout`."""
@@ -247,14 +248,14 @@ class OpenAIRealtimeWebSocketModel(RealtimeModel):
 # -- options -------------------------------------------------------------------------------------
 
 
-def _check_options(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
+def _checked(options: Any, name: str) -> tuple[str, RealtimePlaybackTracker | None]:
     """Return the model's name and the playback tracker, or raise `UsageError` for options that do not fit."""
-    given = check_realtime_settings(options, RealtimeModelConfig)
-    allowed.check_option("RealtimeModelConfig", "url", given.get("url"), URL_VALUES, UsageError)
-    settings = given.get("initial_model_settings") or {}
+    allowed.check_option("Realtime model", "options", options, DICT, UsageError)
+    CONNECTION_OPTIONS.check_items("RealtimeModelConfig", options, UsageError)
+    settings = options.get("initial_model_settings") or {}
     name = settings.get("model_name", name)
     allowed.check_option("initial_model_settings", "model_name", name, allowed.NAME)
-    return name, given.get("playback_tracker")
+    return name, options.get("playback_tracker")
 
 
 def _is_address(url: str) -> bool:
@@ -265,9 +266,17 @@ def _is_address(url: str) -> bool:
         return False
 
 
-URL_VALUES = allowed.Values(
-    "an address of ws:// or wss://", lambda given: isinstance(given, str) and _is_address(given)
-).or_none
+DICT = allowed.instance_of(Mapping, "a dict")
+CONNECTION_OPTIONS = allowed.Options(
+    api_key=allowed.ANYTHING,  # checked by `_key`, which may call it
+    url=allowed.Values(
+        "an address of ws:// or wss://", lambda given: isinstance(given, str) and _is_address(given)
+    ).or_none,
+    headers=DICT.secret.or_none,
+    initial_model_settings=DICT.or_none,
+    playback_tracker=allowed.instance_of(RealtimePlaybackTracker).or_none,
+    connect_timeout=allowed.POSITIVE_SECONDS,
+)
 
 
 async def _key(options: RealtimeModelConfig) -> str | None:
@@ -308,7 +317,7 @@ def _headers(options: RealtimeModelConfig, key: str | None) -> dict[str, str]:
 # -- failures ------------------------------------------------------------------------------------
 
 
-def _connect_error(name: str, error: Exception, secrets: Sequence[str | None]) -> ModelFailed:
+def _failed(name: str, error: Exception, secrets: Sequence[str | None]) -> ModelFailed:
     """Return the error for a connection that was not made, without secrets in it or in its cause."""
     failure = _failure(name, error)
     for secret in secrets:
@@ -323,7 +332,7 @@ def _failure(name: str, error: Exception) -> ModelFailed:
 
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        return status_failure(name, status, _error_text(error.response.body), retryable=is_passing(status))
+        return status_failure(name, status, _said(error.response.body), retryable=is_passing(status))
     if isinstance(error, InvalidHandshake) and not isinstance(error, InvalidMessage | ProxyError):
         return ModelFailed(
             f"The server of the model {name!r} speaks no WebSocket at this address: {error}.", retryable=False
@@ -335,8 +344,8 @@ def _failure(name: str, error: Exception) -> ModelFailed:
     return ModelFailed(f"The model {name!r} cannot be connected ({worded(error)}).", retryable=False)
 
 
-def _error_text(body: bytes | bytearray | None) -> str:
-    """Return the reason that a server gives for a refusal: the message of its error, or the beginning of its text."""
+def _said(body: bytes | bytearray | None) -> str:
+    """Return what a server says with a refusal: the message of its error, or the beginning of its text."""
     text = bytes(body or b"").decode("utf-8", "replace").strip()
     try:
         said = json.loads(text)["error"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,13 +16,21 @@ from ..runtime.state import RunState
 from ..store.record import Stored
 from ..store.store import Store
 from .agent import RealtimeAgent
-from .config import RealtimeModelConfig, RealtimeRunConfig, check_realtime_settings
+from .config import (
+    RealtimeGuardrailsSettings,
+    RealtimeModelConfig,
+    RealtimeReconnect,
+    RealtimeRunConfig,
+    RealtimeSessionModelSettings,
+    RealtimeToolExecutionConfig,
+)
 from .driver import LiveDriver
 from .model import RealtimeModel
 from .session import RealtimeSession
 
 ATTEMPTS, DELAY, WAIT, LENGTH = 3, 0.5, 2.0, 100
 
+DICT = allowed.instance_of(Mapping, "a dict")
 RUNNER_OPTIONS = allowed.Options(
     starting_agent=allowed.instance_of(RealtimeAgent),
     model=allowed.instance_of(RealtimeModel).or_none,
@@ -54,8 +63,10 @@ class RealtimeRunner:
         RUNNER_OPTIONS.check_items("RealtimeRunner", {"starting_agent": starting_agent, "model": model}, UsageError)
         check_settings(run_config, hooks, store)
         self._agent, self._model, self._store, self._hooks = starting_agent, model, store, hooks
-        self._settings = _check_keys("config", config, RealtimeRunConfig)
-        self._model_settings = self._settings.get("model_settings") or {}
+        self._settings = _check_settings_dict("config", config, RealtimeRunConfig)
+        self._model_settings = _check_settings_dict(
+            "model_settings", self._settings.get("model_settings"), RealtimeSessionModelSettings
+        )
         self._limits = _limits(self._settings)
         self._config = _run_config(run_config or DEFAULT, self._settings)
 
@@ -73,10 +84,12 @@ class RealtimeRunner:
             model_config: The connection: key, address, settings of the model for this session.
             state: A run to continue, live or not: a state, or a run loaded from the store.
         """
-        options: Any = _check_keys("model_config", model_config, RealtimeModelConfig)
+        options: Any = _check_settings_dict("model_config", model_config, RealtimeModelConfig)
         settings: Any = {
             **self._model_settings,
-            **(options.get("initial_model_settings") or {}),
+            **_check_settings_dict(
+                "initial_model_settings", options.get("initial_model_settings"), RealtimeSessionModelSettings
+            ),
         }
         agent, config, hooks, place = self._agent, self._config, self._hooks, RunPlace(store=self._store)
         if state is None:
@@ -93,27 +106,40 @@ class RealtimeRunner:
         return RealtimeSession(driver, model, options, settings, **self._limits)
 
 
-def _check_keys(name: str, given: Any, kind: Any) -> dict[str, Any]:
-    """Return settings as a dict, or raise `UsageError` if one of them is not known or does not fit."""
-    return {} if given is None else check_realtime_settings(given, kind, name)
+def _check_settings_dict(name: str, given: Any, kind: Any) -> dict[str, Any]:
+    """Return settings as a dict, or raise `UsageError` if one of them is not known."""
+    if given is None:
+        return {}
+    allowed.check_option("RealtimeRunner", name, given, DICT, UsageError)
+    allowed.check_names(f"RealtimeRunner: {name}", given, kind.__annotations__, UsageError)
+    return dict(given)
 
 
 def _limits(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers among the settings."""
-    again, guards = settings.get("reconnect") or {}, settings.get("guardrails_settings") or {}
-    return {
-        "attempts": again.get("attempts", ATTEMPTS),
-        "delay": again.get("delay", DELAY),
-        "transcript_wait": settings.get("transcript_wait", WAIT),
-        "guard_length": guards.get("debounce_text_length", LENGTH),
-    }
+    """Return the numbers among the settings, or raise `UsageError`."""
+    again = _check_settings_dict("reconnect", settings.get("reconnect"), RealtimeReconnect)
+    attempts, delay = again.get("attempts", ATTEMPTS), again.get("delay", DELAY)
+    wait = settings.get("transcript_wait", WAIT)
+    guards = _check_settings_dict(
+        "guardrails_settings", settings.get("guardrails_settings"), RealtimeGuardrailsSettings
+    )
+    length = guards.get("debounce_text_length", LENGTH)
+    for name, value, values in (
+        ("reconnect: attempts", attempts, allowed.whole_number(0)),
+        ("reconnect: delay", delay, allowed.seconds()),
+        ("transcript_wait", wait, allowed.seconds()),
+        ("guardrails_settings: debounce_text_length", length, allowed.COUNT),
+    ):
+        allowed.check_option("RealtimeRunner", name, value, values, UsageError)
+    return {"attempts": attempts, "delay": delay, "transcript_wait": wait, "guard_length": length}
 
 
 def _run_config(config: RunConfig, settings: dict[str, Any]) -> RunConfig:
     """Return the settings of a run, with those of the live session in place."""
     names = ("output_guardrails", "tool_error_formatter", "started_by")
     given: dict[str, Any] = {name: settings[name] for name in names if name in settings}
-    early = (settings.get("tool_execution") or {}).get("pre_approval_tool_input_guardrails")
+    execution = _check_settings_dict("tool_execution", settings.get("tool_execution"), RealtimeToolExecutionConfig)
+    early = execution.get("pre_approval_tool_input_guardrails")
     if early is not None:
         given["pre_approval_tool_input_guardrails"] = early
     if config.input_guardrails:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.digest import described
+from ..core import allowed
 from ..errors import UsageError
 from ..models.model import ToolSpec
-from .config import RealtimeSessionModelSettings, check_realtime_settings
+from .config import RealtimeSessionModelSettings
 
 FORMATS: dict[str, dict[str, Any]] = {
     "pcm16": {"type": "audio/pcm", "rate": 24_000},
@@ -23,8 +23,6 @@ TURN_DETECTION = {"type": "semantic_vad", "interrupt_response": True}
 LEFT_OUT: Any = object()
 """The value of a setting that is left to the API; None turns a thing off."""
 CHOICES = ("auto", "none", "required")
-SEMANTIC_VAD = ("eagerness",)
-SERVER_VAD = ("prefix_padding_ms", "silence_duration_ms", "threshold", "idle_timeout_ms")
 
 
 def session_of(
@@ -36,14 +34,13 @@ def session_of(
 
     Settings that the API keeps when an update leaves them out are always in it, so that none is left from before.
     """
-    given = check_realtime_settings(settings, RealtimeSessionModelSettings)
-    audio = given.get("audio") or {}
-    hears, speaks = audio.get("input") or {}, audio.get("output") or {}
+    given = _check(settings, SETTINGS)
+    audio = _check(given.get("audio", {}), AUDIO, "audio.")
     session: dict[str, Any] = {
         "type": "realtime",
         "instructions": given.get("instructions", instructions) or "",
         "output_modalities": _modalities(given),
-        "audio": {"input": _input(given, hears), "output": _output(given, speaks)},
+        "audio": {"input": _input(given, audio.get("input", {})), "output": _output(given, audio.get("output", {}))},
         "tools": [_tool(spec) for spec in tools],
         "tool_choice": _choice(given.get("tool_choice", "auto")),
     }
@@ -51,6 +48,95 @@ def session_of(
         if name in given:
             session[name] = given[name]
     return session
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+def _is_format(value: Any) -> bool:
+    return value in FORMATS if isinstance(value, str) else _is_object(value) and _is_text(value.get("type"))
+
+
+def _is_text_or_object(value: Any) -> bool:
+    return _is_text(value) or (_is_object(value) and bool(value))
+
+
+def _are_modalities(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 1 and value[0] in ("text", "audio")
+
+
+def _are_older_modalities(value: Any) -> bool:
+    return _are_modalities(value) or (isinstance(value, list | tuple) and sorted(map(str, value)) == ["audio", "text"])
+
+
+TEXT = allowed.Values("text", _is_text)
+TEXTS = allowed.list_of(_is_text, "a list of texts")
+COUNT = allowed.whole_number(0)
+OBJECT = allowed.Values("a dict", _is_object)
+OBJECT_OR_NONE = OBJECT.or_none.in_words("a dict, or None to turn it off")
+FORMAT = allowed.Values('"pcm16", "g711_ulaw", "g711_alaw", or a dict with a "type"', _is_format)
+VOICE = allowed.Values('the name of a voice, or {"id": ...}', _is_text_or_object)
+SPEED = allowed.number(0.25, 1.5)
+
+SETTINGS = allowed.Options(
+    model_name=TEXT,
+    instructions=allowed.instance_of(str, "text"),
+    output_modalities=allowed.Values('["audio"] or ["text"]', _are_modalities),
+    modalities=allowed.Values('["audio"], ["text"] or both', _are_older_modalities),
+    audio=OBJECT,
+    voice=VOICE,
+    speed=SPEED,
+    input_audio_format=FORMAT,
+    output_audio_format=FORMAT,
+    input_audio_transcription=OBJECT_OR_NONE,
+    input_audio_noise_reduction=OBJECT_OR_NONE,
+    turn_detection=OBJECT_OR_NONE,
+    max_output_tokens=allowed.Values(
+        'a whole number above 0, or "inf"', lambda value: value == "inf" or allowed.COUNT.fits(value)
+    ),
+    tool_choice=allowed.Values('"auto", "none", "required", the name of a tool, or a dict', _is_text_or_object),
+    parallel_tool_calls=allowed.BOOL,
+    reasoning=OBJECT,
+    prompt=OBJECT,
+    tracing=allowed.Values('"auto", a dict', lambda value: value == "auto" or _is_object(value)).or_none,
+)
+AUDIO = allowed.Options(input=OBJECT, output=OBJECT)
+AUDIO_INPUT = allowed.Options(
+    format=FORMAT, noise_reduction=OBJECT_OR_NONE, transcription=OBJECT_OR_NONE, turn_detection=OBJECT_OR_NONE
+)
+AUDIO_OUTPUT = allowed.Options(format=FORMAT, voice=VOICE, speed=SPEED)
+TRANSCRIPTION_SETTINGS = allowed.Options(
+    model=TEXT, language=TEXT, prompt=TEXT, delay=TEXT, keywords=TEXTS, languages=TEXTS
+)
+NOISE_REDUCTION = allowed.Options(type=allowed.one_of("near_field", "far_field"), strength=allowed.number(0, 1))
+VAD = {
+    "type": allowed.one_of("semantic_vad", "server_vad"),
+    "create_response": allowed.BOOL,
+    "interrupt_response": allowed.BOOL,
+}
+SEMANTIC_VAD = allowed.Options(**VAD, eagerness=allowed.one_of("auto", "low", "medium", "high"))
+SERVER_VAD = allowed.Options(
+    **VAD,
+    prefix_padding_ms=COUNT,
+    silence_duration_ms=COUNT,
+    threshold=allowed.number(0, 1),
+    idle_timeout_ms=COUNT.or_none,
+)
+
+
+def _check(given: Any, known: allowed.Options, where: str = "") -> dict[str, Any]:
+    """Return a copy of the settings at `where`, or raise `UsageError` for one that is not known or does not fit."""
+    allowed.check_option("Realtime model", "settings", given, OBJECT, UsageError)
+    known.check_items("RealtimeSessionModelSettings", given, UsageError, where)
+    return dict(given)
 
 
 # -- parts of a session --------------------------------------------------------------------------
@@ -72,23 +158,24 @@ def _either(given: Mapping[str, Any], short: str, audio: Mapping[str, Any], long
 
 
 def _input(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
+    audio = _check(audio, AUDIO_INPUT, "audio.input.")
     heard = _either(given, "input_audio_transcription", audio, "input.transcription", {})
     turns = _either(given, "turn_detection", audio, "input.turn_detection", TURN_DETECTION)
     out: dict[str, Any] = {
-        "format": _format(_either(given, "input_audio_format", audio, "input.format", "pcm16"), "input"),
-        "transcription": None if heard is None else {"model": TRANSCRIPTION, **heard},
+        "format": _format(_either(given, "input_audio_format", audio, "input.format", "pcm16")),
+        "transcription": _transcription(heard),
         "turn_detection": _turn_detection(turns),
     }
     noise = _either(given, "input_audio_noise_reduction", audio, "input.noise_reduction", LEFT_OUT)
     if noise is not LEFT_OUT:
-        out["noise_reduction"] = noise
+        where = "audio.input.noise_reduction."
+        out["noise_reduction"] = None if noise is None else _check(noise, NOISE_REDUCTION, where)
     return out
 
 
 def _output(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "format": _format(_either(given, "output_audio_format", audio, "output.format", "pcm16"), "output")
-    }
+    audio = _check(audio, AUDIO_OUTPUT, "audio.output.")
+    out: dict[str, Any] = {"format": _format(_either(given, "output_audio_format", audio, "output.format", "pcm16"))}
     for name in ("voice", "speed"):
         value = _either(given, name, audio, f"output.{name}", LEFT_OUT)
         if value is not LEFT_OUT:
@@ -96,23 +183,25 @@ def _output(given: Mapping[str, Any], audio: Any) -> dict[str, Any]:
     return out
 
 
-def _format(given: Any, where: str) -> dict[str, Any]:
-    found = FORMATS.get(given) if isinstance(given, str) else given
-    if not isinstance(found, Mapping) or not isinstance(found.get("type"), str):
-        fits = '"pcm16", "g711_ulaw", "g711_alaw", or a dict with a "type"'
-        raise UsageError(f"The realtime setting {where}_audio_format is {fits}; got {described(given)}.")
-    return dict(found)
+def _format(given: str | Mapping[str, Any]) -> dict[str, Any]:
+    return dict(FORMATS[given]) if isinstance(given, str) else dict(given)
+
+
+def _transcription(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    return {"model": TRANSCRIPTION, **_check(given, TRANSCRIPTION_SETTINGS, "audio.input.transcription.")}
 
 
 def _turn_detection(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the turn detection. Without a type it is that of its other settings, semantic if both fit."""
     if given is None:
         return None
-    kind = given.get("type", "server_vad" if set(given) & set(SERVER_VAD) else "semantic_vad")
-    for name in SEMANTIC_VAD if kind == "server_vad" else SERVER_VAD:
-        if name in given:
-            raise UsageError(f"The realtime setting turn_detection.{name} is not one of {kind}.")
-    return {"type": kind, **given}
+    where = "audio.input.turn_detection."
+    own = SERVER_VAD.options.keys() - VAD.keys()
+    kind = given.get("type", "server_vad" if given.keys() & own else "semantic_vad")
+    known = SERVER_VAD if kind == "server_vad" else SEMANTIC_VAD
+    return {"type": kind, **_check(given, known, where)}
 
 
 def _choice(choice: str | Mapping[str, Any]) -> str | dict[str, Any]:
