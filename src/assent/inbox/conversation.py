@@ -19,7 +19,7 @@ LONGEST_LINE = 4000
 
 BEFORE, AFTER = 80, 20
 """The facts before a question's turn, and from there on, that are read for the question's page."""
-MOST_LINES = 30
+MOST_EXCERPT_LINES = 30
 """The most entries of the conversation on the question's page."""
 MOST_FACTS = 20_000
 """The most facts of a run whose conversation and timeline are shown."""
@@ -88,8 +88,8 @@ def excerpt_of(entries: list[Entry], question: Question) -> Excerpt:
             made.lines += [_call(calls[id]) for id in _proposed(fact)]
         elif kind == "handedoff":
             made.lines.append(ExcerptLine("Handoff", f"{fact.get('name') or fact.get('to')} took over"))
-    made.is_cut = made.is_cut or len(made.lines) > MOST_LINES
-    made.lines = made.lines[-MOST_LINES:]
+    made.is_cut = made.is_cut or len(made.lines) > MOST_EXCERPT_LINES
+    made.lines = made.lines[-MOST_EXCERPT_LINES:]
     return made
 
 
@@ -134,7 +134,7 @@ def _arguments(item: Any) -> str:
     given = item
     if isinstance(item, dict) and "type" in item:
         given = next((item[name] for name in ("arguments", "action", "operation") if name in item), "")
-    return _text(given)
+    return "" if given is None else _text(given)
 
 
 def _note(call: CallSoFar, fact: FactJSON) -> None:
@@ -149,7 +149,7 @@ def _note(call: CallSoFar, fact: FactJSON) -> None:
         call.tag = _allowed(by, "edited" if _is_edit(fact) else "approved")
     elif kind == "refused":
         call.tag = "rejected" if by == "rule" else f"rejected by {by}"
-        call.told = str(fact.get("message") or "")
+        call.told = fact.get("message")
     elif kind == "told":
         call.told = str(fact.get("text") or call.told or "")
     elif kind in ("finished", "handedoff", "concluded"):
@@ -158,7 +158,7 @@ def _note(call: CallSoFar, fact: FactJSON) -> None:
 
 
 def _is_edit(fact: FactJSON) -> bool:
-    return bool(fact.get("asked") and (fact.get("args") or fact.get("tool")))
+    return bool(fact.get("asked") and ("args" in fact or fact.get("tool")))
 
 
 def _said(fact: FactJSON) -> list[ExcerptLine]:
