@@ -23,8 +23,9 @@ from msgspec.structs import replace
 import assent.inbox
 from assent import Agent, Approve, Edit, Preview, Runner, Text, function_tool
 from assent.core.mask import MASK
-from assent.inbox import mask
-from assent.inbox.bounds import MOST_READ
+from assent.errors import InvalidDecision
+from assent.inbox import deciding, mask, model
+from assent.inbox.bounds import MOST_READ, is_too_long
 from assent.inbox.conversation import MOST_FACTS
 from assent.inbox.difference import MOST_EDITS, MOST_LINES, changed_lines
 from assent.inbox.loops import Loops, RouteElsewhere
@@ -36,7 +37,7 @@ from assent.store.record import Entry, Question
 from assent.store.sql import paging
 from assent.testing import ScriptedModel, call
 from tests.inbox.office import TOOLS, ask, ask_everything
-from tests.inbox.support import Tokens, bearer
+from tests.inbox.support import Tokens, bearer, client
 
 HEAVY = (
     "assent/inbox/view", "assent/inbox/difference", "assent/inbox/mask", "assent/inbox/sight", "assent/inbox/values",
@@ -348,6 +349,60 @@ def test_json_of_too_many_values_is_shown_as_text_and_not_read() -> None:
     with pytest.raises(TooLong):
         read_json(text)
     assert "150.0 KB" in shown_arguments(text) and text[:200].replace('"', "&#34;") in shown_arguments(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"text": "one, two, [three], {four} " * MOST_READ}),
+        json.dumps(["a, b"] * (MOST_READ // 2) + ['say "yes, no", \\ or {']),
+        json.dumps({"text": '\\",[{' * MOST_READ}),
+        '"' + "," * MOST_READ * 2 + "\\",
+    ],
+    ids=["one long text", "texts with quotes", "a text of escapes", "a text without an end"],
+)
+def test_what_is_in_a_text_is_not_counted(text: str) -> None:
+    assert not is_too_long(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({f"{n}": [] for n in range(MOST_READ)}),
+        json.dumps(['",'] * (MOST_READ + 2)),
+        json.dumps([*range(MOST_READ + 1), "the end"]),
+        json.dumps(["the beginning", *range(MOST_READ + 1)]),
+        "{" * (MOST_READ + 1),
+    ],
+    ids=["objects", "texts", "before a text", "after a text", "no JSON"],
+)
+def test_every_value_is_counted_whatever_is_around_it(text: str) -> None:
+    assert is_too_long(text)
+
+
+async def test_a_request_of_too_many_values_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(text: str) -> Any:
+        raise AssertionError("a text of too many values was read")
+
+    numbers = "[" + ",".join("1" * (MOST_READ + 1)) + "]"
+    async with SQLiteStore(tmp_path / "inbox.db") as store:
+        question = await ask(store, "Writer", call("write", {"text": "x"}))
+        for module in (model, deciding):
+            monkeypatch.setattr(module, "parse_object", never)
+        monkeypatch.setattr(deciding, "parse", never)
+        async with client(store, "ann", "admin") as http:
+            for path in (f"/api/questions/{question.id}/decision", "/api/grants", "/api/runs"):
+                headers = {"content-type": "application/json", "if-match": question.digest}
+                response = await http.post(path, content=f'{{"type": "edit", "args": {numbers}}}', headers=headers)
+                assert response.status_code == 413 and "more than 50,000 values" in response.json()["detail"], path
+        for sent in ({"type": "edit", "json": numbers}, {"type": "approve", "grant": "1", "pins": numbers}):
+            with pytest.raises(InvalidDecision, match="more than 50,000 values"):
+                deciding._decision(sent, 0)
+        with pytest.raises(InvalidDecision, match="more than 50,000 values"):
+            deciding._outcome(numbers)
+        assert await store.question(question.id) == question
 
 
 async def test_too_many_secrets_mask_everything_that_may_quote_one(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ..core.digest import BadJSON, canonical, parse, parse_object
 from ..errors import AssentError, Forbidden, InvalidArguments, InvalidDecision, NotFound, UnreadableState
 from ..store.record import Question
 from . import api
+from .bounds import is_too_long, refusal_of
 from .desk import Desk, answer_fields, answer_schema_of, conflict, question_url, shown_question, whole_page
 from .difference import Change
 from .forms import ABSENT, Field, Form, changed
@@ -85,7 +86,8 @@ async def draft_of(desk: Desk, question: Question, sent: dict[str, str] | None) 
         else:
             raise ValueError("there is no form of this tool; write JSON")
     except TooLong as error:
-        return Draft(None, question.arguments, [], f"These arguments cannot be edited here: {error}. Use the API.")
+        why = f"These arguments cannot be edited here: {error}. Reject them with a message, or use Store.decide."
+        return Draft(None, question.arguments, [], why)
     except ValueError as error:
         text = (sent or {}).get("json", question.arguments)
         return Draft(None, text, [], f"This is not JSON: {error}.")
@@ -127,6 +129,8 @@ def _count(before: str, value: Any) -> int:
 
 async def _checked(desk: Desk, question: Question, text: str) -> tuple[str, dict[str, Any] | None]:
     """Return why arguments do not fit the tool, or "", and the arguments that would run, if they are known."""
+    if is_too_long(text):
+        return refusal_of("This edit"), None
     try:
         args = parse_object(text)
         kept = await desk.store.definition(question.definition) if question.definition is not None else None
@@ -272,6 +276,8 @@ async def _respond(desk: Desk, request: Request, who: Identity, id: str, sent: d
 
 
 def _outcome(text: str) -> Any:
+    if is_too_long(text):
+        raise InvalidDecision(refusal_of("This answer"))
     try:
         return parse(text)
     except BadJSON as error:
@@ -287,6 +293,8 @@ def _decision(sent: dict[str, str], now: int) -> tuple[Decision, GrantTerms | No
         case "reject":
             return Reject(sent.get("message", "").strip().replace("\r\n", "\n") or None), None
         case "edit":
+            if is_too_long(sent.get("json", "")):
+                raise InvalidArguments(refusal_of("This edit"))
             try:
                 return Edit(parse_object(sent.get("json", "")), note=note), None
             except BadJSON as error:
@@ -302,6 +310,8 @@ def terms_of(sent: dict[str, str], now: int) -> GrantTerms:
     uses = sent.get("uses", "").strip()
     if uses and not (uses.isascii() and uses.isdecimal() and len(uses) <= 7 and 0 < int(uses) <= 1_000_000):
         raise InvalidDecision("The number of times is a whole number from 1 to 1,000,000, or empty.")
+    if is_too_long(sent.get("pins", "")):
+        raise InvalidDecision(refusal_of("The list of pinned arguments"))
     try:
         pins = parse_object(sent["pins"]) if sent.get("pins") else None
     except BadJSON as error:

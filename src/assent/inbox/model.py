@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
+from fastapi import HTTPException
 from msgspec import Struct
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
@@ -14,6 +15,7 @@ from ..core.digest import BadJSON, described, parse_object
 from ..definitions.item import Evidence
 from ..errors import InvalidInput
 from ..store.record import Entry, GrantRecord, Question, RunRecord
+from .bounds import is_too_long, refusal_of
 from .headline import ShownQuestion
 from .problem import Difference, Invalid, Problem
 
@@ -124,9 +126,15 @@ def any_of(names: Iterable[str]) -> dict[str, Any]:
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a body; raise `InvalidInput` if it is no JSON with one meaning."""
+    """Return the JSON object in a body; raise `InvalidInput` if it is no JSON with one meaning.
+
+    A body of too many values is refused with 413 before it is read.
+    """
     try:
-        return parse_object(body.decode())
+        text = body.decode()
+        if is_too_long(text):
+            raise HTTPException(413, refusal_of("The body"))
+        return parse_object(text)
     except (BadJSON, UnicodeDecodeError) as error:
         raise InvalidInput(f"The body is not a JSON object: {described(str(error), 300)}.") from None
 
