@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.digest import described
 from ..errors import UsageError
-from .stored import Shared, Statements, StoredSession, Work, checked_name, share
+from .stored import Shared, Statements, StoredSession, Work, check_session_name, share
 
 if TYPE_CHECKING:
     from .postgres_server import SessionServer
@@ -33,7 +33,7 @@ class PostgresSession(StoredSession):
     _shared: Shared[SessionServer]
 
     def __init__(self, session_id: str, url: str, *, timeout: float = 10.0) -> None:
-        checked_name(session_id, "A session's id")
+        check_session_name(session_id, "A session's id")
         try:
             from .postgres_server import SessionServer, address, shown  # imports psycopg
         except ImportError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..sql.arguments import checked_busy_timeout, checked_path
-from .stored import Shared, StoredSession, Work, checked_name, share
+from ..sql.arguments import check_busy_timeout, check_path
+from .stored import Shared, StoredSession, Work, check_session_name, share
 
 if TYPE_CHECKING:
     from .sqlite_file import SessionConnection
@@ -26,9 +26,9 @@ class SQLiteSession(StoredSession):
     _shared: Shared[SessionConnection]
 
     def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, busy_timeout: float = 5.0) -> None:
-        checked_name(session_id, "A session's id")
-        path = checked_path(db_path, "A session's db_path")
-        self._busy_timeout = checked_busy_timeout(busy_timeout)
+        check_session_name(session_id, "A session's id")
+        path = check_path(db_path, "A session's db_path")
+        self._busy_timeout = check_busy_timeout(busy_timeout)
         from .sqlite_file import SessionConnection  # imports sqlite3
 
         key = object() if path == ":memory:" else path

@@ -9,7 +9,7 @@ from ..core.digest import described
 from ..errors import UsageError
 
 
-def checked_path(given: Any, name: str) -> str:
+def check_path(given: Any, name: str) -> str:
     """Return the absolute path of a file, which a change of the working directory does not affect; or `:memory:`."""
     if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
         raise UsageError(f"{name} is that of a file, got {described(given)}.")
@@ -25,7 +25,7 @@ def checked_path(given: Any, name: str) -> str:
     return path
 
 
-def checked_busy_timeout(value: Any) -> float:
+def check_busy_timeout(value: Any) -> float:
     """Return a busy_timeout; raise `UsageError` unless it is a number of seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2_000_000:
         raise UsageError(f"A busy_timeout is a number of seconds, 0 or more, got {described(value)}.")
