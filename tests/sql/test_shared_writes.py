@@ -69,7 +69,7 @@ async def test_writes_that_wait_share_a_commit(path: Path) -> None:
 
 
 async def test_no_more_share_a_commit_than_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_writes, "MOST", 2)
+    monkeypatch.setattr(shared_writes, "MOST_WRITES", 2)
     async with slow(path) as store:
         drafts = [asking(store.clock) for _ in range(5)]
         _, statements = await together(store, *(draft.write(store) for draft in drafts))

@@ -28,7 +28,7 @@ from assent.store.filter import Filter, page_start
 from assent.store.row_codec import LARGE
 from assent.store.sql import migrating, sqlite_file
 from assent.store.sql.schema import VERSION
-from assent.store.sqlite import MOST
+from assent.store.sqlite import MOST_FACTS
 from assent.testing import FakeClock, ScriptedModel, call
 from assent.testing.store_checks.draft import SEND, put_asking
 from tests.store.support import Script, asked, ended, js, replied, waiting
@@ -683,11 +683,11 @@ async def test_what_is_large_is_written_on_a_thread(path: Path, given: list[str]
         script = await Script(store).begin()
         await script.write(replied("c1"), f.Approved("c1", "rule"), f.Started("c1"))
         given.clear()
-        await script.write(*(f.Stepped("c1", f"step {turn}", js(turn)) for turn in range(MOST)))
+        await script.write(*(f.Stepped("c1", f"step {turn}", js(turn)) for turn in range(MOST_FACTS)))
         assert given == []
         await script.write(f.Stepped("c1", "large", js("x" * LARGE)))
         assert given == [WRITING]
-        await script.write(*(f.Stepped("c1", f"more {turn}", js(turn)) for turn in range(MOST + 1)))
+        await script.write(*(f.Stepped("c1", f"more {turn}", js(turn)) for turn in range(MOST_FACTS + 1)))
         assert given == [WRITING, WRITING]
 
 

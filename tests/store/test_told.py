@@ -298,7 +298,7 @@ async def test_a_file_that_is_gone_after_its_commit_is_not_said_to_be_unwritten(
                 os.rename(path, tmp_path / "away.db")
             see(self)
 
-        monkeypatch.setattr(file.Handle, "_see_that_it_is_there", gone)
+        monkeypatch.setattr(file.Handle, "_check_inode", gone)
         with pytest.raises(StoreFailed, match="not known whether the change was written") as error:
             await store._write(lambda transaction: transaction.rows(keeping.NUMBERS, after=0))
         assert error.value.unknown

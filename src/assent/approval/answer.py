@@ -72,12 +72,12 @@ def problem_with(value: Any, schema: Raw) -> str | None:
 
 def misfit(value: Any, schema: Any) -> str | None:
     """Return a text that says why the form of a value does not fit the schema; None if the form fits."""
-    from ..schema.form import form_of, joined
+    from ..schema.form import form_of, join_problems
 
     if not isinstance(schema, dict):
         return None  # a schema that is True or False has no form
     try:
-        return joined(form_of(schema).problems(value, "")).removeprefix('"": ') or None
+        return join_problems(form_of(schema).problems(value, "")).removeprefix('"": ') or None
     except (AttributeError, KeyError, TypeError, RecursionError) as failure:  # the schema is damaged
         return f"the schema cannot be used ({worded(failure)})"
 

@@ -351,10 +351,10 @@ def _problem(error: Exception) -> str:
 
     if isinstance(error, ValidationError):
         from ..schema.binding import path_of
-        from ..schema.form import joined
+        from ..schema.form import join_problems
 
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        return joined(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)
+        return join_problems(f"{path_of(each['loc']) or 'output'}: {each['msg']}" for each in found)
     words = worded(error).partition("\n\n")[0]  # pydantic's explanations follow the blank line
     return _short(" ".join(words.split()), PROBLEM)
 

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from ..errors import InvalidArguments
-from .form import PROBLEM, Form, at, form_of, got, joined, short
-from .unchanged import UserCode, change, user_code
+from .form import PROBLEM, Form, at, form_of, got, join_problems, short
+from .unchanged import UserCode, find_change, user_code
 
 
 class Binding(Struct, frozen=True, eq=False):
@@ -37,12 +37,12 @@ class Binding(Struct, frozen=True, eq=False):
         """Return a value that says the same as the JSON, or raise `InvalidArguments`."""
         text, value = encoded(given, whole), None
         try:
-            wrong = "" if self.form.fits(given) else joined(_placed(self.form.problems(given, ""), whole))
+            wrong = "" if self.form.fits(given) else join_problems(_placed(self.form.problems(given, ""), whole))
             if not wrong:
                 # A user's validator that runs first returns Python values; there strict mode refuses a text for a date.
                 value = self.validate(text, strict=None if self.code.reads else True)
-                changed = change(given, value, self.code)
-                wrong = joined(_placed(iter([changed]), whole)) if changed is not None else ""
+                changed = find_change(given, value, self.code)
+                wrong = join_problems(_placed(iter([changed]), whole)) if changed is not None else ""
         except ValidationError as error:
             raise InvalidArguments(problems(error, whole)) from None
         except Exception as error:  # a user's validator may raise anything
@@ -77,7 +77,7 @@ def encoded(given: Any, whole: str = "arguments") -> bytes:
 def problems(error: ValidationError, whole: str = "arguments") -> str:
     """Describe the problems and their places in a few hundred characters; `whole` stands for a missing place."""
     found = error.errors(include_url=False, include_context=False)
-    return joined(_worded(each, whole) for each in found)
+    return join_problems(_worded(each, whole) for each in found)
 
 
 def _worded(each: Any, whole: str) -> str:

@@ -36,7 +36,7 @@ def short(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def joined(problems: Iterable[str]) -> str:
+def join_problems(problems: Iterable[str]) -> str:
     """Join problems to a few hundred characters, and count those that do not fit."""
     shown: list[str] = []
     room, more = TOTAL - len("and 1000000 more"), 0
@@ -199,7 +199,7 @@ class Kind(Form):
         return type(value) in self.kinds
 
 
-class Number(Kind):
+class NumberForm(Kind):
     """A number that becomes a float; an integer only if a float can hold it exactly."""
 
     def fits(self, value: Any) -> bool:
@@ -220,7 +220,7 @@ def is_exact(value: int) -> bool:
         return False
 
 
-class Text(Form):
+class TextForm(Form):
     """A text with a spelling of its own."""
 
     def __init__(self, spelling: Spelling) -> None:
@@ -256,7 +256,7 @@ class List(Form):
         rest = value[len(self._first) :] if self._first else value
         if not all(form.fits(each) for form, each in zip(self._first, value, strict=False)):
             return False
-        if type(self._rest) is Kind or (type(self._rest) is Number and int not in set(map(type, rest))):
+        if type(self._rest) is Kind or (type(self._rest) is NumberForm and int not in set(map(type, rest))):
             return set(map(type, rest)) <= self._rest.kinds
         return all(map(self._rest.fits, rest))
 
@@ -389,7 +389,7 @@ ANYTHING: Final = Form()
 KINDS: Final[dict[str, Form]] = {
     "string": Kind("text", str),
     "integer": Kind("a whole number", int),
-    "number": Number("a number", int, float),
+    "number": NumberForm("a number", int, float),
     "boolean": Kind("true or false", bool),
     "null": Kind("null", NoneType),
 }
@@ -437,7 +437,7 @@ class _Reading:
         if kind == "object":
             return self._object(schema)
         spelling = SPELLINGS.get(schema.get("format", "")) if kind == "string" else None
-        return Text(spelling) if spelling is not None else KINDS.get(kind, ANYTHING)
+        return TextForm(spelling) if spelling is not None else KINDS.get(kind, ANYTHING)
 
     def _object(self, schema: Json) -> Form:
         members = {name: self.form(each) for name, each in schema.get("properties", {}).items()}
@@ -455,9 +455,9 @@ class _Reading:
             return self.form(said)
         spelling = SPELLINGS.get(said.get("format", ""))
         if spelling is not None:
-            return Text(spelling)
+            return TextForm(spelling)
         if isinstance(pattern := said.get("pattern"), str) and pattern in NAMES.values():
-            return Text(Spelling(f"text like {pattern}", _matches(pattern)))
+            return TextForm(Spelling(f"text like {pattern}", _matches(pattern)))
         return self.form(said)
 
 

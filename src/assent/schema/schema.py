@@ -31,7 +31,7 @@ from .form import DECIMAL, NAMES, PROBLEM, form_of, short, trimmed
 from .injected import Injected, refuse_injected
 from .parameters import Parameters
 from .secret import is_secret
-from .signature import POSITIONAL, Hinted, Signature, name_of, source_of, where
+from .signature import POSITIONAL, Hinted, Signature, function_name, source_of, where
 from .strict import Tightening, referred
 
 Json = dict[str, Any]
@@ -100,7 +100,7 @@ def function_schema(
     if not callable(function):
         raise InvalidDefinition(f"A tool is made of a function, and a {type(function).__name__} cannot be called.")
     source = source_of(function)
-    name = name or name_of(source)
+    name = name or function_name(source)
     doc = parse_docstring(inspect.getdoc(source) if use_docstring else None)
     signature = Signature.read(function, name, source, context_types, config=config)
     parameters = [_parameter(*each, doc.params) for each in enumerate(signature.parameters)]

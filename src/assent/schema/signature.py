@@ -31,7 +31,7 @@ def _bound(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(names)
 
 
-def name_of(source: Callable[..., Any]) -> str:
+def function_name(source: Callable[..., Any]) -> str:
     """Return the name by which a model can call the function."""
     name = getattr(source, "__name__", "")
     if not name.isidentifier():

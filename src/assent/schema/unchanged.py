@@ -123,7 +123,7 @@ def _by_user(function: Any) -> bool:
 # Comparing
 
 
-def change(given: Any, value: Any, code: UserCode) -> str | None:
+def find_change(given: Any, value: Any, code: UserCode) -> str | None:
     """Return a message about the part of a value that differs from its JSON; None if nothing differs."""
     trusted = code.places
     if (None, None) in trusted or _is_same(given, value, trusted):

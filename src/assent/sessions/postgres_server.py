@@ -12,9 +12,9 @@ from uuid import UUID
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from ..sql.pool import Link
-from ..sql.postgres_connection import Server, Unusable, conninfo, explain
-from .stored import Failure, Work
+from ..sql.pool import PooledConnection
+from ..sql.postgres_connection import DatabaseUnusable, Server, conninfo, explain_postgres
+from .stored import SessionFailure, Work
 
 R = TypeVar("R")
 
@@ -52,7 +52,7 @@ SHOWN = ("service", "host", "hostaddr", "port", "user", "dbname")
 """The parts of an address that errors show. The password is not among them."""
 
 
-class Gone(Unusable):
+class TablesGone(DatabaseUnusable):
     """The tables that were used before no longer exist."""
 
 
@@ -80,27 +80,27 @@ class SessionServer(Server):
         except psycopg.errors.DuplicateTable:
             if _has_tables(connection):  # another process made them meanwhile
                 return
-            raise Unusable(
+            raise DatabaseUnusable(
                 "it has a table assent_session_items of another program; it was left as it is. Name another database "
                 "in the address, or another schema (?options=-csearch_path%3Dname)"
             ) from None
 
-    def failure(self, error: Exception, *, unknown: bool = False) -> Failure:
+    def failure(self, error: Exception, *, unknown: bool = False) -> SessionFailure:
         """Return the error; after one about tables that are gone, the next use may create others."""
-        gone = isinstance(error, Gone)
+        gone = isinstance(error, TablesGone)
         if gone:
             self.check_again()
         denied = isinstance(error, psycopg.errors.InsufficientPrivilege)
-        return Failure(explain(error) + (GRANT if denied else ""), gone=gone, unknown=unknown)
+        return SessionFailure(explain_postgres(error) + (GRANT if denied else ""), gone=gone, unknown=unknown)
 
     def use(self, work: Work[R], timeout: float, known: UUID | None, *, lock: int, writes: bool) -> tuple[R, UUID]:
         """Run `work` in a transaction, under the advisory lock if it writes; return its result and the tables' id.
 
-        `known` is the id of the tables that were used before. Raises `Failure` if they are gone.
+        `known` is the id of the tables that were used before. Raises `SessionFailure` if they are gone.
         """
         begin = BEGIN.format(milliseconds=max(1, round(timeout * 1000)))
 
-        def checked(link: Link) -> tuple[R, UUID]:
+        def checked(link: PooledConnection) -> tuple[R, UUID]:
             tables = _tables(link.connection)
             if known not in (None, tables):
                 raise _gone()
@@ -132,17 +132,17 @@ def _tables(connection: psycopg.Connection[Any]) -> UUID:
     except psycopg.errors.UndefinedTable:
         raise _gone() from None
     if row is None:
-        raise Unusable("its table assent_session_schema is empty. Restore it from a copy")
+        raise DatabaseUnusable("its table assent_session_schema is empty. Restore it from a copy")
     version, tables = row
     if version != VERSION:
-        raise Unusable(
+        raise DatabaseUnusable(
             f"it has schema version {version} of sessions, and this Assent knows {VERSION}. Use the Assent that made it"
         )
     return UUID(str(tables))
 
 
-def _gone() -> Gone:
-    return Gone(
+def _gone() -> TablesGone:
+    return TablesGone(
         "its tables were removed or replaced while they were in use, and what was stored in them is gone with them. "
         "Put them back, or call again to go on with what is there"
     )

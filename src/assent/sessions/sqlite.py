@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core import allowed
 from ..errors import UsageError
-from ..sql.arguments import BUSY_TIMEOUT, checked_path
+from ..sql.arguments import BUSY_TIMEOUT, check_path
 from .stored import SESSION_ID, Shared, StoredSession, Work, share
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SQLiteSession(StoredSession):
 
     def __init__(self, session_id: str, db_path: str | Path = ":memory:", *, busy_timeout: float = 5.0) -> None:
         allowed.check_option(type(self).__name__, "session_id", session_id, SESSION_ID, UsageError)
-        path = checked_path(db_path, "A session's db_path")
+        path = check_path(db_path, "A session's db_path")
         allowed.check_option(type(self).__name__, "busy_timeout", busy_timeout, BUSY_TIMEOUT, UsageError)
         self._busy_timeout = busy_timeout
         from .sqlite_file import SessionConnection  # imports sqlite3

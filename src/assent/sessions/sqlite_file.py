@@ -8,8 +8,17 @@ from __future__ import annotations
 import sqlite3
 from typing import TypeVar
 
-from ..sql.sqlite_connection import SESSIONS, File, Gone, Handle, Unusable, begin_file, explain, header
-from .stored import Failure, Work
+from ..sql.sqlite_connection import (
+    SESSIONS,
+    FileGone,
+    FileUnusable,
+    Handle,
+    SQLiteFile,
+    begin_file,
+    explain_sqlite,
+    header,
+)
+from .stored import SessionFailure, Work
 
 R = TypeVar("R")
 
@@ -27,7 +36,7 @@ TABLES = (
 )
 
 
-class SessionFile(File):
+class SessionFile(SQLiteFile):
     """A file with the tables of sessions, and perhaps with those of a store."""
 
     remedy = "Put it back, or call again to go on with what is there"
@@ -38,7 +47,7 @@ class SessionFile(File):
         """The id of the file that was opened last."""
 
     def prepare(self, connection: sqlite3.Connection) -> None:
-        """Create the tables if there are none; raise `Unusable` if the file is another program's."""
+        """Create the tables if there are none; raise `FileUnusable` if the file is another program's."""
         application, _ = header(connection)
         if not application:
             begin_file(connection)
@@ -53,23 +62,23 @@ class SessionFile(File):
         self.check(connection)
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raise `Unusable` unless the tables are those that this Assent knows."""
+        """Raise `FileUnusable` unless the tables are those that this Assent knows."""
         row = connection.execute("SELECT * FROM assent_file").fetchone()
         if row is None:
-            raise Unusable("its table assent_file is empty. Restore it from a copy")
+            raise FileUnusable("its table assent_file is empty. Restore it from a copy")
         self.id, version = row if len(row) == 2 else (row[0], VERSION)  # the table of older files has no version
         if version != VERSION:
-            raise Unusable(
+            raise FileUnusable(
                 f"it has schema version {version} of sessions, and this Assent knows {VERSION}. "
                 "Use the Assent that made it"
             )
 
-    def failure(self, error: Exception, *, unknown: bool = False) -> Failure:
+    def failure(self, error: Exception, *, unknown: bool = False) -> SessionFailure:
         """Return the error; after one about a file that is gone, the next use may create another."""
-        gone = isinstance(error, Gone)
+        gone = isinstance(error, FileGone)
         if gone:
             self.seen = False
-        return Failure(explain(error), gone=gone, unknown=unknown)
+        return SessionFailure(explain_sqlite(error), gone=gone, unknown=unknown)
 
 
 class SessionConnection:
@@ -84,7 +93,7 @@ class SessionConnection:
     def use(self, work: Work[R], busy_timeout: float, known: bytes | None, *, writes: bool) -> tuple[R, bytes]:
         """Run `work` on a connection to the file; return its result and the file's id.
 
-        `known` is the id of the file that was used before. Raises `Failure` if the file is another one or missing.
+        `known` is the id of the file that was used before. Raises `SessionFailure` if it is another one or missing.
         """
 
         def checked(connection: sqlite3.Connection) -> R:

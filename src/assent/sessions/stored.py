@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Failure(Exception):
+class SessionFailure(Exception):
     """The database failed; the message says why, and what to do."""
 
     def __init__(self, why: str, *, gone: bool, unknown: bool) -> None:
@@ -262,7 +262,7 @@ class StoredSession(ABC):
     def _use(self, work: Work[R], *, writes: bool) -> tuple[R, Any]:
         """Run `work` in a transaction, which is durable on return, or rolled back after an error.
 
-        Returns its result and the id of the tables. Raises `Failure`, and if the tables are not the known ones.
+        Returns its result and the id of the tables. Raises `SessionFailure`, and if the tables are not the known ones.
         """
 
     def _stored_key(self, text: str) -> str:
@@ -285,16 +285,16 @@ class StoredSession(ABC):
         try:
             done, self._known = self._use(work, writes=writes)
             return done
-        except Failure as failure:
+        except SessionFailure as failure:
             if failure.unknown and repeatable and not failure.gone:
-                with suppress(Failure):  # the first attempt may have succeeded
+                with suppress(SessionFailure):  # the first attempt may have succeeded
                     done, self._known = self._use(work, writes=writes)
                     return done
             if failure.gone:
                 self._known = None  # this call raises; the next one may use the new tables
             raise self._failed(failure) from failure
 
-    def _failed(self, failure: Failure) -> SessionFailed:
+    def _failed(self, failure: SessionFailure) -> SessionFailed:
         changed = "Nothing was changed."
         if failure.unknown:
             changed = (

@@ -10,7 +10,7 @@ from ..core.digest import described
 from ..errors import UsageError
 
 
-def checked_path(given: Any, name: str) -> str:
+def check_path(given: Any, name: str) -> str:
     """Return the absolute path of a file, which a change of the working directory does not affect; or `:memory:`."""
     if not isinstance(given, str | os.PathLike) or not isinstance(path := os.fspath(given), str):
         raise UsageError(f"{name} is that of a file, got {described(given)}.")

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 
-class Link:
+class PooledConnection:
     """A connection, and whether a commit was sent on it."""
 
     __slots__ = ("connection", "made_in", "pipeline", "sent")
@@ -36,11 +36,11 @@ class Pool:
         self._lock = threading.Lock()
         self._room = threading.Semaphore(size)
         """The number of connections that may still be acquired."""
-        self._idle: list[Link] = []
+        self._idle: list[PooledConnection] = []
         self._now = object()
         """A marker of the current generation of connections; `give_up` starts a new one."""
 
-    def take(self) -> Link:
+    def take(self) -> PooledConnection:
         """Return a connection, a new one if none is idle; wait while all are in use."""
         self._room.acquire()
         with self._lock:
@@ -50,12 +50,12 @@ class Pool:
                 return link
             now = self._now
         try:
-            return Link(self._connect(), now)
+            return PooledConnection(self._connect(), now)
         except BaseException:
             self._room.release()
             raise
 
-    def give(self, link: Link) -> None:
+    def give(self, link: PooledConnection) -> None:
         """Take a connection back; one of those that were given up meanwhile is closed."""
         with self._lock:
             kept = link.made_in is self._now
@@ -73,6 +73,6 @@ class Pool:
             _close(link)
 
 
-def _close(link: Link) -> None:
+def _close(link: PooledConnection) -> None:
     with suppress(psycopg.Error):
         link.connection.close()

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from ..errors import UsageError
-from .pool import Link, Pool
+from .pool import Pool, PooledConnection
 from .process import Owner
 
 R = TypeVar("R")
@@ -65,7 +65,7 @@ ABOUT = "SELECT " + ", ".join(
 )
 
 
-class Unusable(Exception):
+class DatabaseUnusable(Exception):
     """The database cannot be used; the message says why."""
 
 
@@ -89,7 +89,7 @@ class Server(ABC):
     def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
         """Return the error for the user; `unknown` if the change may have been written."""
 
-    def transact(self, link: Link, begin: str, work: Callable[[Link], R], *, writes: bool) -> R:
+    def transact(self, link: PooledConnection, begin: str, work: Callable[[PooledConnection], R], *, writes: bool) -> R:
         """Run `work` in a transaction that `begin` starts."""
         link.connection.execute(begin.encode())
         done = work(link)
@@ -104,7 +104,7 @@ class Server(ABC):
             row = connection.execute(ABOUT).fetchone()
             encoding, ours, durable = row if row is not None else ("", "", "")
             if encoding != "UTF8":
-                raise Unusable(f"its encoding is {encoding}. Make a database whose encoding is UTF8")
+                raise DatabaseUnusable(f"its encoding is {encoding}. Make a database whose encoding is UTF8")
             if ours != "UTF8":
                 connection.execute("SET client_encoding = 'UTF8'")
             if durable == "off":  # a confirmed write must survive a crash of the server
@@ -114,7 +114,7 @@ class Server(ABC):
             connection.close()
             raise
 
-    def do(self, work: Callable[[Link], R], begin: str | None, *, writes: bool = False) -> R:
+    def do(self, work: Callable[[PooledConnection], R], begin: str | None, *, writes: bool = False) -> R:
         """Run `work` on a connection, in a transaction if `begin` starts one.
 
         Retries after a lost connection or a conflict, if nothing was written. `writes` says that the commit matters.
@@ -123,8 +123,8 @@ class Server(ABC):
             try:
                 return self._try(work, begin, writes)
             except psycopg.Error as error:
-                self._see_whether_again(error, last=tries == 1)
-            except Unusable as error:
+                self._raise_unless_retryable(error, last=tries == 1)
+            except DatabaseUnusable as error:
                 raise self.failure(error) from error
         raise AssertionError
 
@@ -156,13 +156,13 @@ class Server(ABC):
         finally:
             pool.give(link)
 
-    def _see_whether_again(self, error: psycopg.Error, *, last: bool) -> None:
+    def _raise_unless_retryable(self, error: psycopg.Error, *, last: bool) -> None:
         """Raise the failure, unless nothing was written and a retry may help."""
         unknown = getattr(error, "committing", False)
         if last or unknown or not getattr(error, "again", False):
             raise self.failure(error, unknown=unknown) from error
 
-    def _try(self, work: Callable[[Link], R], begin: str | None, writes: bool) -> R:
+    def _try(self, work: Callable[[PooledConnection], R], begin: str | None, writes: bool) -> R:
         self.ready()
         pool = self._pool
         link = pool.take()
@@ -174,7 +174,7 @@ class Server(ABC):
         finally:
             pool.give(link)
 
-    def _failed(self, error: BaseException, link: Link) -> None:
+    def _failed(self, error: BaseException, link: PooledConnection) -> None:
         """Roll back an open transaction, and note on the error if a retry is safe."""
         lost = self._clear(link.connection)
         if isinstance(error, psycopg.Error):
@@ -198,7 +198,7 @@ class Server(ABC):
         return False
 
 
-def explain(error: Exception) -> str:
+def explain_postgres(error: Exception) -> str:
     """Return the cause of an error and its remedy, in one line."""
     said = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, psycopg.Error):

@@ -12,11 +12,11 @@ import threading
 from typing import Any, TypeVar
 
 from .sqlite_connection import Handle, Outcome, Work
-from .thread_queue import ThreadQueue, settle
+from .thread_queue import ThreadQueue, settle_future
 
 R = TypeVar("R")
 
-MOST = 100
+MOST_WRITES = 100
 """The most writes of one transaction. Other processes wait for its end."""
 
 Waiting = tuple[Work[Any], "asyncio.Future[Any]"]
@@ -45,8 +45,8 @@ class SharedWrites:
         with self._lock:
             taken, self._waiting = self._waiting, []
         done: list[tuple[asyncio.Future[Any], Outcome]] = []
-        for start in range(0, len(taken), MOST):
-            some = [(work, future) for work, future in taken[start : start + MOST] if not future.cancelled()]
+        for start in range(0, len(taken), MOST_WRITES):
+            some = [(work, future) for work, future in taken[start : start + MOST_WRITES] if not future.cancelled()]
             outcomes = self._handle.write_all([work for work, _ in some])
             done += zip([future for _, future in some], outcomes, strict=True)
         return done
@@ -55,4 +55,4 @@ class SharedWrites:
 def _tell(done: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
     """Give each caller its outcome. The turn is over by then, since the caller may need it next."""
     for future, outcome in done:
-        settle(future, *outcome)
+        settle_future(future, *outcome)

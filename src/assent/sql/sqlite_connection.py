@@ -87,11 +87,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leak)
 
 
-class Unusable(Exception):
+class FileUnusable(Exception):
     """The file cannot be used; the message says why."""
 
 
-class Gone(Unusable):
+class FileGone(FileUnusable):
     """The file was removed or replaced."""
 
 
@@ -99,7 +99,7 @@ class Locked(Exception):
     """Another connection holds a lock, and the caller did not want to wait. Nothing was done."""
 
 
-class File(ABC):
+class SQLiteFile(ABC):
     """A file, or a database in memory, and its tables.
 
     A file that disappears is not created again while `seen` is True, which would hide the loss of its content.
@@ -118,38 +118,38 @@ class File(ABC):
 
     @abstractmethod
     def prepare(self, connection: sqlite3.Connection) -> None:
-        """Create or migrate the tables; raise `Unusable` if the file is another program's."""
+        """Create or migrate the tables; raise `FileUnusable` if the file is another program's."""
 
     @abstractmethod
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raise `Unusable` if another process has upgraded the tables; called at the beginning of every write."""
+        """Raise `FileUnusable` if another process has upgraded the tables; called at the beginning of every write."""
 
     @abstractmethod
     def failure(self, error: Exception, *, unknown: bool = False) -> Exception:
         """Return the error for the user; `unknown` if the change may have been written."""
 
-    def gone(self) -> Gone:
+    def gone(self) -> FileGone:
         """Return the error for a file that was removed or replaced."""
-        return Gone(
+        return FileGone(
             "the file was removed or replaced while it was in use, and what was written to it meanwhile is gone with "
             f"it. {self.remedy}"
         )
 
 
-def explain(error: Exception) -> str:
+def explain_sqlite(error: Exception) -> str:
     """Return the cause of an error and its remedy."""
     code = _code(error)
     return f"{WHY[code]} ({error})" if code in WHY else str(error)
 
 
 def header(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the file's `application_id` and `user_version`; raise `Unusable` if the file is another program's."""
+    """Return the file's `application_id` and `user_version`; raise `FileUnusable` if the file is another program's."""
     [[application, version, things]] = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
         " FROM pragma_application_id, pragma_user_version"
     )
     if application not in (STORE, SESSIONS) and (application or version or things):
-        raise Unusable("it is a database of another program; it was left as it is. Give another path")
+        raise FileUnusable("it is a database of another program; it was left as it is. Give another path")
     return application, version
 
 
@@ -169,7 +169,7 @@ class Handle:
     With `reads` the connection cannot write. Without `waits` it waits for locks only in `write`, and only if asked to.
     """
 
-    def __init__(self, file: File, *, reads: bool = False, waits: bool = True) -> None:
+    def __init__(self, file: SQLiteFile, *, reads: bool = False, waits: bool = True) -> None:
         self.file = file
         self._reads, self._waits = reads, waits
         self._connection: sqlite3.Connection | None = None
@@ -191,11 +191,11 @@ class Handle:
             committing = True  # even a file that is gone after its commit may be put back
             connection.execute("COMMIT")
             self.pace += (perf_counter() - began - self.pace) / 8
-            self._see_that_it_is_there()
+            self._check_inode()
             return done
         except BaseException as error:
             self._clear(error)
-            if isinstance(error, sqlite3.Error | Unusable):
+            if isinstance(error, sqlite3.Error | FileUnusable):
                 unknown = committing and _code(error) not in NOT_MADE
                 raise self.file.failure(error, unknown=unknown) from error
             raise
@@ -230,13 +230,13 @@ class Handle:
             connection.execute("COMMIT")
             alone = perf_counter() - began - worked + worked / len(works)
             self.pace += (alone - self.pace) / 8
-            self._see_that_it_is_there()
+            self._check_inode()
             return outcomes
         except BaseException as error:
             self._clear(error)
             if begun and not committing:
                 raise NotShared from error
-            if not isinstance(error, sqlite3.Error | Unusable):
+            if not isinstance(error, sqlite3.Error | FileUnusable):
                 return [(None, error) for _ in works]
             unknown = committing and _code(error) not in NOT_MADE
             return [(None, _caused(self.file.failure(error, unknown=unknown), error)) for _ in works]
@@ -269,13 +269,13 @@ class Handle:
             done = work(connection)
             if snapshot:
                 connection.execute("COMMIT")
-            self._see_that_it_is_there()
+            self._check_inode()
             return done
         except BaseException as error:
             self._clear(error)
             if not self._waits and _code(error) == sqlite3.SQLITE_BUSY:
                 raise Locked from error
-            if isinstance(error, sqlite3.Error | Unusable):
+            if isinstance(error, sqlite3.Error | FileUnusable):
                 raise self.file.failure(error) from error
             raise
 
@@ -288,7 +288,7 @@ class Handle:
         """Execute a statement outside of a transaction, and return its rows."""
         try:
             return self._connected().execute(text).fetchall()
-        except (sqlite3.Error, Unusable) as error:
+        except (sqlite3.Error, FileUnusable) as error:
             self._clear(error)
             raise self.file.failure(error) from error
 
@@ -326,7 +326,7 @@ class Handle:
         if not harmless and self.file.path != MEMORY:
             self.disconnect()
 
-    def _see_that_it_is_there(self) -> None:
+    def _check_inode(self) -> None:
         if _inode(self.file.path) != self._inode:
             raise self.file.gone()
 
@@ -365,8 +365,8 @@ def _caused(failure: Exception, cause: BaseException) -> Exception:
     return failure
 
 
-def _connect(file: File) -> sqlite3.Connection:
-    """Open a file, and create or migrate its tables; raise `Unusable` if it is another program's."""
+def _connect(file: SQLiteFile) -> sqlite3.Connection:
+    """Open a file, and create or migrate its tables; raise `FileUnusable` if it is another program's."""
     if file.path != MEMORY:
         make_private(file.path)
     inode = _inode(file.path)

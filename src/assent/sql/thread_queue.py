@@ -133,10 +133,10 @@ def _do(
             result = work()
     except BaseException as raised:
         error = raised
-    settle(future, result, error)
+    settle_future(future, result, error)
 
 
-def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def settle_future(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     """Give a future its result or its error, from any thread."""
     with suppress(RuntimeError):  # its event loop is closed, so nobody waits
         future.get_loop().call_soon_threadsafe(_settle, future, result, error)

@@ -68,7 +68,7 @@ def told_by(change: Change) -> list[tuple[Event, Subject]]:
     return asked + [("question.settled", Subject(each.id, run, each.verdict, each.by)) for each in change.settled]
 
 
-def missing(webhook_id: object) -> NotFound:
+def webhook_not_found(webhook_id: object) -> NotFound:
     """Return the error for a webhook that does not exist."""
     return NotFound(f"The store has no webhook {webhook_id!r:.80}.")
 
@@ -153,7 +153,7 @@ class MemoryOutbox(Outbox):
         """Remove a webhook and its messages."""
         with self._locked():
             if self._webhooks.pop(webhook_id, None) is None:
-                raise missing(webhook_id)
+                raise webhook_not_found(webhook_id)
             self._messages = {id: each for id, each in self._messages.items() if each.webhook != webhook_id}
 
     async def disable(self, webhook_id: str, reason: str) -> None:
@@ -168,7 +168,7 @@ class MemoryOutbox(Outbox):
         with self._locked():
             hook = self._webhooks.get(webhook_id)
             if hook is None:
-                raise missing(webhook_id)
+                raise webhook_not_found(webhook_id)
             hook.disabled = hook.reason = None
             for message in self._messages.values():
                 if message.webhook == webhook_id:

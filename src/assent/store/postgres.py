@@ -62,8 +62,8 @@ class PostgresStore(SQLStore):
         self._known = self._server.known
         self._wakeup, self._news = Wakeup(), Wakeup()
         self._queue = ThreadQueue(pool_size, "assent-store")
-        self._ear = Ear(self._server, {READY: self._wakeup, NEWS: self._news})
-        self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._ear)
+        self._listener = NotificationListener(self._server, {READY: self._wakeup, NEWS: self._news})
+        self._let_go = weakref.finalize(self, _let_go, self._queue, self._server, self._listener)
         self._let_go.atexit = False
 
     def __repr__(self) -> str:
@@ -99,13 +99,13 @@ class PostgresStore(SQLStore):
         """Wait until a run may be ready to claim, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
-        await self._wakeup.wait(timeout, self._ear.listen)
+        await self._wakeup.wait(timeout, self._listener.listen)
 
     async def watch(self, timeout: float) -> None:
         """Wait until there may be news, at most `timeout` seconds."""
         check_seconds(timeout=timeout)
         self._check()
-        await self._news.wait(timeout, self._ear.listen)
+        await self._news.wait(timeout, self._listener.listen)
 
     async def close(self) -> None:
         """Close the connections after the pending work is done. Closing twice does no harm."""
@@ -113,7 +113,7 @@ class PostgresStore(SQLStore):
             return
         self._check()
         self._closed = True
-        self._ear.stop()
+        self._listener.stop()
         self._wakeup.ring()
         self._news.ring()
         await self._queue.do(self._server.close)
@@ -138,7 +138,7 @@ class PostgresStore(SQLStore):
         self._server.owner.check()
 
 
-class Ear:
+class NotificationListener:
     """A thread with its own connection that listens for notifications of other processes."""
 
     def __init__(self, server: StoreServer, wakeups: Mapping[str, Wakeup]) -> None:
@@ -178,6 +178,6 @@ class Ear:
                 self._wakeups[heard.channel].ring()
 
 
-def _let_go(queue: ThreadQueue, server: StoreServer, ear: Ear) -> None:
-    ear.stop()
+def _let_go(queue: ThreadQueue, server: StoreServer, listener: NotificationListener) -> None:
+    listener.stop()
     queue.end(server.close)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ..core import allowed
 from ..errors import StoreFailed, UsageError
-from ..sql.arguments import BUSY_TIMEOUT, checked_path
+from ..sql.arguments import BUSY_TIMEOUT, check_path
 from ..sql.shared_writes import SharedWrites
 from ..sql.sqlite_connection import Handle, Locked
 from ..sql.thread_queue import ThreadQueue
@@ -32,9 +32,9 @@ QUICK = 0.001
 
 A thread would take as long and use more CPU time. With a slower disk, writing would block the event loop too long.
 """
-MOST = 50
+MOST_FACTS = 50
 """The most facts of a change that the event loop writes itself; a change with blobs is never written there."""
-LARGEST = 65536
+LARGEST_SNAPSHOT = 65536
 """The most bytes of a snapshot that the event loop writes itself."""
 MANY = 200
 """The number of changes written on event loops after which a thread checkpoints the write-ahead log."""
@@ -61,7 +61,7 @@ class SQLiteStore(SQLStore):
                 "SQLiteStore keeps runs in a file; in memory, MemoryStore() does, and InMemorySaver() threads."
             )
         allowed.check_option("SQLiteStore", "busy_timeout", busy_timeout, BUSY_TIMEOUT, UsageError)
-        self._file = StoreFile(checked_path(path, "A store's path"), busy_timeout)
+        self._file = StoreFile(check_path(path, "A store's path"), busy_timeout)
         self._clock = clock
         self._closed = False
         self._known = self._file.known
@@ -252,7 +252,7 @@ class SQLiteStore(SQLStore):
 
 def _is_small(change: Change) -> bool:
     """Return True if a change is small enough to be written on the event loop."""
-    short = len(change.facts) <= MOST and (change.chapter is None or len(change.chapter.body) <= LARGEST)
+    short = len(change.facts) <= MOST_FACTS and (change.chapter is None or len(change.chapter.body) <= LARGEST_SNAPSHOT)
     return short and all(map(is_small, change.facts))
 
 

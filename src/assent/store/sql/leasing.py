@@ -14,7 +14,7 @@ from ..record import Lease
 from ..rules import check_take
 from .schema import runs
 from .statement import Statement, Transaction
-from .writing import advance, locked, missing
+from .writing import advance, locked, run_not_found
 
 _due = and_(runs.c.wake.is_not(None), runs.c.wake <= bindparam("now"))
 _kinds = {
@@ -81,7 +81,7 @@ def claim(
 def take(transaction: Transaction, run_id: str, worker: str, seq: int, now: int, until: int) -> Lease:
     """Acquire the lease of a run."""
     if type(run_id) is not str or not holds(run_id):
-        raise missing(run_id)
+        raise run_not_found(run_id)
     run = locked(transaction, run_id)
     check_take(run.row, run_id, worker, seq, now)
     transaction.execute(TAKE, number=run.id, worker=worker, until=until, fence=run.fence + 1)

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
 from ...ids import new_id
-from ..outbox import Event, Message, Outbox, Subject, Webhook, missing, told_by
+from ..outbox import Event, Message, Outbox, Subject, Webhook, told_by, webhook_not_found
 from ..record import Change
 from .schema import outbox, webhooks
 from .statement import Statement, Transaction
@@ -81,7 +81,7 @@ def messages_of(change: Change) -> list[tuple[str, str, bytes]]:
     return [(new_id("msg"), event, _encode(subject)) for event, subject in told_by(change)]
 
 
-def tell(transaction: Transaction, change: Change) -> None:
+def write_messages(transaction: Transaction, change: Change) -> None:
     """Write the messages of a change, one for each webhook that wants it."""
     at = change.record.changed
     rows = [
@@ -128,7 +128,7 @@ class SQLOutbox(Outbox):
             return transaction.do(REMOVE, hook=webhook_id)
 
         if not await self._store._write(work):
-            raise missing(webhook_id)
+            raise webhook_not_found(webhook_id)
 
     async def disable(self, webhook_id: str, reason: str) -> None:
         """Stop sending to a webhook."""
@@ -143,7 +143,7 @@ class SQLOutbox(Outbox):
             return transaction.do(SET, hook=webhook_id, disabled=None, reason=None)
 
         if not await self._store._write(work):
-            raise missing(webhook_id)
+            raise webhook_not_found(webhook_id)
 
     async def claim(self, *, hold: float, limit: int) -> list[Message]:
         """Claim messages that are due. Without any, nothing is written."""

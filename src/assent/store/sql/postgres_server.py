@@ -17,8 +17,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from ...errors import AssentError, StoreFailed
-from ...sql.pool import Link
-from ...sql.postgres_connection import Server, Unusable, conninfo, explain
+from ...sql.pool import PooledConnection
+from ...sql.postgres_connection import DatabaseUnusable, Server, conninfo, explain_postgres
 from .schema import VERSION, VERSION_TABLE, metadata, too_new
 from .statement import POSTGRES, Statement, Transaction
 
@@ -42,7 +42,7 @@ class PostgresTransaction(Transaction):
 
     __slots__ = ("link",)
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: PooledConnection) -> None:
         super().__init__(link.connection, POSTGRES)
         self.link = link
 
@@ -130,7 +130,7 @@ class StoreServer(Server):
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
         """Return the error for the store's user; `unknown` if the change may have been written."""
         written = "It is not known whether the change was written" if unknown else "Nothing was written"
-        failed = StoreFailed(f"The store cannot use {self.name}: {explain(error)}. {written}.")
+        failed = StoreFailed(f"The store cannot use {self.name}: {explain_postgres(error)}. {written}.")
         failed.unknown = unknown
         return failed
 
@@ -142,7 +142,7 @@ class StoreServer(Server):
         else:
             _check(version)
 
-    def transact(self, link: Link, begin: str, work: Callable[[Link], R], *, writes: bool) -> R:
+    def transact(self, link: PooledConnection, begin: str, work: Callable[[PooledConnection], R], *, writes: bool) -> R:
         """Run `work` in a transaction. A write is refused unless the tables are those that this Assent knows."""
         if not writes:
             return super().transact(link, begin, work, writes=False)
@@ -191,11 +191,11 @@ class StoreServer(Server):
             with self.connect() as connection:
                 for table in metadata.tables:
                     connection.execute(f"VACUUM (FULL) {table}".encode())
-        except (psycopg.Error, Unusable) as error:
+        except (psycopg.Error, DatabaseUnusable) as error:
             raise self.failure(error) from error
 
     def _do(self, work: Work[R], begin: str | None) -> R:
-        def timed(link: Link) -> R:
+        def timed(link: PooledConnection) -> R:
             if self.clock.stale:
                 self._read_clock(link.connection)
             return work(PostgresTransaction(link))
@@ -223,11 +223,11 @@ def _check_found(found: psycopg.Cursor[Any]) -> None:
 
 def _check(version: int | None) -> None:
     if version is None:
-        raise Unusable("it has no tables for a store. Run `assent db upgrade` with this address")
+        raise DatabaseUnusable("it has no tables for a store. Run `assent db upgrade` with this address")
     if version < VERSION:
-        raise Unusable(
+        raise DatabaseUnusable(
             f"its tables are of version {version}, and this Assent needs {VERSION}. "
             "Run `assent db upgrade` with this address"
         )
     if version > VERSION:
-        raise Unusable(too_new(version))
+        raise DatabaseUnusable(too_new(version))

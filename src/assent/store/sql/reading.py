@@ -21,7 +21,7 @@ from ..row_codec import blob_names, context_mark, has_blobs, head_of, unpack
 from .chapter import Place, as_bytes, compare_chapters, recent
 from .schema import blobs, contexts, definitions, journal, runs
 from .statement import PositionOf, Statement, Transaction
-from .writing import missing
+from .writing import run_not_found
 
 RECORD = (runs.c.run, *(runs.c[name] for name in RunRecord.__struct_fields__ if name != "id"))
 """The columns of a run's record, in the order of the record's fields."""
@@ -244,7 +244,7 @@ def own_row(transaction: Transaction, run_id: str) -> Own:
     """Return a run's own row; raise `RunNotFound` or `UnreadableState`."""
     row = transaction.row(READ, run=run_id) if type(run_id) is str and holds(run_id) else None
     if row is None:
-        raise missing(run_id)
+        raise run_not_found(run_id)
     return _own(row)
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from ...errors import StoreFailed
-from ...sql.sqlite_connection import STORE, File, Unusable, begin_file, explain, header
+from ...sql.sqlite_connection import STORE, FileUnusable, SQLiteFile, begin_file, explain_sqlite, header
 from .schema import VERSION, VERSION_TABLE, too_new
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("assent")
 
 
-class StoreFile(File):
+class StoreFile(SQLiteFile):
     """A store's file."""
 
     remedy = "Put it back, or make a new store"
@@ -26,7 +26,7 @@ class StoreFile(File):
         super().__init__(path, busy_timeout, f"The store in {path}")
 
     def prepare(self, connection: sqlite3.Connection) -> None:
-        """Create or migrate the tables; raise `Unusable` if the file is another program's."""
+        """Create or migrate the tables; raise `FileUnusable` if the file is another program's."""
         connection.execute("BEGIN")  # one snapshot for all that is read here
         application, _ = header(connection)
         version = _version(connection)
@@ -43,17 +43,17 @@ class StoreFile(File):
             )
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raise `Unusable` unless the tables are those that this Assent knows."""
+        """Raise `FileUnusable` unless the tables are those that this Assent knows."""
         [version] = connection.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise Unusable(too_new(version))
+            raise FileUnusable(too_new(version))
         if version != VERSION:
-            raise Unusable(f"it has the older schema version {version} now. Try again, which upgrades it")
+            raise FileUnusable(f"it has the older schema version {version} now. Try again, which upgrades it")
 
     def failure(self, error: Exception, *, unknown: bool = False) -> StoreFailed:
         """Return the error for the store's user; `unknown` if the change may have been written."""
         written = "It is not known whether the change was written" if unknown else "Nothing was written"
-        failed = StoreFailed(f"The store cannot use {self.path}: {explain(error)}. {written}.")
+        failed = StoreFailed(f"The store cannot use {self.path}: {explain_sqlite(error)}. {written}.")
         failed.unknown = unknown
         return failed
 
@@ -100,10 +100,10 @@ def _run(opened: Connection, version: int) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """Return the version of the store's tables, 0 if there are none; raise `Unusable` if the store cannot use them."""
+    """Return the version of the store's tables, 0 if there are none; raise `FileUnusable` for one that is too new."""
     application, version = header(connection)
     if application != STORE:
         return 0  # an empty file, or one that has only the tables of sessions
     if version > VERSION:
-        raise Unusable(too_new(version))
+        raise FileUnusable(too_new(version))
     return version

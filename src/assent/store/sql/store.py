@@ -34,7 +34,7 @@ from .reading import chapters_differ, find_definition, history, journal_of, load
 from .retention import erase, next_number, purge, rebuild
 from .statement import Transaction
 from .strays import strays
-from .writing import append, missing
+from .writing import append, run_not_found
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -255,7 +255,7 @@ class SQLStore(Store):
     async def erase(self, run_id: str) -> None:
         """Erase the content of a run that has ended."""
         if type(run_id) is not str or not holds(run_id):
-            raise missing(run_id)
+            raise run_not_found(run_id)
         await self._write(lambda transaction: erase(transaction, run_id, self._now()))
 
     async def purge(self, *, unchanged_for: float, statuses: Sequence[str] = ("done", "closed")) -> int:

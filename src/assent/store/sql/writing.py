@@ -16,7 +16,7 @@ from ..record import Change, GrantRecord, Question, SavedContext, Settled
 from ..row_codec import FIRST, Head, context_mark, head_of, link, pack, tallied
 from ..rules import RunRow, check_append, is_driven, lease_after
 from .chapter import add_chapter
-from .outbox import tell
+from .outbox import write_messages
 from .schema import blobs, chapters, contexts, definitions, grants, journal, questions, runs
 from .seal import asked_seal, ended_seal, is_sealed
 from .statement import Statement, Transaction
@@ -153,11 +153,11 @@ def locked(transaction: Transaction, run_id: str) -> LockedRun:
     """Return a run's own row, locked until the transaction ends; raise `RunNotFound` if there is none."""
     row = transaction.row(FIND, run=run_id)
     if row is None:
-        raise missing(run_id)
+        raise run_not_found(run_id)
     return LockedRun(*row)
 
 
-def missing(run_id: object) -> RunNotFound:
+def run_not_found(run_id: object) -> RunNotFound:
     """Return the error for a run that does not exist."""
     return RunNotFound(f"The store has no run {run_id!r:.80}.")
 
@@ -210,7 +210,7 @@ def _write(
     if any((change.asked, change.settled, change.evidence, change.granted, change.used, change.revoked)):
         project(transaction, number, change)
     if change.asked or change.settled:
-        tell(transaction, change)
+        write_messages(transaction, change)
 
 
 def project(transaction: Transaction, number: int, change: Change) -> None:
