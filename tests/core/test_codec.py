@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assent.core import facts as f
-from assent.core.codec import SCHEMA, UPGRADERS, SavedRun, decode, encode, replay
+from assent.core.codec import SCHEMA, UPGRADERS, SavedRun, decode_run, encode_run, replay
 from assent.core.fold import fold
 from assent.core.run import Run, owed, questions, status
 from assent.core.transcript import transcript
@@ -301,32 +301,32 @@ GOLDEN = {
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_the_golden_journals_of_this_schema_are_there(path: Path) -> None:
     if not path.exists() and os.environ.get("ASSENT_WRITE"):
-        path.write_bytes(encode(GOLDEN[path]()))
+        path.write_bytes(encode_run(GOLDEN[path]()))
     assert path.exists(), f"{path.name} is missing; write it with ASSENT_WRITE=1, once, and never again"
 
 
 def test_the_golden_journals_hold_every_fact_there_is() -> None:
-    found = {type(fact) for path in JOURNALS.glob("*.json") for fact in decode(path.read_bytes()).journal}
+    found = {type(fact) for path in JOURNALS.glob("*.json") for fact in decode_run(path.read_bytes()).journal}
     assert found == set(FACTS), "a new fact needs a golden journal of its own, beside those that are there"
 
 
 @pytest.mark.parametrize("path", sorted(JOURNALS.glob("*.json")), ids=lambda path: path.name)
 def test_golden_journals_fold_for_ever(path: Path) -> None:
-    saved = decode(path.read_bytes())
+    saved = decode_run(path.read_bytes())
     run = replay(saved.journal)
     assert run.seq == len(saved.journal)
     assert transcript(run) is not None
     if json.loads(path.read_bytes())["schema"] == SCHEMA:
-        assert encode(saved) == path.read_bytes()
+        assert encode_run(saved) == path.read_bytes()
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_today_the_golden_runs_are_written_as_they_were(path: Path) -> None:
-    assert encode(GOLDEN[path]()) == path.read_bytes()
+    assert encode_run(GOLDEN[path]()) == path.read_bytes()
 
 
 def test_the_golden_run_is_what_it_was() -> None:
-    saved = decode(TODAY.read_bytes())
+    saved = decode_run(TODAY.read_bytes())
     run = replay(saved.journal)
     assert (saved.schema, saved.assent, bytes(saved.context), saved.context_kind) == (
         1,
@@ -354,7 +354,7 @@ def test_the_golden_run_is_what_it_was() -> None:
 
 
 def test_the_golden_run_of_a_store_is_what_it_was() -> None:
-    run = replay(decode(STORED.read_bytes()).journal)
+    run = replay(decode_run(STORED.read_bytes()).journal)
     assert (status(run), run.uses) == ("working", {"g1": 1})
     assert [state.question.id for _, state in questions(run) if state.question] == ["q3"]
     doubt = run.calls["c1"]
@@ -362,7 +362,7 @@ def test_the_golden_run_of_a_store_is_what_it_was() -> None:
 
 
 def test_the_golden_run_that_was_asked_anew_is_what_it_was() -> None:
-    run = replay(decode(ANEW.read_bytes()).journal)
+    run = replay(decode_run(ANEW.read_bytes()).journal)
     assert [bytes(answer.value) for _, answer in run.calls["c3"].answers] == [b'"the red one"']
     assert [bytes(each.items) for each in run.unheard] == [b'"two"'] and set(run.decided) == set(run.asked)
 
@@ -372,10 +372,10 @@ def test_the_golden_run_that_was_asked_anew_is_what_it_was() -> None:
 
 def test_a_saved_run_comes_back_as_it_was() -> None:
     saved = golden()
-    again = decode(encode(saved))
+    again = decode_run(encode_run(saved))
     assert again == saved
-    assert encode(again) == encode(saved)
-    assert decode(encode(saved).decode()) == saved
+    assert encode_run(again) == encode_run(saved)
+    assert decode_run(encode_run(saved).decode()) == saved
 
 
 def test_every_prefix_of_a_journal_comes_back_as_the_same_run() -> None:
@@ -383,43 +383,43 @@ def test_every_prefix_of_a_journal_comes_back_as_the_same_run() -> None:
     run = Run()
     for position, fact in enumerate(journal, 1):
         fold(run, fact)
-        again = replay(decode(encode(SavedRun(SCHEMA, "x", journal[:position]))).journal)
+        again = replay(decode_run(encode_run(SavedRun(SCHEMA, "x", journal[:position]))).journal)
         assert snapshot(again) == snapshot(run)
 
 
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
 def test_a_fact_comes_back_as_it_was(kind: type[f.Fact]) -> None:
     every = [fact for fact in golden().journal if type(fact) is kind]
-    assert decode(encode(SavedRun(SCHEMA, "x", every))).journal == every
+    assert decode_run(encode_run(SavedRun(SCHEMA, "x", every))).journal == every
 
 
 def test_what_is_not_set_is_not_written() -> None:
-    [line] = json.loads(encode(SavedRun(SCHEMA, "x", [approved("c1")])))["journal"]
+    [line] = json.loads(encode_run(SavedRun(SCHEMA, "x", [approved("c1")])))["journal"]
     assert line == {"fact": "approved", "call": "c1", "by": "rule"}
 
 
 def test_json_that_assent_does_not_read_is_kept_to_the_letter() -> None:
     odd = b'[ {"type": "x", "unknown": 1.50, "big": 123456789012345678901234567890, "n": 1e2} ]'
     saved = SavedRun(SCHEMA, "x", [f.Replied(msgspec.Raw(odd), 1)])
-    [reply] = decode(encode(saved)).journal
+    [reply] = decode_run(encode_run(saved)).journal
     assert bytes(reply.items) == odd
 
 
 def test_fields_of_a_later_assent_are_not_in_the_way() -> None:
-    data = json.loads(encode(golden()))
+    data = json.loads(encode_run(golden()))
     data["later"] = 1
     data["journal"][0]["later"] = {"x": 1}
-    assert replay(decode(json.dumps(data)).journal).id == "run_1"
+    assert replay(decode_run(json.dumps(data)).journal).id == "run_1"
 
 
 # -- damage ------------------------------------------------------------------------------------------
 
 
 def test_a_text_that_is_cut_off_anywhere_is_refused() -> None:
-    data = encode(golden())
+    data = encode_run(golden())
     for end in range(len(data)):
         with pytest.raises(UnreadableState, match=r"^This is not the whole text of a saved run: .+\.$"):
-            decode(data[:end])
+            decode_run(data[:end])
 
 
 NO_VERSION = ["{}", "[]", "null", "1", '"text"', '{"schema": "1"}', '{"schema": null}', '{"schema": 1.5}']
@@ -429,7 +429,7 @@ NO_VERSION += ['{"schema": true}', '[{"schema": 1}]', '{"journal": []}', "[" * 1
 @pytest.mark.parametrize("other", NO_VERSION, ids=lambda text: text[:20])
 def test_other_json_is_refused_as_what_it_is(other: str) -> None:
     with pytest.raises(UnreadableState, match="not a run that Assent has saved: it has no schema version"):
-        decode(other)
+        decode_run(other)
 
 
 @pytest.mark.parametrize(
@@ -447,36 +447,36 @@ def test_other_json_is_refused_as_what_it_is(other: str) -> None:
 )
 def test_a_saved_run_with_parts_missing_or_wrong_is_refused_with_where(journal: str) -> None:
     with pytest.raises(UnreadableState, match=r"^This saved run is damaged: .+ - at `\$\.journal.*`\.$"):
-        decode(f'{{"schema": {SCHEMA}, "assent": "x", "journal": {journal}}}')
+        decode_run(f'{{"schema": {SCHEMA}, "assent": "x", "journal": {journal}}}')
 
 
 def test_a_saved_run_without_its_journal_is_refused() -> None:
     with pytest.raises(UnreadableState, match=r"damaged: .+journal"):
-        decode(f'{{"schema": {SCHEMA}, "assent": "x"}}')
+        decode_run(f'{{"schema": {SCHEMA}, "assent": "x"}}')
 
 
 def test_nesting_without_end_is_refused() -> None:
     deep = "[" * 100_000 + "]" * 100_000
     with pytest.raises(UnreadableState):
-        decode(f'{{"schema": {SCHEMA}, "assent": "x", "journal": [{{"fact": "said", "items": {deep}}}]}}')
+        decode_run(f'{{"schema": {SCHEMA}, "assent": "x", "journal": [{{"fact": "said", "items": {deep}}}]}}')
 
 
 @pytest.mark.parametrize("text", ["", " ", "hello", "{", "\ud800", '{"schema": "\ud800"}', "\x00"])
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(UnreadableState, match="not the whole text of a saved run"):
-        decode(text)
+        decode_run(text)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b'{"schema": 1, "assent": "\xff", "journal": []}', b"\xef\xbb\xbf{}"])
 def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
     with pytest.raises(UnreadableState):
-        decode(data)
+        decode_run(data)
 
 
 def test_bytes_that_are_no_text_are_refused_inside_what_is_kept_as_it_is() -> None:
-    data = encode(SavedRun(SCHEMA, "x", [began(), said("hallo")])).replace(b"hallo", b"h\xffllo")
+    data = encode_run(SavedRun(SCHEMA, "x", [began(), said("hallo")])).replace(b"hallo", b"h\xffllo")
     with pytest.raises(UnreadableState):
-        decode(data)
+        decode_run(data)
 
 
 @pytest.mark.parametrize("first", [f.Closed("x"), said(), approved("c1"), branch("p1")], ids=lambda f: type(f).__name__)
@@ -511,7 +511,7 @@ def test_a_journal_with_a_fact_taken_out_or_doubled_never_breaks_in_another_way(
     assert refused > len(journal)
 
 
-golden_text = encode(golden()).decode()
+golden_text = encode_run(golden()).decode()
 
 
 @given(st.integers(0, len(golden_text) - 1), st.sampled_from([*'0129"{}[],:\\ax -', "é", "null", '"fact":', ""]))
@@ -519,7 +519,7 @@ golden_text = encode(golden()).decode()
 def test_a_text_with_a_character_changed_is_refused_or_is_a_run(position: int, other: str) -> None:
     damaged = golden_text[:position] + other + golden_text[position + 1 :]
     try:
-        run = replay(decode(damaged).journal)
+        run = replay(decode_run(damaged).journal)
     except UnreadableState as error:
         message = str(error)
         assert message.startswith(("This saved run", "This is")) and message.endswith(".")
@@ -532,24 +532,24 @@ def test_a_text_with_a_character_changed_is_refused_or_is_a_run(position: int, o
 
 @pytest.mark.parametrize("version", [SCHEMA + 1, SCHEMA + 100, 0, -1, 2**70])
 def test_a_version_that_nobody_here_knows_is_refused_with_what_to_do(version: int) -> None:
-    data = json.loads(encode(golden())) | {"schema": version}
+    data = json.loads(encode_run(golden())) | {"schema": version}
     with pytest.raises(
         UnknownSchema, match=rf"has schema version {version}; this Assent reads versions up to {SCHEMA}\. "
     ):
-        decode(json.dumps(data))
+        decode_run(json.dumps(data))
 
 
 def test_a_newer_version_is_refused_even_if_its_facts_are_strange() -> None:
     with pytest.raises(UnknownSchema):
-        decode(json.dumps({"schema": SCHEMA + 1, "journal": [{"fact": "teleported"}], "new": {}}))
+        decode_run(json.dumps({"schema": SCHEMA + 1, "journal": [{"fact": "teleported"}], "new": {}}))
     with pytest.raises(UnknownSchema):
-        decode(json.dumps({"schema": SCHEMA + 1}))
+        decode_run(json.dumps({"schema": SCHEMA + 1}))
 
 
 @pytest.mark.parametrize("odd", [b'"\xff"', b"1e999"], ids=["no text", "no number"])
 def test_a_newer_version_is_refused_whatever_is_in_it(odd: bytes) -> None:
     with pytest.raises(UnreadableState):
-        decode(b'{"schema": 99, "assent": "x", "journal": [{"fact": "said", "items": ' + odd + b"}]}")
+        decode_run(b'{"schema": 99, "assent": "x", "journal": [{"fact": "said", "items": ' + odd + b"}]}")
 
 
 def test_an_unknown_schema_is_a_state_that_cannot_be_read() -> None:
@@ -558,7 +558,7 @@ def test_an_unknown_schema_is_a_state_that_cannot_be_read() -> None:
 
 def older() -> str:
     """The golden run as an older Assent might have written it: its facts were called events."""
-    data = json.loads(encode(golden()))
+    data = json.loads(encode_run(golden()))
     return json.dumps({"schema": SCHEMA - 1, "assent": "0.0.9", "events": data["journal"]})
 
 
@@ -568,7 +568,7 @@ def upgrade(data: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_older_version_is_taken_up_by_its_upgrader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(UPGRADERS, SCHEMA - 1, upgrade)
-    saved = decode(older())
+    saved = decode_run(older())
     assert (saved.schema, saved.assent) == (SCHEMA, "0.0.9")
     assert snapshot(replay(saved.journal)) == snapshot(play(*golden().journal))
 
@@ -578,19 +578,19 @@ def test_upgraders_are_applied_one_after_another(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(UPGRADERS, SCHEMA - 1, lambda data: steps.append(2) or upgrade(data))
     monkeypatch.setitem(UPGRADERS, SCHEMA - 2, lambda data: steps.append(1) or data | {"schema": SCHEMA - 1})
     data = json.loads(older()) | {"schema": SCHEMA - 2}
-    assert replay(decode(json.dumps(data)).journal).id == "run_1"
+    assert replay(decode_run(json.dumps(data)).journal).id == "run_1"
     assert steps == [1, 2]
 
 
 def test_an_older_version_without_its_upgrader_is_refused() -> None:
     with pytest.raises(UnknownSchema):
-        decode(older())
+        decode_run(older())
 
 
 def test_a_version_that_no_chain_of_upgraders_takes_up_to_today_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(UPGRADERS, SCHEMA - 3, lambda data: data | {"schema": SCHEMA - 2})
     with pytest.raises(UnknownSchema):
-        decode(json.dumps({"schema": SCHEMA - 3, "assent": "0.0.1", "journal": []}))
+        decode_run(json.dumps({"schema": SCHEMA - 3, "assent": "0.0.1", "journal": []}))
 
 
 @pytest.mark.parametrize(
@@ -602,7 +602,7 @@ def test_an_older_version_that_is_damaged_is_refused(odd: bytes, monkeypatch: py
     monkeypatch.setitem(UPGRADERS, SCHEMA - 1, upgrade)
     data = b'{"schema": %d, "assent": "0.0.9", "events": [{"fact": "said", "items": %s}]}' % (SCHEMA - 1, odd)
     with pytest.raises(UnreadableState):
-        decode(data)
+        decode_run(data)
 
 
 def test_what_an_upgrader_makes_of_a_damaged_run_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -610,4 +610,4 @@ def test_what_an_upgrader_makes_of_a_damaged_run_is_checked(monkeypatch: pytest.
         UPGRADERS, SCHEMA - 1, lambda data: data | {"schema": SCHEMA, "journal": [{"fact": "exploded"}]}
     )
     with pytest.raises(UnreadableState, match="damaged"):
-        decode(json.dumps({"schema": SCHEMA - 1, "assent": "0.0.9"}))
+        decode_run(json.dumps({"schema": SCHEMA - 1, "assent": "0.0.9"}))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assent.core import facts as f
 from assent.core import snapshot as snapshots
-from assent.core.codec import decode, replay
+from assent.core.codec import decode_run, replay
 from assent.core.fold import check, fold
 from assent.core.past import PastDict, PastList, past_of
 from assent.core.run import Run, owed, questions, status
@@ -105,7 +105,7 @@ def verdicts(run: Run, facts: list[Any]) -> list[str | None]:
 
 
 def golden(name: str) -> list[Any]:
-    return list(decode((JOURNALS / name).read_bytes()).journal)
+    return list(decode_run((JOURNALS / name).read_bytes()).journal)
 
 
 def drawn(seed: int) -> list[Any]:

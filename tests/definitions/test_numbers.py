@@ -20,7 +20,7 @@ from assent import (
     Usage,
     function_tool,
 )
-from assent.core.number import LARGEST, LONGEST
+from assent.core.number import LARGEST, LONGEST_SECONDS
 from assent.engines import Worker
 from assent.errors import InvalidDecision, InvalidDefinition, ModelFailed, UnreadableState, UsageError
 from assent.store import MemoryStore
@@ -31,7 +31,7 @@ from tests.runtime.support import facts, refused, reloaded, scripted, sending
 HUGE = 10**5000
 """More digits than Python writes out."""
 BAD: list[Any] = [2**70, HUGE, -HUGE, 1e300, math.nan, math.inf, -math.inf, -1, True, "5"]
-NO_TIME: list[Any] = [*BAD, LONGEST + 1, 1e17]
+NO_TIME: list[Any] = [*BAD, LONGEST_SECONDS + 1, 1e17]
 NO_COUNT: list[Any] = [*BAD, 0, 1.0, LARGEST + 1]
 
 
@@ -99,7 +99,7 @@ def test_a_count_that_nothing_can_hold_is_refused_where_it_is_given(where: str, 
 def test_the_longest_time_and_the_largest_count_are_taken() -> None:
     for where, (give, _) in TIMES.items():
         if where not in ("RunConfig(write_lag)", "Tracing.flush"):
-            give(LONGEST)
+            give(LONGEST_SECONDS)
     for give, _ in COUNTS.values():
         give(LARGEST)
 
@@ -155,7 +155,7 @@ async def test_the_widest_terms_of_a_grant_are_kept_in_a_saved_run() -> None:
     agent = scripted(call("send", {"to": "ann"}), tools=[tool])
     state = (await Runner.run(agent, "go")).to_state()
     [item] = state.get_interruptions()
-    state.decide(item.id, Approve(), "ann", item.digest, GrantTerms(max_uses=LARGEST, expires_in=LONGEST))
+    state.decide(item.id, Approve(), "ann", item.digest, GrantTerms(max_uses=LARGEST, expires_in=LONGEST_SECONDS))
     [grant] = (await reloaded(agent, state)).grants()
     assert grant.max_uses == LARGEST and grant.until is not None
 

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from assent import Edit, Preview, RunConfig, Runner, Secret, Sentence, Tracing, function_tool
 from assent.cli import main
-from assent.core.mask import MASK, hidden, masked_text
+from assent.core.mask import MASK, mask_secrets, masked_text
 from assent.inbox.mask import masked, masked_journal
 from assent.store import SQLiteStore
 from assent.testing import call
@@ -85,9 +85,9 @@ def test_arguments_that_cannot_be_read_are_masked_as_a_whole(text: str) -> None:
 
 
 def test_a_secret_that_is_cut_short_is_hidden_too() -> None:
-    assert hidden("got 0123456789...", {"0123456789abcdef"}) == f"got {MASK}..."
-    assert hidden("0123456789abcdef0123456789abcdef!", {"0123456789abcdef"}) == f"{MASK}{MASK}!"
-    assert hidden("nothing", {"0123456789abcdef"}) == "nothing"
+    assert mask_secrets("got 0123456789...", {"0123456789abcdef"}) == f"got {MASK}..."
+    assert mask_secrets("0123456789abcdef0123456789abcdef!", {"0123456789abcdef"}) == f"{MASK}{MASK}!"
+    assert mask_secrets("nothing", {"0123456789abcdef"}) == "nothing"
 
 
 def preview(ctx: Any, args: dict[str, Any]) -> Preview:

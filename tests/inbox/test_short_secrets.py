@@ -29,7 +29,7 @@ from assent import (
     function_tool,
 )
 from assent.cli import main
-from assent.core.mask import MASK, hidden
+from assent.core.mask import MASK, mask_secrets
 from assent.inbox.dispatch import Dispatcher
 from assent.inbox.mask import masked, masked_journal
 from assent.inbox.webhooks import Webhooks
@@ -166,7 +166,7 @@ async def test_a_secret_that_is_a_word_of_ours_breaks_no_outlet(word: str, tmp_p
 
 
 def test_a_short_secret_is_hidden_where_it_is_no_part_of_a_longer_word_or_number() -> None:
-    assert hidden("CVV 123, cvv123, '123'; not 1234 or 0123", {"123"}) == (
+    assert mask_secrets("CVV 123, cvv123, '123'; not 1234 or 0123", {"123"}) == (
         f"CVV {MASK}, cvv{MASK}, '{MASK}'; not 1234 or 0123"
     )
-    assert hidden("ok, okay, OK_ok", {"ok"}) == f"{MASK}, okay, OK_{MASK}"
+    assert mask_secrets("ok, okay, OK_ok", {"ok"}) == f"{MASK}, okay, OK_{MASK}"

@@ -254,7 +254,7 @@ class Play:
     async def after(self, journal: list[Any]) -> RunState[Any]:
         """A state of which only these facts were kept."""
         context = Raw(json.dumps(self.context).encode())
-        data = codec.encode(codec.SavedRun(codec.SCHEMA, "test", journal, context, "mapping"))
+        data = codec.encode_run(codec.SavedRun(codec.SCHEMA, "test", journal, context, "mapping"))
         return await RunState.from_string(self.agent, data)
 
     # -- what must be true at every pause ----------------------------------------------------------------
@@ -290,7 +290,7 @@ class Play:
     def check_copy(self, state: RunState[Any]) -> None:
         """What is written down is the run, and is not much larger than its talk."""
         run, text = state._journal.run, state.to_string()
-        saved = codec.decode(text)
+        saved = codec.decode_run(text)
         copy = codec.replay(saved.journal)
         assert snapshot(copy) == snapshot(run)
         assert (saved.journal, copy.usage) == (state._journal.facts, run.usage)

@@ -307,9 +307,9 @@ class Journalled(RuleBasedStateMachine):
         for fork, was, used in self.forks:
             assert snapshot(fork) == was, "a fork changed with the other"
             assert fork.usage == used
-        data = codec.encode(codec.SavedRun(codec.SCHEMA, "test", self.journal))
-        saved = codec.decode(data)
-        assert codec.encode(saved) == data
+        data = codec.encode_run(codec.SavedRun(codec.SCHEMA, "test", self.journal))
+        saved = codec.decode_run(data)
+        assert codec.encode_run(saved) == data
         assert saved.journal == self.journal
         self.replays(saved.journal)
         if currently_in_test_context():

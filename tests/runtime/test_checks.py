@@ -108,7 +108,7 @@ async def test_arguments_that_were_shown_without_their_defaults_do_not_run(chose
     else:
         state.approve(result.interruptions[0])
     saved = state.to_json()
-    run = codec.replay(codec.decode(state.to_string()).journal)
+    run = codec.replay(codec.decode_run(state.to_string()).journal)
     [asked], [approved] = (
         [fact for fact in saved["journal"] if fact["fact"] == kind] for kind in ("asked", "approved")
     )
@@ -210,7 +210,7 @@ async def test_the_digest_of_arguments_that_cannot_be_read_is_of_their_text() ->
     send, _ = sending(needs_approval=True)
     result = await Runner.run(scripted(call("send", "{"), tools=[send]), "go")
     [item] = result.interruptions
-    run = codec.replay(codec.decode(result.to_state().to_string()).journal)
+    run = codec.replay(codec.decode_run(result.to_state().to_string()).journal)
     [state] = run.calls.values()
     assert item.digest == action_digest(run, (), state, "send", send.fingerprint, {"raw": "{"})
 

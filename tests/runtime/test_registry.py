@@ -285,10 +285,10 @@ async def test_a_finished_run_is_routed_too() -> None:
 
 async def went_on(agent: Agent[Any], *facts: f.AnyFact) -> bytes:
     """A saved run of the agent that went on like this after its model was told of the tools."""
-    saved = codec.decode(await paused(agent))
+    saved = codec.decode_run(await paused(agent))
     assert [type(fact) for fact in saved.journal[:3]] == [f.Began, f.Said, f.Defined]
     saved.journal[3:] = facts
-    return codec.encode(saved)
+    return codec.encode_run(saved)
 
 
 def replied(*calls: f.Call) -> f.Replied:
@@ -411,9 +411,9 @@ async def test_a_refused_call_needs_no_tool() -> None:
 
 async def test_a_call_of_a_tool_that_was_never_offered_needs_none() -> None:
     agent = shop("1", [call("send", {"to": "ann"}), call("nothing")])
-    saved = codec.decode(await paused(agent))
+    saved = codec.decode_run(await paused(agent))
     saved.journal = [fact for fact in saved.journal if not isinstance(fact, f.Refused | f.Told)]
-    assert registry_of(a=agent, b=shop("2")).route(codec.encode(saved)) is agent
+    assert registry_of(a=agent, b=shop("2")).route(codec.encode_run(saved)) is agent
 
 
 async def test_a_call_in_doubt_stays_with_the_tool_that_was_entered() -> None:

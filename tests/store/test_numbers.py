@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assent import Approve, GrantTerms, RunConfig, Runner
-from assent.core.number import LARGEST, LONGEST
+from assent.core.number import LARGEST, LONGEST_SECONDS
 from assent.errors import InvalidDecision, UsageError
 from assent.store import Lease, MemoryStore, PostgresStore, SQLiteStore, Store
 from assent.testing import FakeClock, call
@@ -78,20 +78,20 @@ async def test_a_number_out_of_range_is_refused_and_changes_nothing(opened: Any)
 async def test_the_longest_times_are_taken(opened: Any) -> None:
     async with opened() as store:
         await waiting(store)
-        lease = await store.take("r1", "worker", seq=4, hold=LONGEST)
-        assert await store.renew([lease], hold=LONGEST) == [lease]
-        await store.release(lease, again_in=LONGEST)
-        assert await store.claim("w", agents=None, hold=LONGEST, limit=LARGEST) == []
-        assert (await store.questions(older_than=LONGEST)).items == []
-        assert (await store.runs(unchanged_for=LONGEST)).items == []
-        assert await store.purge(unchanged_for=LONGEST) == 0
+        lease = await store.take("r1", "worker", seq=4, hold=LONGEST_SECONDS)
+        assert await store.renew([lease], hold=LONGEST_SECONDS) == [lease]
+        await store.release(lease, again_in=LONGEST_SECONDS)
+        assert await store.claim("w", agents=None, hold=LONGEST_SECONDS, limit=LARGEST) == []
+        assert (await store.questions(older_than=LONGEST_SECONDS)).items == []
+        assert (await store.runs(unchanged_for=LONGEST_SECONDS)).items == []
+        assert await store.purge(unchanged_for=LONGEST_SECONDS) == 0
 
 
 async def test_a_store_keeps_the_widest_deadline_and_grant_and_refuses_wider_ones(opened: Any) -> None:
     send, sent = sending(needs_approval=True)
     agent = scripted(call("send", {"to": "ann"}), call("send", {"to": "bob"}), "done", tools=[send])
     async with opened() as store:
-        paused = await Runner.run(agent, "go", store=store, run_config=RunConfig(deadline=LONGEST))
+        paused = await Runner.run(agent, "go", store=store, run_config=RunConfig(deadline=LONGEST_SECONDS))
         [question] = (await store.questions()).items
         assert question.until is not None
         lines = await store.lines(paused.run_id)
@@ -100,7 +100,7 @@ async def test_a_store_keeps_the_widest_deadline_and_grant_and_refuses_wider_one
                 with pytest.raises(InvalidDecision):
                     await store.decide(question.id, Approve(), by="ann", digest=question.digest, grant=grant)
         assert await store.lines(paused.run_id) == lines
-        widest = GrantTerms(max_uses=LARGEST, expires_in=LONGEST)
+        widest = GrantTerms(max_uses=LARGEST, expires_in=LONGEST_SECONDS)
         await store.decide(question.id, Approve(), by="ann", digest=question.digest, grant=widest)
         result = await Runner.run(agent, await store.load(paused.run_id), store=store)
         [kept] = (await store.grants()).items

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Raw
 from pydantic import TypeAdapter
 
-from ..core.digest import canonical, described, plain, shortened, worded
+from ..core.digest import canonical, plain
 from ..core.facts import NOTHING
+from ..core.wording import described, shortened, worded
 from ..errors import InvalidArguments, InvalidDecision, UsageError
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import canonical, described
+from ..core.digest import canonical
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run
+from ..core.wording import described
 from ..errors import (
     AlreadyDecided,
     DefinitionChanged,

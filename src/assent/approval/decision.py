@@ -8,8 +8,9 @@ from unicodedata import category
 import msgspec
 from msgspec import Struct
 
-from ..core.digest import BadJSON, described, holds, plain, worded
+from ..core.digest import BadJSON, plain
 from ..core.hidden import is_hidden
+from ..core.wording import described, holds, worded
 from ..errors import InvalidArguments, InvalidDecision
 
 

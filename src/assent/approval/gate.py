@@ -15,8 +15,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, described, parse_object, text, worded
+from ..core.digest import BadJSON, canonical, parse_object
 from ..core.run import CallState, Run, spent
+from ..core.wording import clean_text, described, worded
 from ..definitions.agent import Agent
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
@@ -268,7 +269,7 @@ async def _described(case: Case, tool: Tool, args: Arguments, why: str) -> tuple
         words = tool.describe(case.ctx, shown, case.state.proposal.call_id or "")  # type: ignore[misc]
         words = await words if inspect.isawaitable(words) else words
         if type(words) is str:
-            return Raw(canonical(text(words)[0])), why
+            return Raw(canonical(clean_text(words)[0])), why
         problem = f"the description {name} gave {described(words)}, which is not text"
     except (Exception, asyncio.CancelledError) as error:
         unless_stopped(error)
@@ -297,7 +298,7 @@ async def _let_code_decide(case: Case, tool: Tool, args: Arguments, asked: f.Ask
         return _because(tool.name, asked, f"{by} failed with {worded(error)}")
     if type(approve) is not bool or not (reason is None or type(reason) is str):
         return _because(tool.name, asked, f'{by} gave {described(answer)}, not {{"approve": bool, "reason": str}}')
-    reason = text(reason)[0] if reason else None
+    reason = clean_text(reason)[0] if reason else None
     call = case.state.call.id
     if not approve:
         why = asked.why or every_call(tool.name)

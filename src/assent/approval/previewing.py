@@ -12,7 +12,8 @@ from typing import Any
 from msgspec import Raw
 
 from ..core import facts as f
-from ..core.digest import canonical, parse_object, worded
+from ..core.digest import canonical, parse_object
+from ..core.wording import worded
 from ..definitions.calling import call_function
 from ..definitions.context import RunContextWrapper
 from ..definitions.preview import failed_preview, preview_json

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, described, digest, parse_object, same
+from ..core.digest import BadJSON, canonical, digest, parse_object, same
 from ..core.facts import decode
 from ..core.run import CallState, Run
 from ..core.transcript import without_notes
+from ..core.wording import described
 from ..definitions.item import Evidence, ToolApprovalItem
 from ..definitions.preview import read_preview
 from ..errors import UnreadableState

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from ..core.digest import BadJSON, canonical, described, plain
+from ..core.digest import BadJSON, canonical, plain
 from ..core.facts import NOTHING
 from ..core.number import is_count, is_seconds
+from ..core.wording import described
 from ..errors import InvalidDecision
 from .decision import Approve, Decision, Edit, Reject
 

@@ -12,7 +12,7 @@ import msgspec
 
 from ..approval.decision import Decider, Decision
 from ..approval.terms import GrantTerms
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import AssentError, Forbidden, GrantNotFound, Upstream, UsageError
 from ..inbox.headline import ShownQuestion, with_order
 from ..inbox.identity import ROLES, Identity

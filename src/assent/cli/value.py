@@ -7,9 +7,10 @@ import ipaddress
 import re
 from typing import Any, get_args
 
-from ..core.digest import BadJSON, described, parse
-from ..core.number import LONGEST
+from ..core.digest import BadJSON, parse
+from ..core.number import LONGEST_SECONDS
 from ..core.run import Status
+from ..core.wording import described
 
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -20,7 +21,7 @@ def duration(text: str) -> float:
     if found is None:
         raise argparse.ArgumentTypeError(f"{described(text, 40)} is no time; write 90d, 12h, 30m or 45s")
     seconds = float(found[1]) * SECONDS[found[2]]
-    if seconds > LONGEST:
+    if seconds > LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f"{described(text, 40)} is longer than 100 years")
     return seconds
 

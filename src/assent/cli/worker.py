@@ -9,7 +9,7 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from ..core.digest import described, worded
+from ..core.wording import described, worded
 from ..engines.worker import Worker
 from ..errors import UsageError
 from ..store.open import open_store

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import InvalidDefinition, UsageError
-from .digest import described, holds
-from .number import LARGEST, LONGEST
+from .number import LARGEST, LONGEST_SECONDS
+from .wording import described, holds
 
 LISTS = (list, tuple)
 
@@ -153,9 +153,9 @@ def number(least: float, most: float) -> Values:
     )
 
 
-def seconds(least: float = 0, most: float = LONGEST) -> Values:
+def seconds(least: float = 0, most: float = LONGEST_SECONDS) -> Values:
     """Return the values that are a number of seconds in a range; NaN is in none."""
-    end = "100 years" if most == LONGEST else most
+    end = "100 years" if most == LONGEST_SECONDS else most
     return number(least, most).in_words(f"a number of seconds from {least} to {end}")
 
 
@@ -176,5 +176,5 @@ LIST = Values("a list", lambda value: isinstance(value, LISTS), LISTS)
 COUNT = whole_number()
 POSITIVE_SECONDS = Values(
     "a number of seconds above zero, at most 100 years",
-    lambda value: type(value) in (int, float) and 0 < value <= LONGEST,
+    lambda value: type(value) in (int, float) and 0 < value <= LONGEST_SECONDS,
 )

@@ -44,12 +44,12 @@ def _decoder() -> msgspec.json.Decoder[SavedRun]:
     return SAVED
 
 
-def encode(saved: SavedRun) -> bytes:
+def encode_run(saved: SavedRun) -> bytes:
     """Return a saved run as JSON text."""
     return _encoder.encode(saved)
 
 
-def decode(data: bytes | str) -> SavedRun:
+def decode_run(data: bytes | str) -> SavedRun:
     """Return a saved run from its JSON text, or raise `UnreadableState`."""
     try:
         if isinstance(data, bytes):

@@ -1,4 +1,4 @@
-"""JSON with one meaning: strict parsing, canonical text, digests, and text that UTF-8 can hold.
+"""JSON with one meaning: strict parsing, canonical text and digests.
 
 Rules, people, digests and tools must all get the same value. Arguments are therefore parsed only here: a fast decoder
 would keep the last of two equal keys, or accept NaN, and two readers would then see two different calls.
@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+
+from .wording import described, shortened
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="deterministic").encode
@@ -167,27 +169,6 @@ def _sha256() -> Callable[[bytes], Any]:
     return sha256
 
 
-def text(value: str) -> tuple[str, int]:
-    """Return the text with U+FFFD for characters that UTF-8 cannot hold, and the number of replacements."""
-    if value.isascii():
-        return value, 0
-    try:
-        value.encode()
-        return value, 0
-    except UnicodeEncodeError:
-        joined = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return joined, joined.count("\ufffd") - value.count("\ufffd")
-
-
-def holds(value: str) -> bool:
-    """Return True if UTF-8 can hold the text."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def plain(value: Any) -> Any:
     """Return a copy of a user's value as plain JSON data, or raise `BadJSON` if JSON cannot express it."""
     try:
@@ -220,26 +201,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int | float):
         return _plain(int(value) if isinstance(value, int) else float(value))
     raise BadJSON(f"a value of type {kind.__name__} is not JSON")
-
-
-def shortened(words: str, limit: int = 80) -> str:
-    """Return the text; if it is longer than `limit`, its beginning and its length."""
-    return words if len(words) <= limit else f"{words[:limit]}... ({len(words)} characters)"
-
-
-def described(value: Any, limit: int = 80) -> str:
-    """Return a short `repr` of a value for a message; the name of its type if `repr` fails."""
-    try:
-        return text(shortened(repr(value), limit))[0]
-    except Exception:
-        return f"a {type(value).__name__}"
-
-
-def worded(error: BaseException) -> str:
-    """Return an exception's type and text for a message; only its type if `str` fails."""
-    try:
-        words = str(error)
-    except Exception:
-        words = ""
-    name = type(error).__name__
-    return text(f"{name}: {words}" if words else name)[0]

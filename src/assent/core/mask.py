@@ -64,7 +64,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """Return a text without these secrets, whole or cut short, as they are or as JSON quotes them.
 
     A secret of fewer than `SHORTEST` characters is hidden where it is not part of a longer word or number: elsewhere
@@ -98,12 +98,12 @@ def _without(text: str, secret: str) -> str:
     return "".join([*parts, text[place:]])
 
 
-def hidden_in(value: Any, secrets: Collection[str]) -> Any:
+def mask_secrets_in(value: Any, secrets: Collection[str]) -> Any:
     """Return a JSON value whose texts and numbers are without these secrets, at every depth."""
     if isinstance(value, str):
-        return hidden(value, secrets)
+        return mask_secrets(value, secrets)
     if isinstance(value, dict):
-        return {name: hidden_in(each, secrets) for name, each in value.items()}
+        return {name: mask_secrets_in(each, secrets) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [hidden_in(each, secrets) for each in value]
+        return [mask_secrets_in(each, secrets) for each in value]
     return MASK if type(value) in (int, float) and str(value) in secrets else value

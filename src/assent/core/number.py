@@ -11,7 +11,7 @@ from msgspec import Meta
 
 LARGEST = 2**63 - 1
 """The largest integer that a database column can hold."""
-LONGEST = 100 * 366 * 24 * 60 * 60
+LONGEST_SECONDS = 100 * 366 * 24 * 60 * 60
 """The longest duration in seconds, a hundred years: timers, and times in milliseconds, can hold it."""
 
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
@@ -27,7 +27,7 @@ def is_count(value: Any, least: int = 1) -> bool:
 
 def is_seconds(value: Any, least: float = 0) -> bool:
     """Return True if the value is a number of seconds in range; NaN is not."""
-    return type(value) in (int, float) and least <= value <= LONGEST
+    return type(value) in (int, float) and least <= value <= LONGEST_SECONDS
 
 
 def counted(number: int, noun: str) -> str:

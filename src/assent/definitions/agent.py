@@ -13,7 +13,8 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from ..core import allowed
-from ..core.digest import described, digest
+from ..core.digest import digest
+from ..core.wording import described
 from ..errors import InvalidDefinition
 from ..models.model import DEFAULT_SETTINGS, Model, ModelSettings, ToolSpec
 from ..models.named import is_model, model_from

@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ..core import allowed
-from ..core.digest import BadJSON, described, digest, holds, plain
+from ..core.digest import BadJSON, digest, plain
 from ..core.facts import CallKind, Verdict
+from ..core.wording import described, holds
 from ..errors import InvalidDefinition
 from ..models.delta import RawItem
 from .context import RunContextWrapper, ToolContext

@@ -21,7 +21,8 @@ import msgspec
 import typing_extensions
 from msgspec import Raw, Struct
 
-from ..core.digest import BadJSON, canonical, described, digest, holds, parse, plain, text, worded
+from ..core.digest import BadJSON, canonical, digest, parse, plain
+from ..core.wording import clean_text, described, holds, worded
 from ..errors import InvalidDefinition, InvalidOutput
 
 Json = dict[str, Any]
@@ -133,7 +134,7 @@ class AgentOutputSchema:
 
     def _refusal(self, what: str, error: Exception, then: str = "") -> InvalidOutput:
         problem = f"{what} is not {_short(self.name, NAME)}: {_problem(error)}"
-        return InvalidOutput(text(f"{problem}; {then}." if then else problem)[0])
+        return InvalidOutput(clean_text(f"{problem}; {then}." if then else problem)[0])
 
     def _offer(self, schema: Json) -> tuple[Json, bool]:
         """Return the schema in the form that providers require, and True if the schema needed the wrapper."""

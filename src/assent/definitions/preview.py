@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import force_setattr
 
-from ..core.digest import BadJSON, canonical, described, holds, plain, same
+from ..core.digest import BadJSON, canonical, plain, same
+from ..core.wording import described, holds
 from ..errors import InvalidDefinition, UnreadableState
 
 MAX_BYTES = 1_000_000

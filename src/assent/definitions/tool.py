@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..core import allowed
-from ..core.digest import canonical, described, digest, holds, worded
+from ..core.digest import canonical, digest
 from ..core.facts import CallKind, Verdict
+from ..core.wording import described, holds, worded
 from ..errors import InvalidDefinition
 from ..models.model import Native, ToolSpec
 from .context import RunContextWrapper, ToolContext

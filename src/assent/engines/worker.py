@@ -17,9 +17,8 @@ from msgspec.structs import replace
 
 from ..approval.decision import checked_name
 from ..core import allowed
-from ..core.digest import described
-from ..core.digest import text as clean_text
 from ..core.run import UNDER_WAY
+from ..core.wording import clean_text, described
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
 from ..errors import (

@@ -20,8 +20,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from msgspec import Struct
 
 from ..approval.decision import OURS, checked_name
-from ..core.digest import described, holds
 from ..core.hidden import is_hidden
+from ..core.wording import described, holds
 from ..errors import Forbidden, NotFound, UsageError
 from ..sql.thread_queue import ThreadQueue
 from ..store.memory import MemoryStore

@@ -14,7 +14,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import AssentError, Forbidden, NotSignedIn, TooManyAttempts, UsageError
 from ..store.store import Store
 from .accounts import LASTS, accounts_of

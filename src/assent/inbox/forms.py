@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..core.digest import shortened
 from ..core.number import counted
+from ..core.wording import shortened
 from .escaping import hidden_characters
 from .json_values import WrittenNumber, read_json, write_json
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..core.digest import described
 from ..core.hidden import is_hidden
+from ..core.wording import described
 from .bounds import is_too_long
 from .escaping import hidden_characters, spell_out_hidden
 from .folding import folded_text

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..approval.question import AS_IT_IS
 from ..core.digest import BadJSON, parse_object
-from ..core.mask import MASK, hidden, hidden_in, masked_object, masked_text, secrets_in
+from ..core.mask import MASK, mask_secrets, mask_secrets_in, masked_object, masked_text, secrets_in
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
 from ..store.record import Entry, GrantRecord, Question
@@ -44,11 +44,13 @@ def masked(question: AnyQuestion) -> AnyQuestion:
         question,
         arguments=masked_text(question.arguments, names) if question.arguments else "",
         reason=_reason(question.reason, secrets),
-        prompt=hidden_in(question.prompt, secrets),
+        prompt=mask_secrets_in(question.prompt, secrets),
         preview=_preview(question.preview, secrets),
         digest="",  # a short secret could be guessed from a hash of it
         shown=None,
-        evidence=tuple(Evidence(each.attempt, hidden_in(each.output, secrets), each.at) for each in question.evidence),
+        evidence=tuple(
+            Evidence(each.attempt, mask_secrets_in(each.output, secrets), each.at) for each in question.evidence
+        ),
     )
 
 
@@ -74,7 +76,7 @@ def _masked_whole(question: AnyQuestion) -> AnyQuestion:
 def _reason(reason: str, secrets: set[str]) -> str:
     """Return the reason. Of arguments that cannot run nobody knows which part is which, so nothing is quoted."""
     before, problem, _ = reason.partition(AS_IT_IS)
-    return hidden(before, secrets) + (f"{problem}{MASK}" if problem else "")
+    return mask_secrets(before, secrets) + (f"{problem}{MASK}" if problem else "")
 
 
 def _preview(preview: Preview | None, secrets: set[str]) -> Preview | None:
@@ -82,12 +84,12 @@ def _preview(preview: Preview | None, secrets: set[str]) -> Preview | None:
         return preview
     made = msgspec.to_builtins(preview)
     blocks = [_block(each, secrets) for each in made.pop("blocks", ())]
-    return msgspec.convert({**hidden_in(made, secrets), "blocks": blocks}, Preview, strict=False)
+    return msgspec.convert({**mask_secrets_in(made, secrets), "blocks": blocks}, Preview, strict=False)
 
 
 def _block(block: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
     """Return a block of a preview; a count of rows has no room for a mask, and is left out."""
-    made = {name: value if name in KINDS else hidden_in(value, secrets) for name, value in block.items()}
+    made = {name: value if name in KINDS else mask_secrets_in(value, secrets) for name, value in block.items()}
     return {name: value for name, value in made.items() if name != "rows" or value != MASK}
 
 
@@ -174,7 +176,10 @@ def masked_journal(
         facts = [{name: each for name, each in fact.items() if name in BARE} for fact in facts]
     elif masks.secrets:
         facts = [
-            {name: value if name in STRUCTURE else hidden_in(value, masks.secrets) for name, value in fact.items()}
+            {
+                name: value if name in STRUCTURE else mask_secrets_in(value, masks.secrets)
+                for name, value in fact.items()
+            }
             for fact in facts
         ]
     elif all(entry.fact == fact and not fact.get("erased") for entry, fact in zip(entries, made, strict=True)):

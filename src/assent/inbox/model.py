@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond
 from ..approval.terms import GrantTerms
-from ..core.digest import BadJSON, described, parse_object
+from ..core.digest import BadJSON, parse_object
+from ..core.wording import described
 from ..definitions.item import Evidence
 from ..errors import InvalidInput
 from ..store.record import Entry, GrantRecord, Question, RunRecord

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 
-from ..core.digest import text as clean_text
+from ..core.wording import clean_text
 from ..errors import AlreadyDecided, AssentError, DigestMismatch, NotSignedIn, StoreFailed, TooManyAttempts
 from ..store.record import Question
 

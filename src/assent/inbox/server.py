@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import AssentError, UsageError
 from ..store.store import Store
 from ..version import __version__

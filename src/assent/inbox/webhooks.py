@@ -18,7 +18,8 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from ..core.digest import BadJSON, described, parse_object
+from ..core.digest import BadJSON, parse_object
+from ..core.wording import described
 from ..errors import UsageError
 from ..ids import new_id
 from ..store.outbox import EVENTS, Event, Message, Webhook

@@ -10,7 +10,8 @@ from msgspec.json import encode
 
 from ..approval.decide import may_decide
 from ..approval.decision import Decider
-from ..core.digest import canonical, shortened
+from ..core.digest import canonical
+from ..core.wording import shortened
 from ..store.record import Entry, GrantRecord, Question
 from .difference import ChangedLine, changed_lines
 from .headline import in_signature_order, order_of, sentence_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core import allowed
-from ..core.digest import described, shortened
+from ..core.wording import described, shortened
 from ..definitions.context import JUDGED, RunContextWrapper
 from ..definitions.tool import AlwaysAsk, Rule, qualified_name
 from ..errors import InvalidDefinition

@@ -24,7 +24,7 @@ from mcp.types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from ..core.digest import shortened, worded
+from ..core.wording import shortened, worded
 from ..errors import MCPServerFailed, MCPToolFailed, OutcomeUnknown
 from .http_transport import REQUEST_PROGRESS
 from .sdk_words import CONNECTION_CLOSED, HEADER_MISMATCH, LIMIT, NO_REASON, NO_SESSION, PARSE_ERROR, TOO_LARGE

@@ -28,7 +28,8 @@ from mcp.types import (
 from msgspec import Struct
 from pydantic import ValidationError
 
-from ..core.digest import canonical, plain, shortened, text, worded
+from ..core.digest import canonical, plain
+from ..core.wording import clean_text, shortened, worded
 from ..definitions.context import ToolContext
 from ..errors import MCPServerFailed, OutcomeUnknown
 from .call import CallRefusedByServer, RequestUnsent, ServerCall, tool_failure
@@ -322,7 +323,7 @@ def _request(server: str, key: str, params: ElicitRequestParams) -> Request:
 
 
 def _message(params: ElicitRequestParams) -> str:
-    return text(shortened(params.message, 4000))[0]
+    return clean_text(shortened(params.message, 4000))[0]
 
 
 def _pages(data: Any) -> list[Request]:

@@ -16,7 +16,7 @@ from mcp import Client, types
 from mcp.client.session import ClientSession
 from mcp.client.subscriptions import SubscriptionLost
 
-from ..core.digest import worded
+from ..core.wording import worded
 from ..errors import MCPServerFailed
 from ..version import __version__
 from .call import Progress, ServerCall, refusal_error

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from typing_extensions import Unpack
 
 from ..core import allowed
-from ..core.digest import described, shortened, worded
+from ..core.wording import described, shortened, worded
 from ..definitions.context import RunContextWrapper
 from ..definitions.guardrail import ToolInputGuardrail, ToolOutputGuardrail, guardrails_of
 from ..definitions.tool import FailureText, Tool, default_tool_error_function

@@ -22,7 +22,7 @@ from mcp import types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from ..core.digest import shortened
+from ..core.wording import shortened
 from .sdk_words import TOO_LARGE
 
 log = logging.getLogger("assent.mcp")

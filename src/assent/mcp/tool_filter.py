@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..core import allowed
-from ..core.digest import described, worded
+from ..core.wording import described, worded
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Enabled
 from .approval_rule import TOOL_NAMES

@@ -14,9 +14,10 @@ from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
-from ..core.digest import BadJSON, described, parse_object
+from ..core.digest import BadJSON, parse_object
 from ..core.facts import Usage
 from ..core.transcript import Item, as_function
+from ..core.wording import described
 from ..errors import UsageError
 from .embedded_engine import Generated, generate, grammar
 from .embedded_parts import check_installed

@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol, get_type_hints
 from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import replace
 
-from ..core.digest import described
 from ..core.facts import Usage
 from ..core.transcript import Item
+from ..core.wording import described
 from ..errors import InvalidDefinition
 
 Native = Literal["shell", "apply_patch"]

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ..core import allowed
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import InvalidDefinition
 from .model import Model
 

@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..core.digest import described
 from ..core.transcript import Item, as_function, is_given
+from ..core.wording import described
 from ..errors import UsageError
 from .model import ModelRequest, ModelSettings
 

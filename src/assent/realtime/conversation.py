@@ -16,11 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import described
-from ..core.digest import text as clean_text
 from ..core.rules import DONE
 from ..core.run import Run
 from ..core.transcript import Item
+from ..core.wording import clean_text, described
 from ..definitions.agent import Toolbox
 from ..errors import InvalidInput, ModelFailed
 from ..models.model import ModelResponse

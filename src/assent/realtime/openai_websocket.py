@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from msgspec.json import encode
 
 from ..core import allowed
-from ..core.digest import worded
+from ..core.wording import worded
 from ..errors import ModelFailed, UsageError
 from ..models.failure import is_passing, status_failure, unreachable_failure, without_secrets
 from ..version import __version__

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from ..approval.decision import Approve, Decider, Decision, Edit, Reject, Respond
 from ..approval.terms import always as always_grant
 from ..core import facts as f
-from ..core.digest import described
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run
+from ..core.wording import described
 from ..definitions.guardrail import OutputGuardrailResult
 from ..definitions.item import ToolApprovalItem
 from ..errors import (
@@ -31,7 +31,7 @@ from ..errors import (
 )
 from ..runtime.drive import close_run, drive_run, end_drive, keep_state, open_run
 from ..runtime.state import RunState, left_by
-from ..runtime.steps.model_call import prepared, replied
+from ..runtime.steps.model_call import make_reply, prepare_request
 from . import event as e
 from . import item as i
 from . import model as m
@@ -381,7 +381,7 @@ class RealtimeSession(m.RealtimeModelListener):
     def _record_reply(self, command: RecordReply) -> None:
         journal = self._scope.journal
         try:
-            fact = replied(self._scope, journal.run, command.response, command.saw, command.tools)
+            fact = make_reply(self._scope, journal.run, command.response, command.saw, command.tools)
         except ModelFailed as error:
             self._emit_error(error)
         else:
@@ -489,7 +489,7 @@ class RealtimeSession(m.RealtimeModelListener):
             hooks.hear()
             if run.definition is None:
                 await hooks.tell(self._scope.ctx, "agent_start", seat.agent)
-        told, offer = await prepared(self._scope, run, seat.agent, ())
+        told, offer = await prepare_request(self._scope, run, seat.agent, ())
         self._guard.follow(seat)
         settings: RealtimeSessionModelSettings = {**self._settings}
         voice = getattr(seat.agent, "voice", None)

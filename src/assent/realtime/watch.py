@@ -7,7 +7,7 @@ import logging
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from ..core.digest import worded
+from ..core.wording import worded
 from ..errors import LeaseLost, Overtaken, StoreFailed, UsageError
 from ..runtime.store_writer import StoreWriter
 from ..store.store import Store

@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from msgspec import MsgspecError, Struct, ValidationError
 from msgspec.json import Decoder, encode
 
-from ..core.digest import described
 from ..core.facts import Usage
 from ..core.transcript import Item
+from ..core.wording import described
 from ..errors import UsageError
 from .model import (
     RealtimeModelAudioDoneEvent,

@@ -15,9 +15,9 @@ from typing_extensions import TypeVar
 
 from ..approval.decision import checked_name
 from ..core import allowed
-from ..core.digest import described
 from ..core.facts import MAX_ARGUMENT_BYTES, Release
 from ..core.transcript import Item
+from ..core.wording import described
 from ..definitions.context import RunContextWrapper
 from ..definitions.deadline import Deadline, deadline_from
 from ..definitions.guardrail import InputGuardrail, OutputGuardrail, guardrails_of

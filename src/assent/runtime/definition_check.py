@@ -24,9 +24,10 @@ from ..approval.question import (
     limit_of,
 )
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, described, digest
+from ..core.digest import BadJSON, canonical, digest
 from ..core.rules import ASKED, NEW, READY
 from ..core.run import CallState, Run
+from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.preview import failed_preview
 from ..definitions.tool import Tool

@@ -24,9 +24,9 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import described
 from ..core.opening import first_facts
 from ..core.run import Run, awaits_model, exhausted, status, turns_used_up
+from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
 from ..errors import ContextMissing, InvalidInput, Overtaken, RunFinished, SessionFailed, SessionMissing, UsageError

@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core import facts as f
-from ..core.digest import text as clean_text
 from ..core.run import UNDER_WAY, CallState, Run, overdue, owed, status
+from ..core.wording import clean_text
 from ..definitions.agent_tool import AgentTool
 from ..errors import IllegalFact, TripwireTriggered
 from .guardrail_results import input_guardrails

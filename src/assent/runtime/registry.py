@@ -11,9 +11,9 @@ from typing_extensions import TypeIs
 
 from ..core import codec
 from ..core import facts as f
-from ..core.digest import described, holds
 from ..core.rules import REFUSED
 from ..core.run import CallState, Run
+from ..core.wording import described, holds
 from ..definitions.agent import Agent
 from ..errors import AgentNotFound, DefinitionChanged, InvalidDefinition, UnreadableState, UsageError
 from .agent_graph import AgentGraph
@@ -82,7 +82,7 @@ class AgentRegistry:
             return self._choose(run._journal.facts, run._journal.run, "refuse", _warn)
         if _is_stored(run):
             return self._choose(run.facts, run.run(talks=False), "refuse", _warn)
-        journal = codec.decode(_text(run)).journal
+        journal = codec.decode_run(_text(run)).journal
         return self._choose(journal, codec.replay(journal), "refuse", _warn)
 
     def route_stored(self, stored: Stored, on_change: OnChange, tell: Callable[[str], None]) -> Agent[Any]:
@@ -109,7 +109,7 @@ class AgentRegistry:
         text = _text(data)
         if keys is not None:
             verify_signature(text, keys)
-        journal = codec.decode(text).journal
+        journal = codec.decode_run(text).journal
         agent = self._choose(journal, codec.replay(journal), on_change, _warn)
         return await RunState.from_string(agent, text, on_change=on_change, **options)
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ..core.digest import described
 from ..core.run import status
 from ..core.transcript import Item
+from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.context import RunContextWrapper
 from ..definitions.guardrail import (

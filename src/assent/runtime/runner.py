@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ..core.digest import described, holds
 from ..core.number import is_count
 from ..core.transcript import Item
+from ..core.wording import described, holds
 from ..definitions.agent import Agent
 from ..definitions.hooks import RunHooks
 from ..errors import UsageError

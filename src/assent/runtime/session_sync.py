@@ -12,9 +12,10 @@ from collections import Counter
 from typing import Any
 
 from ..core import facts as f
-from ..core.digest import canonical, described, holds
+from ..core.digest import canonical
 from ..core.run import Run, Turn
 from ..core.transcript import Item, as_function, entry_items, is_given, unanswered
+from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
 from ..sessions.session import OpeningSession, Session, writes_exactly
 from .config import RunConfig

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from ..core import codec
-from ..core.digest import BadJSON, canonical, check_keys, described
+from ..core.digest import BadJSON, canonical, check_keys
+from ..core.wording import described
 from ..errors import BadSignature, UsageError
 
 SHORTEST = 16
@@ -36,7 +37,7 @@ def sign(saved: codec.SavedRun, key: SigningKey) -> None:
     if not isinstance(key, SigningKey):
         raise UsageError(f"A state is signed with a SigningKey, got a {type(key).__name__}.")
     saved.signature = None
-    saved.signature = codec.SavedSignature(key.id, _code(codec.encode(saved), key))
+    saved.signature = codec.SavedSignature(key.id, _code(codec.encode_run(saved), key))
 
 
 def verify_signature(text: str | bytes, keys: Iterable[SigningKey]) -> None:

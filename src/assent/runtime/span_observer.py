@@ -28,9 +28,9 @@ from opentelemetry.trace import (
 from opentelemetry.trace.span import INVALID_SPAN, TraceState
 
 from ..core import facts as f
-from ..core.digest import text as clean_text
 from ..core.rules import ASKED
 from ..core.run import CallState, status
+from ..core.wording import clean_text
 from ..definitions.agent import Agent, model_of
 from ..definitions.tool import Tool
 from ..models.model import Model, ModelRequest, ModelResponse
@@ -51,7 +51,7 @@ from ..tracing.span_mask import SpanMask
 from ..version import __version__
 from .event import settlement_of
 from .scope import Scope
-from .steps.approval import refusal
+from .steps.approval import refusal_text
 
 log = logging.getLogger("assent")
 
@@ -247,7 +247,7 @@ class SpanObserver:
         attributes = {
             **tool_attributes(state),
             "assent.call.outcome": "refused",
-            "assent.call.refusal": refusal(state, refused)[0],
+            "assent.call.refusal": refusal_text(state, refused)[0],
             "assent.call.by": refused.by,
         }
         if self.tracing.include_sensitive_data:

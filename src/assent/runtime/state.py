@@ -17,10 +17,10 @@ from ..approval.question import check_readable
 from ..approval.terms import GrantTerms, always
 from ..core import codec
 from ..core import facts as f
-from ..core.digest import described
 from ..core.number import counted
 from ..core.run import Run, questions, status
 from ..core.transcript import forget
+from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.item import ToolApprovalItem
 from ..errors import (
@@ -257,7 +257,7 @@ class RunState(Generic[T, A]):
         )
         if key is not None:
             sign(saved, key)
-        return codec.encode(saved).decode()
+        return codec.encode_run(saved).decode()
 
     def to_json(
         self,
@@ -306,7 +306,7 @@ class RunState(Generic[T, A]):
             raise UsageError(f'on_change is "refuse", "ask" or "accept", got {described(on_change)}.')
         if keys is not None:
             verify_signature(text, keys)
-        saved = codec.decode(text)
+        saved = codec.decode_run(text)
         run = codec.replay(saved.journal)
         context = saved_context.load_context(
             saved.context, saved.context_kind, context_override, context_deserializer, strict_context
@@ -336,7 +336,7 @@ class RunState(Generic[T, A]):
         """Return a saved run's status and open questions, without any agent."""
         if not isinstance(text, str | bytes):
             raise UnreadableState(f"A saved run is JSON text, got {type(text).__name__}.")
-        saved = codec.decode(text)
+        saved = codec.decode_run(text)
         run = codec.replay(saved.journal)
         try:
             for _, state in questions(run):

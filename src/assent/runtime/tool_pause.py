@@ -21,9 +21,10 @@ from msgspec import Raw
 from ..approval.answer import answer_schema, earlier_answer_schema, typed_answer
 from ..approval.question import approved_preview
 from ..core import facts as f
-from ..core.digest import BadJSON, canonical, described, digest, holds, shortened
+from ..core.digest import BadJSON, canonical, digest
 from ..core.facts import decode
 from ..core.run import CallState, Run, Turn
+from ..core.wording import described, holds, shortened
 from ..definitions.calling import in_thread, is_async
 from ..definitions.deadline import Deadline
 from ..definitions.preview import read_preview

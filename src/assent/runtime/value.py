@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Raw
 from pydantic import BaseModel
 
-from ..core.digest import BadJSON, canonical, described, holds, plain, text
+from ..core.digest import BadJSON, canonical, plain
+from ..core.wording import clean_text, described, holds
 from ..errors import InvalidInput
 
 
@@ -39,7 +40,7 @@ def output_json(value: Any) -> tuple[Raw, str | None]:
 
 def _clean(value: Any) -> tuple[Any, int]:
     if isinstance(value, str):
-        return text(value)
+        return clean_text(value)
     if isinstance(value, dict):
         pairs = [(_clean(k), _clean(v)) for k, v in value.items()]
         return {k[0]: v[0] for k, v in pairs}, sum(k[1] + v[1] for k, v in pairs)

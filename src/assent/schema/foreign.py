@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..core.digest import shortened, worded
+from ..core.wording import shortened, worded
 from .defaults import with_defaults
 from .form import PROBLEM, short
 

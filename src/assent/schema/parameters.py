@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..core.digest import shortened
+from ..core.wording import shortened
 from ..errors import InvalidArguments
 
 Json = dict[str, Any]

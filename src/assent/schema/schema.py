@@ -22,7 +22,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import SchemaError, SchemaValidator, core_schema, to_json
 
-from ..core.digest import described, plain
+from ..core.digest import plain
+from ..core.wording import described
 from ..errors import InvalidArguments, InvalidDefinition
 from .binding import Binding
 from .defaults import defaults_of, has_defaults, with_defaults

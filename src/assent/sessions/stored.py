@@ -16,8 +16,9 @@ from weakref import WeakSet, WeakValueDictionary
 import msgspec
 
 from ..core import allowed
-from ..core.digest import BadJSON, described, holds, plain
+from ..core.digest import BadJSON, plain
 from ..core.transcript import Item
+from ..core.wording import described, holds
 from ..errors import InvalidInput, SessionFailed, UsageError
 from ..sql.process import Owner
 from ..sql.thread_queue import ThreadQueue

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..core import allowed
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import UsageError
 
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from ..core.digest import described, holds
 from ..core.number import is_count
+from ..core.wording import described, holds
 from ..errors import UsageError
 from .record import MOST, GrantRecord, Page, Question, RunRecord
 

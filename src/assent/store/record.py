@@ -13,11 +13,11 @@ from typing_extensions import TypeVar
 
 from ..approval.grant import Grant
 from ..core.codec import replay
-from ..core.digest import described
 from ..core.facts import AnyFact, QuestionKind, Verdict
 from ..core.number import is_count, is_seconds
 from ..core.run import Run, Status
 from ..core.snapshot import Chapter, Restored
+from ..core.wording import described
 from ..definitions.item import Evidence
 from ..definitions.preview import Preview
 from ..errors import UsageError

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from ..core.digest import canonical, described, digest, holds
+from ..core.digest import canonical, digest
 from ..core.facts import AnyFact, Began, Said
 from ..core.opening import first_facts
+from ..core.wording import described, holds
 from ..errors import AgentNotFound, InvalidInput, UnreadableState, UsageError
 from ..ids import new_id
 from .projection import anew

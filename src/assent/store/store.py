@@ -23,13 +23,13 @@ from ..approval.grant import grant_of
 from ..approval.terms import GrantTerms, terms_from
 from ..approval.tool_snapshot import ToolSnapshot
 from ..core import facts as f
-from ..core.digest import holds
 from ..core.facts import AnyFact, QuestionKind
 from ..core.fold import fold
 from ..core.past import past_of
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, overdue
 from ..core.snapshot import PastNeeded
+from ..core.wording import holds
 from ..errors import (
     AssentError,
     Conflict,

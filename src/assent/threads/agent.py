@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from ..core import facts as f
-from ..core.digest import described
 from ..core.run import CallState, Run, owed
+from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.agent_tool import AgentTool
 from ..definitions.context import THREAD_CONFIG

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..core import allowed
-from ..core.digest import described
+from ..core.wording import described
 from ..definitions.agent import Agent
 from ..definitions.function_tool import thread_tool
 from ..definitions.tool import Tool

@@ -18,10 +18,11 @@ from ..approval.decide import edited_arguments
 from ..approval.decision import Approve, Decision, Edit, Reject, Respond, decision_from
 from ..approval.question import effective, raw_text
 from ..core import facts as f
-from ..core.digest import BadJSON, described, digest, holds, same
+from ..core.digest import BadJSON, digest, same
 from ..core.facts import AnyFact, decode
 from ..core.rules import verdict_of
 from ..core.run import CallState, Run, questions
+from ..core.wording import described, holds
 from ..definitions.tool import Tool
 from ..errors import AlreadyDecided, InvalidDecision, NotPending, RunFinished, UsageError
 from ..runtime.tool_pause import HERE

@@ -15,7 +15,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import BadJSON, described, holds, parse_object, plain
+from ..core.digest import BadJSON, parse_object, plain
 from ..core.facts import decode
 from ..core.run import CallState, Run, TranscriptEntry, Turn, usage_of
 from ..core.transcript import (
@@ -29,6 +29,7 @@ from ..core.transcript import (
     provider_id,
     without_notes,
 )
+from ..core.wording import described, holds
 from ..errors import InvalidInput
 from ..ids import new_id
 from ..runtime.session_sync import accepted_items

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic
 
 from ..core import allowed
-from ..core.digest import described
+from ..core.wording import described
 from ..definitions.calling import in_thread, is_async
 from ..errors import Conflict, InvalidDefinition, UsageError
 from ..runtime.sync import RunLoop

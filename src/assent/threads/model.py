@@ -15,8 +15,9 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from ..core import facts as f
-from ..core.digest import described, parse_object, same
+from ..core.digest import parse_object, same
 from ..core.transcript import NOTE, Item, as_function, without, without_notes
+from ..core.wording import described
 from ..definitions.context import RunContextWrapper
 from ..definitions.tool import Tool
 from ..errors import InvalidInput, ModelFailed, UsageError

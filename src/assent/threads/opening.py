@@ -11,9 +11,9 @@ from ..approval.decision import Reject
 from ..approval.question import possible_effects
 from ..core import allowed
 from ..core import facts as f
-from ..core.digest import described, holds
 from ..core.number import LARGEST, is_count
 from ..core.run import ENDED, CallState, Run
+from ..core.wording import described, holds
 from ..definitions.agent import Agent
 from ..definitions.tool import Tool
 from ..errors import LeaseLost, Overtaken, RunBusy, RunNotFound, ThreadWaiting, UsageError

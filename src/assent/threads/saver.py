@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import store as stores
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import InvalidDefinition
 from ..runtime.sync import block
 

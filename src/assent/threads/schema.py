@@ -8,7 +8,7 @@ from msgspec.json import decode
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import ContextMissing, InvalidDefinition, InvalidInput
 from ..runtime.saved_context import LEFT_OUT
 from ..store.record import SavedContext

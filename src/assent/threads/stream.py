@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from ..core import facts as f
-from ..core.digest import described
 from ..core.facts import AnyFact
 from ..core.run import Turn
 from ..core.transcript import NOTE, Item, as_function
+from ..core.wording import described
 from ..errors import UsageError
 from ..models.delta import as_dict
 from ..runtime.driver import Driver

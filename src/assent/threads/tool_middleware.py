@@ -15,17 +15,18 @@ from typing import Any
 
 from ..approval.decision import Decision
 from ..core import facts as f
-from ..core.digest import BadJSON, described, digest, parse_object, plain, same, worded
+from ..core.digest import BadJSON, digest, parse_object, plain, same
 from ..core.facts import decode
 from ..core.rules import ANSWERS
 from ..core.transcript import value_text
+from ..core.wording import described, worded
 from ..definitions.context import ToolContext
 from ..definitions.tool import Tool
 from ..errors import InvalidArguments, InvalidDecision, OutcomeUnknown, ReplayMismatch, UsageError
 from ..runtime.layer import ToolLayer
 from ..runtime.scope import scope_of
-from ..runtime.steps.door import Failure, NotRun, run_inside, run_instead
-from ..runtime.steps.model_call import enabled
+from ..runtime.steps.door import FailedOutput, NotRun, run_inside, run_instead
+from ..runtime.steps.model_call import is_tool_enabled
 from ..runtime.tool_pause import Body, Paused
 from ..runtime.value import output_json
 from .interrupts import PREFIX, RESPONSE, Command, HITLRequest, action_request, decision_inside
@@ -69,7 +70,7 @@ def check_result(tool: str, value: Any) -> Any:
 
 def outcome(given: ToolMessage) -> Any:
     """Return the outcome of a call from a message: its content, or a `Failure` for status "error"."""
-    return Failure(given.text) if given.status == "error" else given.content
+    return FailedOutput(given.text) if given.status == "error" else given.content
 
 
 class MiddlewareEntry:
@@ -94,7 +95,7 @@ class MiddlewareEntry:
         try:
             given = await nest_hooks(self.tool.hooks, self._handle)(request)
         except Failed as error:
-            return Failure(str(error))
+            return FailedOutput(str(error))
         finally:
             if self.body.pending is not None:
                 for kept in self.kept:
@@ -175,7 +176,7 @@ class MiddlewareEntry:
         scope = scope_of(self.ctx)
         seat = scope.graph.of(self.body.state)
         tool = seat.tools.get(name)
-        if tool is not None and not await enabled(scope, tool, seat.agent):
+        if tool is not None and not await is_tool_enabled(scope, tool, seat.agent):
             return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core import allowed
-from ..core.digest import described, digest, holds
+from ..core.digest import digest
+from ..core.wording import described, holds
 from ..definitions.calling import in_thread
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..errors import InvalidDefinition

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from ..core.digest import described, worded
+from ..core.wording import described, worded
 from ..definitions.calling import call_function
 from ..definitions.preview import Diff, Preview
 from ..errors import PatchRefused

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from ..core.digest import described
+from ..core.wording import described
 from ..definitions.context import RunContextWrapper
 from ..errors import InvalidArguments, PatchRefused
 from .patch_text import LineEdit, TextLines, apply_edits, join_lines

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from ..core import allowed
-from ..core.digest import described, holds
+from ..core.wording import described, holds
 from ..definitions.calling import call_function
 from ..definitions.context import RunContextWrapper, ToolContext
 from ..definitions.preview import Preview, Shell

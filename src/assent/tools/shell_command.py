@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..core.digest import holds
+from ..core.wording import holds
 from ..errors import UnclearCommand, UsageError
 from .shell_tokens import COPIES, Tokens
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core import allowed
-from ..core.digest import described
+from ..core.wording import described
 from ..errors import InvalidDefinition
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.digest import described, digest
+from ..core.digest import digest
+from ..core.wording import described
 from ..errors import InvalidDefinition, UnclearCommand
 from .shell import ShellActionRequest
 from .shell_command import SimpleCommand, bash_grammar, check_name

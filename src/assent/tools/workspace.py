@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from ..core import allowed
-from ..core.digest import described
+from ..core.wording import described
 from ..definitions.calling import in_thread
 from ..definitions.preview import AnyBlock, Diff, Preview, Text, break_warning
 from ..errors import InvalidArguments, InvalidDefinition, NotAsShown, PatchRefused

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..core.digest import canonical
-from ..core.mask import hidden, masked_object, masked_text, secrets_in, secrets_of
+from ..core.mask import mask_secrets, masked_object, masked_text, secrets_in, secrets_of
 from ..core.transcript import Item, as_function
 
 Redacted = Callable[[], Mapping[str, Sequence[str]]]
@@ -41,4 +41,4 @@ class SpanMask:
 
     def words(self, text: str) -> str:
         """Return a text without the secrets that are known."""
-        return hidden(text, self._secrets) if self._secrets else text
+        return mask_secrets(text, self._secrets) if self._secrets else text

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from ...approval.gate import Case, Judgement, judge, read_arguments
 from ...approval.question import limit_of, possible_effects
 from ...core import facts as f
-from ...core.digest import text as clean_text
 from ...core.run import CallState
 from ...core.transcript import provider_id
+from ...core.wording import clean_text
 from ...definitions.tool import Tool
 from ...errors import ToolNotFound
 from ..agent_graph import Seat
@@ -121,7 +121,7 @@ async def tell(scope: Scope, effect: f.Tell) -> None:
 
 
 async def _refusal_words(scope: Scope, state: CallState, refused: f.Refused) -> str:
-    kind, default = refusal(state, refused)
+    kind, default = refusal_text(state, refused)
     formatter = scope.config.tool_error_formatter
     if formatter is None:
         return default
@@ -165,7 +165,7 @@ def early(case: Case, config: RunConfig) -> bool:
     return tool.needs_approval is not False and args is not None and args.problem is None
 
 
-def refusal(state: CallState, refused: f.Refused) -> tuple[Any, str]:
+def refusal_text(state: CallState, refused: f.Refused) -> tuple[Any, str]:
     """Return the kind of the refusal, and its default text."""
     if refused.why == "tool_not_found" and refused.by == "runtime":
         return "tool_not_found", f"There is no tool named {state.tool!r}. The call did not run."

@@ -13,8 +13,9 @@ from msgspec import Raw
 
 from ...approval.question import effective
 from ...core import facts as f
-from ...core.digest import canonical, worded
+from ...core.digest import canonical
 from ...core.run import CallState, Run, turns_used_up
+from ...core.wording import worded
 from ...definitions.agent_tool import AgentTool, Extractor, InputBuilder
 from ...errors import AgentFailed, DefinitionChanged, InvalidInput
 from ..config import DEFAULT_MAX_TURNS

@@ -22,9 +22,10 @@ from ...approval.decision import Approve, Decision, Edit, Reject, Respond
 from ...approval.gate import Case, judge, read_arguments
 from ...approval.question import action_digest, added_to, effective, limit_of
 from ...core import facts as f
-from ...core.digest import BadJSON, canonical, plain, shortened, worded
+from ...core.digest import BadJSON, canonical, plain
 from ...core.rules import ASKED
 from ...core.run import CallState
+from ...core.wording import shortened, worded
 from ...definitions.agent import Agent
 from ...definitions.agent_tool import AgentTool
 from ...definitions.content import tool_output_parts
@@ -51,7 +52,7 @@ from ..value import output_json
 from .branch import open_branch
 from .guardrail import guard_call, guard_result, tripwire
 from .handoff import check_filter, filter_history, hand_over
-from .model_call import enabled
+from .model_call import is_tool_enabled
 from .recheck import NOTHING_NEW, Again, is_stale, look_at_tool, look_at_world, look_last, question_anew
 from .recovery import settle_now
 
@@ -78,7 +79,7 @@ async def enter(scope: Scope, path: Path, state: CallState) -> None:
     agent, tool = seat.agent, _approved_tool(state, seat)
     try:
         shown, args, bound = _arguments(scope, path, state, tool)
-        if state.chosen is not None and not await enabled(scope, tool, agent):
+        if state.chosen is not None and not await is_tool_enabled(scope, tool, agent):
             raise InvalidArguments(f"the tool {tool.name!r} is disabled")
     except (BadJSON, InvalidArguments) as error:
         journal.add(
@@ -243,7 +244,7 @@ async def _run_body(
         await _in_doubt(scope, path, state, tool, body)
         return None
     by, failed = "tool", None
-    if type(value) is Failure:
+    if type(value) is FailedOutput:
         value, failed = value.text, "Failure"
     if tool.tool_output_guardrails:
         value, by = await _guard_output(scope, path, state, tool, body.args, value)
@@ -340,7 +341,7 @@ async def _record_failed_body(
 # -- code around a body ----------------------------------------------------------------------------
 
 
-class Failure(NamedTuple):
+class FailedOutput(NamedTuple):
     """The value of a body that reports its own failure; the text is for the model."""
 
     text: str

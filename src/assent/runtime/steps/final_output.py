@@ -13,10 +13,11 @@ from msgspec import Raw
 
 from ...approval.question import effective
 from ...core import facts as f
-from ...core.digest import canonical, described, shortened
+from ...core.digest import canonical
 from ...core.facts import decode
 from ...core.run import Run, Turn
 from ...core.transcript import reply_refusal, reply_text, value_text
+from ...core.wording import described, shortened
 from ...definitions.agent import ToolsToFinalOutputResult, schema_of
 from ...definitions.item import ToolCallOutputItem
 from ...errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError

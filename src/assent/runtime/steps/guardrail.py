@@ -12,10 +12,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...core import facts as f
-from ...core.digest import described
-from ...core.digest import text as clean_text
 from ...core.past import past_of
 from ...core.run import CallState
+from ...core.wording import clean_text, described
 from ...definitions.guardrail import (
     GuardrailFunctionOutput,
     InputGuardrailResult,

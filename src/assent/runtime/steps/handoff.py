@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Raw
 
 from ...core import facts as f
-from ...core.digest import described
 from ...core.run import CallState, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, entry_items, handed_text, output_item, ran_text
+from ...core.wording import described
 from ...definitions.agent import Agent
 from ...definitions.handoff import Handoff, HandoffInputData, InputFilter
 from ...definitions.item import HandoffOutputItem, RunItem

@@ -13,11 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ...core import facts as f
-from ...core.digest import described, holds
-from ...core.digest import text as clean_text
 from ...core.number import LARGEST
 from ...core.run import NATIVE, Run, TranscriptEntry, Turn
 from ...core.transcript import Item, items_since_reply, open_requests, transcript
+from ...core.wording import clean_text, described, holds
 from ...definitions.agent import Agent, Toolbox, model_of, schema_of, split_offer, toolbox_of
 from ...definitions.hosted_tool import HostedMCPTool, HostedTool, is_request
 from ...definitions.output import TRY_AGAIN
@@ -68,7 +67,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
         hook = Hook(scope.journal, path, effect.saw, tuple(agent.reviewers))
         effect = f.AskModel(None, path, hook.saw)
         model = model.within(scope.ctx, hook)
-    told, offer = await prepared(scope, run, agent, path)
+    told, offer = await prepare_request(scope, run, agent, path)
     request = _request(scope, run, agent, told, offer, effect.saw)
     if hooked:
         await scope.hooks.tell(
@@ -80,12 +79,12 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     if reply is None:
         return  # a person must answer before the model is asked
     saw = None if effect.saw == run.said and scope.journal.writer is None else effect.saw
-    scope.journal.add(replied(scope, run, reply, saw, offer, path))
+    scope.journal.add(make_reply(scope, run, reply, saw, offer, path))
     if hooked:
         await scope.hooks.tell(scope.ctx, "llm_end", agent, reply)
 
 
-async def prepared(scope: Scope, run: Run, agent: Agent[Any], path: Path) -> tuple[str | None, Toolbox]:
+async def prepare_request(scope: Scope, run: Run, agent: Agent[Any], path: Path) -> tuple[str | None, Toolbox]:
     """Record the agent's definition, and return its instructions and the tools that its model is offered now."""
     if agent.mcp_servers:
         await scope.servers.list_tools(agent)
@@ -197,7 +196,7 @@ def _hides_more(last: f.Defined, fact: f.Defined) -> bool:
 
 async def _offer_enabled(scope: Scope, box: Toolbox, agent: Agent[Any]) -> Toolbox:
     """Return the toolbox with the tools that are enabled now."""
-    tools = {name: tool for name, tool in box.tools.items() if await enabled(scope, tool, agent)}
+    tools = {name: tool for name, tool in box.tools.items() if await is_tool_enabled(scope, tool, agent)}
     specs, hosted = split_offer(tools)
     return replace(box, tools=tools, specs=specs, hosted=hosted)
 
@@ -210,7 +209,7 @@ def _output(agent: Agent[Any]) -> OutputSpec | None:
     return OutputSpec(shape.name, shape.json_schema, shape.strict)
 
 
-async def enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:
+async def is_tool_enabled(scope: Scope, tool: Tool, agent: Agent[Any]) -> bool:
     """Return True if the agent's model is offered the tool now."""
     if type(tool.is_enabled) is bool:
         return tool.is_enabled
@@ -253,7 +252,7 @@ def _check(reply: Any) -> tuple[int, ...]:
     return usage
 
 
-def replied(
+def make_reply(
     scope: Scope, run: Run, reply: ModelResponse, saw: int | None, offer: Toolbox, path: Path = ()
 ) -> f.Replied:
     """Return the fact of a reply, with the calls that the gate judges; `ModelFailed` if it cannot be recorded."""

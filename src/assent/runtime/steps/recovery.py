@@ -14,10 +14,11 @@ from typing import Any
 
 from ...approval.question import asked_of, effective
 from ...core import facts as f
-from ...core.digest import canonical, described, digest, shortened, text, worded
+from ...core.digest import canonical, digest
 from ...core.facts import decode
 from ...core.rules import RUNNING
 from ...core.run import CallState
+from ...core.wording import clean_text, described, shortened, worded
 from ...definitions.calling import call_function
 from ...definitions.probe import CannotTell, Found, Happened, NotHappened
 from ...definitions.tool import Tool, qualified_name
@@ -133,7 +134,7 @@ async def _ask_probe(scope: Scope, path: tuple[str, ...], state: CallState, tool
     if isinstance(found, NotHappened):
         return found, f"Its probe {name} says that it did not happen."
     if isinstance(found, CannotTell) and type(found.seen) is str:
-        return None, text(shortened(found.seen, LONGEST_SEEN))[0]
+        return None, clean_text(shortened(found.seen, LONGEST_SEEN))[0]
     if found is None:
         return None, f"Its probe {name} cannot tell."
     kinds = "neither Happened, NotHappened, CannotTell nor None"

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import BindParameter, and_, bindparam, func, select, update
 
-from ...core.digest import holds
 from ...core.run import UNDER_WAY
+from ...core.wording import holds
 from ..record import Lease
 from ..rules import check_take
 from .schema import runs

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import BindParameter, ColumnElement, Select, Table, and_, bindparam, func, or_, select
 
-from ...core.digest import holds
+from ...core.wording import holds
 from ...definitions.item import Evidence
 from ...definitions.preview import Preview
 from ...errors import QuestionNotFound, UnreadableState

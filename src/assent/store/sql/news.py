@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Select, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import insert
 
-from ...core.digest import holds
+from ...core.wording import holds
 from ..news import MOST_NEWS, News, Tally, end_news, merged, run_news
 from ..record import AgentRecord
 from .schema import agents, at_rest, questions, runs

@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, and_, bindparam, func, literal, or_, select, true
 
-from ...core.digest import holds
 from ...core.facts import AnyFact
 from ...core.snapshot import NOTHING_BEFORE, is_long
+from ...core.wording import holds
 from ...errors import UnreadableState
 from ..chain import ExactJournal, JournalRow, check_chain, check_row
 from ..record import MARK, Entry, RunRecord, SavedContext, Stored

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
-from ...core.digest import holds
+from ...core.wording import holds
 from ...errors import StoreFailed, UnreadableState, UsageError
 from ..chain import ExactJournal
 from ..filter import Filter
