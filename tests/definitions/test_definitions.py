@@ -12,7 +12,7 @@ import pytest
 
 from assent import Agent, FunctionTool, RunConfig, Runner, RunState, ToolContext, function_tool, tool
 from assent.errors import DefinitionChanged, InvalidDecision, InvalidDefinition, NotPending, UsageError
-from assent.runtime.agent_graph import Seat
+from assent.runtime.agent_graph import PlacedAgent
 from assent.testing import ScriptedModel, call
 from tests.runtime.support import asked, facts, outcomes, refused, reloaded, scripted, sending, stopped, told
 
@@ -451,7 +451,7 @@ async def test_a_rule_tells_its_versions_apart() -> None:
     for version in (None, "1", "2"):
         large.version = version  # type: ignore[attr-defined]
         agent: Agent[Any] = Agent("A", output_needs_approval=large)
-        finals.append(Seat(agent, "A").definition_fact().output)
+        finals.append(PlacedAgent(agent, "A").definition_fact().output)
     assert len(set(finals)) == 3
     for wrong in (2, "", True):
         large.version = wrong  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ from assent.approval.tool_snapshot import ToolSnapshot
 from assent.core.digest import canonical
 from assent.errors import InvalidArguments, UnreadableState
 from assent.mcp import MCPServerStdio
-from assent.runtime.agent_graph import Seat
+from assent.runtime.agent_graph import PlacedAgent
 from tests.draws import examples
 
 
@@ -147,7 +147,7 @@ def test_a_function_tool_that_was_written_down_judges_arguments_as_the_tool_does
 def others() -> list[Tool]:
     agent: Agent[Any] = Agent("Helper", output_needs_approval=True)
     typed: Agent[Any] = Agent("Typed", output_type=Address, output_needs_approval=lambda ctx, params, id: True)
-    finals = [Seat(each, each.name).final for each in (agent, typed)]
+    finals = [PlacedAgent(each, each.name).final for each in (agent, typed)]
     return [
         agent.as_tool("ask", "Ask the helper."),
         agent.as_tool("ask_typed", "Ask.", parameters=Person, needs_approval=True, version="3"),

@@ -73,7 +73,7 @@ class ModelBriefing:
 
     def agent(self, run: Run) -> Any:
         """Return the active agent."""
-        return self.graph.seat(run.agent).agent
+        return self.graph.agent_at(run.agent).agent
 
     def note(self, fact: f.AnyFact, run: Run) -> Sequence[e.RealtimeSessionEvent]:
         """Take note of a new fact, and return the events for the user that follow from the fact alone."""
@@ -93,7 +93,7 @@ class ModelBriefing:
         """Tell the user and the model what has changed in the run, but for the questions that are not stored yet."""
         self.numbers.run = run
         if self.place and run.agent != self.place:
-            before, self.place = self.graph.seat(self.place).agent, run.agent
+            before, self.place = self.graph.agent_at(self.place).agent, run.agent
             yield e.RealtimeHandoffEvent(before, self.agent(run), self.info)
             yield SendToModel(configure=True)
         yield from self._tell_questions(run, unstored)
@@ -182,9 +182,9 @@ class ModelBriefing:
 
     def _call(self, state: CallState) -> tuple[Any, Any, str]:
         """Return the agent, the tool and the arguments of a call, as events have them."""
-        seat = self.graph.of(state)
+        placed = self.graph.of(state)
         args = bytes(state.args).decode() if state.args else state.proposal.arguments
-        return seat.agent, seat.tools.get(state.tool), args or ""
+        return placed.agent, placed.tools.get(state.tool), args or ""
 
 
 class InputNumbers:

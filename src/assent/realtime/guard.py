@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from ..definitions.guardrail import OutputGuardrail, OutputGuardrailResult
-from ..runtime.agent_graph import Seat
+from ..runtime.agent_graph import PlacedAgent
 from ..runtime.guardrail_results import output_guardrails
 from ..runtime.scope import Scope
 from ..runtime.steps.guardrail import guard_reply
@@ -25,16 +25,16 @@ class ReplyGuard:
     def __init__(self, scope: Scope, size: int, tripped: Tripped, failed: Callable[[Exception], None]) -> None:
         self._scope, self._size = scope, size
         self._tripped, self._failed = tripped, failed
-        self._seat: Seat | None = None
+        self._placed: PlacedAgent | None = None
         self._guardrails: dict[str, OutputGuardrail] = {}
         self._text: list[str] = []
         self._length = self._checked = 0
         self._stopped = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def follow(self, seat: Seat) -> None:
+    def follow(self, placed: PlacedAgent) -> None:
         """Use the guardrails of this agent from now on."""
-        self._seat, self._guardrails = seat, output_guardrails(seat, self._scope.config, ())
+        self._placed, self._guardrails = placed, output_guardrails(placed, self._scope.config, ())
 
     def take(self, event: m.RealtimeModelEvent) -> None:
         """Take the beginning, a piece or the end of a reply; at the end, look at what was not looked at yet."""
@@ -56,19 +56,19 @@ class ReplyGuard:
             task.cancel()
 
     def _look(self) -> None:
-        if not self._stopped and self._seat is not None:
+        if not self._stopped and self._placed is not None:
             self._checked = self._length
-            task = asyncio.create_task(self._judge(self._seat, "".join(self._text), self._text))
+            task = asyncio.create_task(self._judge(self._placed, "".join(self._text), self._text))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _judge(self, seat: Seat, text: str, reply: list[str]) -> None:
+    async def _judge(self, placed: PlacedAgent, text: str, reply: list[str]) -> None:
         results: list[OutputGuardrailResult] = []
         words = ""
         try:
             for name, guardrail in self._guardrails.items():
                 words = f"The output guardrail {name!r} stopped your last reply. Do not repeat it; reply otherwise."
-                found = await guard_reply(self._scope, seat, guardrail, name, text, words)
+                found = await guard_reply(self._scope, placed, guardrail, name, text, words)
                 if found is not None:
                     results.append(found)
                     break

@@ -483,20 +483,20 @@ class RealtimeSession(m.RealtimeModelListener):
     async def _configure(self) -> tuple[m.RealtimeModelSendSessionUpdate, Offer]:
         """Return the settings that make the model the active agent, and the tools that it is offered."""
         run = self._scope.journal.run
-        seat = self._scope.graph.seat(run.agent)
+        placed = self._scope.graph.agent_at(run.agent)
         hooks = self._scope.hooks
-        if hooks.wants(seat.agent):
+        if hooks.wants(placed.agent):
             hooks.hear()
             if run.definition is None:
-                await hooks.tell(self._scope.ctx, "agent_start", seat.agent)
-        told, offer = await prepare_request(self._scope, run, seat.agent, ())
-        self._guard.follow(seat)
+                await hooks.tell(self._scope.ctx, "agent_start", placed.agent)
+        told, offer = await prepare_request(self._scope, run, placed.agent, ())
+        self._guard.follow(placed)
         settings: RealtimeSessionModelSettings = {**self._settings}
-        voice = getattr(seat.agent, "voice", None)
+        voice = getattr(placed.agent, "voice", None)
         if voice is not None:
             settings["voice"] = voice
         told = settings.pop("instructions", told)
-        return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), Offer(seat.place, offer)
+        return m.RealtimeModelSendSessionUpdate(settings, told, offer.specs), Offer(placed.place, offer)
 
     def _post(self, command: SendToModel) -> None:
         self._outbox.append(command)

@@ -27,7 +27,7 @@ LEADING = (AgentTool, Handoff)
 """The tools that lead to other agents."""
 
 
-class Seat:
+class PlacedAgent:
     """An agent at its place, with its tools as they are now."""
 
     __slots__ = ("_final", "agent", "place")
@@ -82,17 +82,17 @@ class Seat:
 
 
 class Exploration(NamedTuple):
-    """The seats that an exploration found, by place, and the seats with their tools that it read, root first."""
+    """The agents that an exploration found, by place, and those whose tools it read, root first."""
 
-    seats: dict[str, Seat]
-    looked_at: list[tuple[Seat, dict[str, Tool]]]
+    by_place: dict[str, PlacedAgent]
+    looked_at: list[tuple[PlacedAgent, dict[str, Tool]]]
 
     def holds(self, root: Agent[Any]) -> bool:
-        """Return True if exploring again would find the same: every seat still has the same tools."""
+        """Return True if exploring again would find the same: every agent still has the same tools."""
         first = self.looked_at[0][0]
         if first.agent is not root or first.place != root.name:  # a copied agent carries the cache of its original
             return False
-        return all(seat.tools is tools for seat, tools in self.looked_at)
+        return all(placed.tools is tools for placed, tools in self.looked_at)
 
 
 class AgentGraph:
@@ -100,16 +100,16 @@ class AgentGraph:
 
     def __init__(self, root: Agent[Any]) -> None:
         self.root = root
-        self._seats: dict[str, Seat] = {root.name: Seat(root, root.name)}
+        self._by_place: dict[str, PlacedAgent] = {root.name: PlacedAgent(root, root.name)}
         self._found: Exploration | None = None
         """The result of the last exploration."""
 
-    def seat(self, place: str) -> Seat:
-        """Return the seat at a place; raise `DefinitionChanged` if nothing leads there any more."""
-        found = self._seats.get(place)
+    def agent_at(self, place: str) -> PlacedAgent:
+        """Return the agent at a place; raise `DefinitionChanged` if nothing leads there any more."""
+        found = self._by_place.get(place)
         if found is None:
             self._explore()
-            found = self._seats.get(place) or self._walk(place)
+            found = self._by_place.get(place) or self._walk(place)
         if found is None:
             raise DefinitionChanged(
                 f"This run is with the agent at {place!r}, and nothing leads there from agent {self.root.name!r} any "
@@ -121,11 +121,11 @@ class AgentGraph:
         """Return True if the first agent has a tool or handoff that leads to another agent."""
         return toolbox_of(self.root).leading
 
-    def seats(self) -> list[Seat]:
-        """Return every seat, the first agent's first."""
+    def all_placed(self) -> list[PlacedAgent]:
+        """Return every agent with its place, the first agent first."""
         if self.leads_on():
             self._explore()
-        return list(self._seats.values())
+        return list(self._by_place.values())
 
     def place(self, agent: Agent[Any]) -> str:
         """Return the place of an agent that a tool or handoff leads to."""
@@ -137,28 +137,30 @@ class AgentGraph:
         return found
 
     def _place(self, agent: Agent[Any]) -> str | None:
-        return next((seat.place for seat in self._seats.values() if seat.agent is agent), None)
+        return next((placed.place for placed in self._by_place.values() if placed.agent is agent), None)
 
-    def of(self, state: CallState) -> Seat:
-        """Return the seat of the agent that made a call."""
+    def of(self, state: CallState) -> PlacedAgent:
+        """Return the agent that made a call, with its place."""
         place = state.turn.agent
-        return self._seats.get(place) or self.seat(place)
+        return self._by_place.get(place) or self.agent_at(place)
 
     def tool_of(self, state: CallState, name: str) -> Tool | ToolSnapshot | None:
         """Return the tool of this name that a decision on a call may use; None if there is none.
 
         The tool of a server that has listed none yet is the one that the question was asked about.
         """
-        seat = self.of(state)
-        tool = seat.tool_of(state, name)
-        if tool is None and name == state.tool and seat.unlisted and state.question and state.question.definition:
+        placed = self.of(state)
+        tool = placed.tool_of(state, name)
+        if tool is None and name == state.tool and placed.unlisted and state.question and state.question.definition:
             return ToolSnapshot.read(bytes(state.question.definition))
         return tool if tool is not None and tool.is_enabled is not False else None
 
     def names(self) -> AgentGraph:
         """Return a graph with the same places, in which each agent is reduced to its name."""
         graph = AgentGraph(Agent(self.root.name))
-        graph._seats |= {seat.place: Seat(Agent(seat.agent.name), seat.place) for seat in self.seats()[1:]}
+        graph._by_place |= {
+            placed.place: PlacedAgent(Agent(placed.agent.name), placed.place) for placed in self.all_placed()[1:]
+        }
         return graph
 
     def _explore(self) -> None:
@@ -166,7 +168,7 @@ class AgentGraph:
 
         An agent that nothing leads to any more keeps its place in this process.
         """
-        root, new = self.root, len(self._seats) == 1
+        root, new = self.root, len(self._by_place) == 1
         if self._found is not None and self._found.holds(root):
             return
         found: Exploration | None = root._graph if new else None  # a run that begins can use the result of another run
@@ -174,31 +176,31 @@ class AgentGraph:
             found = self._explored()
             if new:
                 root._graph = found
-        self._found, self._seats = found, found.seats.copy()
+        self._found, self._by_place = found, found.by_place.copy()
 
     def _explored(self) -> Exploration:
-        seats: dict[str, Seat] = {}
+        by_place: dict[str, PlacedAgent] = {}
         places: dict[int, str] = {}
-        explored: list[tuple[Seat, dict[str, Tool]]] = []
-        for known in self._seats.values():  # the root is the first
-            if known.place in seats or id(known.agent) in places:
+        explored: list[tuple[PlacedAgent, dict[str, Tool]]] = []
+        for known in self._by_place.values():  # the root is the first
+            if known.place in by_place or id(known.agent) in places:
                 continue
             queue = [known]
-            seats[known.place], places[id(known.agent)] = known, known.place
-            for seat in queue:  # the loop appends to the queue
-                tools = seat.tools
-                explored.append((seat, tools))
+            by_place[known.place], places[id(known.agent)] = known, known.place
+            for placed in queue:  # the loop appends to the queue
+                tools = placed.tools
+                explored.append((placed, tools))
                 for tool in tools.values():
                     if isinstance(tool, LEADING) and id(tool.agent) not in places:
-                        place = f"{seat.place}/{step(tool.name)}"
-                        old = self._seats.get(place)
-                        found = old if old is not None and old.agent is tool.agent else Seat(tool.agent, place)
-                        seats[place], places[id(tool.agent)] = found, place
+                        place = f"{placed.place}/{step(tool.name)}"
+                        old = self._by_place.get(place)
+                        found = old if old is not None and old.agent is tool.agent else PlacedAgent(tool.agent, place)
+                        by_place[place], places[id(tool.agent)] = found, place
                         queue.append(found)
-        return Exploration(seats, explored)
+        return Exploration(by_place, explored)
 
-    def _walk(self, place: str) -> Seat | None:
-        """Return the seat at the end of a way that is no longer the shortest; None if the way is broken."""
+    def _walk(self, place: str) -> PlacedAgent | None:
+        """Return the agent at the end of a way that is no longer the shortest; None if the way is broken."""
         agent, start = self.root, f"{self.root.name}/"
         for name in place.removeprefix(start).split("/") if place.startswith(start) else [""]:
             tools = (tool for tool in tools_of(agent).values() if step(tool.name) == name)
@@ -206,7 +208,7 @@ class AgentGraph:
             if not isinstance(tool, LEADING):
                 return None
             agent = tool.agent
-        self._seats[place] = found = Seat(agent, place)
+        self._by_place[place] = found = PlacedAgent(agent, place)
         return found
 
 

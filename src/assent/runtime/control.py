@@ -68,7 +68,7 @@ class RunControl:
                     type(call.outcome) is not f.Refused and (call.approval is not None or None) for call in made
                 }
                 return verdicts.pop() if len(verdicts) == 1 else None
-        tool = self.graph.seat(here.agent).tools.get(tool_name)
+        tool = self.graph.agent_at(here.agent).tools.get(tool_name)
         grant = grant_for(root, here.agent, tool, at=self.journal.now()) if tool is not None else None
         return grant.verdict == "approve" if grant is not None else None
 

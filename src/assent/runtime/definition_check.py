@@ -33,7 +33,7 @@ from ..definitions.preview import failed_preview
 from ..definitions.tool import Tool
 from ..errors import DefinitionChanged, InvalidArguments, UnreadableState
 from ..ids import new_id
-from .agent_graph import AgentGraph, Seat
+from .agent_graph import AgentGraph, PlacedAgent
 from .definition import same_definition
 from .journal import Journal
 
@@ -62,16 +62,16 @@ def _fit_calls(journal: Journal, graph: AgentGraph, run: Run, path: Path, on_cha
 
 def _fit_call(journal: Journal, graph: AgentGraph, path: Path, state: CallState, on_change: OnChange) -> None:
     accepted = state.fingerprint or state.call.definition
-    seat = graph.of(state)
-    tool = seat.tool_of(state)
+    placed = graph.of(state)
+    tool = placed.tool_of(state)
     if tool is not None and tool.fingerprint == accepted and _is_back(state, tool):
         what = f"Tool {state.tool!r} was gone, and is there again."
-        journal.add(ask_again(journal, path, state, tool, seat.agent, what))
+        journal.add(ask_again(journal, path, state, tool, placed.agent, what))
     if accepted is None or (tool is not None and tool.fingerprint == accepted):
         return
-    if tool is None and seat.unlisted:
+    if tool is None and placed.unlisted:
         return  # its server has listed no tools yet: the door looks again
-    if on_change == "refuse" and seat.is_served(state, tool):
+    if on_change == "refuse" and placed.is_served(state, tool):
         on_change = "ask"  # a server's change is not the program's: a person says if the call may still run
     if tool is None and asked_as_gone(state):
         return
@@ -84,10 +84,10 @@ def _fit_call(journal: Journal, graph: AgentGraph, path: Path, state: CallState,
     if tool is not None:
         journal.add(f.Redefined(state.call.id, tool.fingerprint, "on_change", at=journal.now(), path=path))
     if on_change == "ask":
-        journal.add(ask_again(journal, path, state, tool, seat.agent, what))
+        journal.add(ask_again(journal, path, state, tool, placed.agent, what))
     elif tool is not None and _would_add(state, tool):
         what = f"{what} It would now run with more than was agreed to."
-        journal.add(ask_again(journal, path, state, tool, seat.agent, what))
+        journal.add(ask_again(journal, path, state, tool, placed.agent, what))
     elif tool is None:
         asked = state.question.id if state.phase is ASKED and state.question else None
         journal.add(f.Refused(state.call.id, "on_change", asked, what, at=journal.now(), path=path))
@@ -192,20 +192,20 @@ def _changes(root: Run, graph: AgentGraph, run: Run, whose: str = "") -> list[st
     out: list[str] = []
     was = run.definition
     if was is not None and run.concluded is None:
-        seat = graph.seat(run.agent)
-        if not same_definition(was, seat.definition_fact()):
+        placed = graph.agent_at(run.agent)
+        if not same_definition(was, placed.definition_fact()):
             marks = was.tools or root.marks.get(was.digest, {})
-            out += [f"{whose}{change}" for change in changes(was, marks, seat)]
+            out += [f"{whose}{change}" for change in changes(was, marks, placed)]
     for state in run.open.values():
         if state.child is not None:
             out += _changes(root, graph, state.child, f"under call {state.call.id} of {state.tool}: ")
     return out
 
 
-def changes(was: f.Defined, marks: dict[str, str], seat: Seat) -> list[str]:
+def changes(was: f.Defined, marks: dict[str, str], placed: PlacedAgent) -> list[str]:
     """Return the changes of an agent's definition, and of its tools by their marks, since the run recorded them."""
-    now = seat.definition_fact()
-    out = [f"tool {name!r} is gone" for name in marks if name not in seat.tools]
+    now = placed.definition_fact()
+    out = [f"tool {name!r} is gone" for name in marks if name not in placed.tools]
     out += [f"tool {name!r} is new" for name in now.tools if marks and name not in marks]
     out += [f"tool {name!r} has changed" for name, mark in now.tools.items() if marks.get(name, mark) != mark]
     if was.digest != now.digest and not out:

@@ -144,7 +144,7 @@ def run_template(graph: AgentGraph, config: RunConfig, max_turns: int | None = N
     """Return what the agent and the settings require of each run, as the fact that begins a run with no id."""
     agent = graph.root
     guarded = agent.input_guardrails or config.input_guardrails
-    guards = input_guardrails(graph.seat(agent.name), config, ()) if guarded else ()
+    guards = input_guardrails(graph.agent_at(agent.name), config, ()) if guarded else ()
     return f.Began(
         agent.name,
         max_turns or DEFAULT_MAX_TURNS,

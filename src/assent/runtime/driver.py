@@ -111,7 +111,7 @@ class Driver:
 
     def _is_hooked(self, run: Run) -> bool:
         """Return True if the active agent of the run or of an open branch has hooks of its own."""
-        if run.agent and self.scope.graph.seat(run.agent).agent.hooks is not None:
+        if run.agent and self.scope.graph.agent_at(run.agent).agent.hooks is not None:
             return True
         return any(self._is_hooked(state.child) for state in run.open.values() if state.child is not None)
 
@@ -218,8 +218,8 @@ class Driver:
     def _blocks(self, path: Path, key: str | None) -> bool:
         """Return True if the model call must wait for this guardrail."""
         run = self.scope.run_at(path)
-        seat = self.scope.graph.seat(run.began.agent if run.began is not None else run.agent)
-        guardrail = input_guardrails(seat, self.scope.config, path).get((key or "")[1:])
+        placed = self.scope.graph.agent_at(run.began.agent if run.began is not None else run.agent)
+        guardrail = input_guardrails(placed, self.scope.config, path).get((key or "")[1:])
         return guardrail is None or not guardrail.run_in_parallel  # a missing guardrail may be a blocking one
 
     async def _wait(self) -> None:

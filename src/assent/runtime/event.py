@@ -145,4 +145,4 @@ def events_of(view: View, fact: f.AnyFact) -> Iterator[StreamEvent]:
         if output is not None:
             yield RunItemStreamEvent(_NAMES[type(output)], output)
     if isinstance(fact, f.HandedOff) and view.graph is not None:
-        yield AgentUpdatedStreamEvent(view.graph.seat(fact.to).agent)
+        yield AgentUpdatedStreamEvent(view.graph.agent_at(fact.to).agent)

@@ -22,7 +22,7 @@ from ..definitions.guardrail import (
     ToolOutputGuardrailResult,
     guardrails_by_name,
 )
-from .agent_graph import Seat
+from .agent_graph import PlacedAgent
 from .config import RunConfig
 from .scope import Scope
 
@@ -32,14 +32,14 @@ PLACES = ("input", "output", "tool_input", "tool_output")
 """The kinds of guardrail."""
 
 
-def input_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, InputGuardrail]:
+def input_guardrails(placed: PlacedAgent, config: RunConfig, path: Path) -> dict[str, InputGuardrail]:
     """Return the input guardrails of a run or branch, by name; those of the config are for the run only."""
-    return guardrails_by_name([*seat.agent.input_guardrails, *(() if path else config.input_guardrails)])
+    return guardrails_by_name([*placed.agent.input_guardrails, *(() if path else config.input_guardrails)])
 
 
-def output_guardrails(seat: Seat, config: RunConfig, path: Path) -> dict[str, OutputGuardrail]:
+def output_guardrails(placed: PlacedAgent, config: RunConfig, path: Path) -> dict[str, OutputGuardrail]:
     """Return the output guardrails of a run or branch, by name; those of the config are for the run only."""
-    return guardrails_by_name([*seat.agent.output_guardrails, *(() if path else config.output_guardrails)])
+    return guardrails_by_name([*placed.agent.output_guardrails, *(() if path else config.output_guardrails)])
 
 
 def results(scope: Scope, path: Path, where: str, released: bool = False) -> list[Any]:
@@ -58,15 +58,15 @@ def result_of(scope: Scope, path: Path, run: Run, number: int, fact: f.Guarded) 
     if fact.call is None:
         output = GuardrailFunctionOutput(info, fact.tripped)
         if fact.where == "input":
-            seat = scope.graph.seat(run.began.agent if run.began is not None else run.agent)
-            looked = input_guardrails(seat, scope.config, path).get(fact.name)
+            placed = scope.graph.agent_at(run.began.agent if run.began is not None else run.agent)
+            looked = input_guardrails(placed, scope.config, path).get(fact.name)
             return InputGuardrailResult(looked, output) if looked is not None else None
         place = fact.agent or (run.began.agent if run.began is not None else run.agent)
-        seat = scope.graph.seat(place)
-        guard = output_guardrails(seat, scope.config, path).get(fact.name)
+        placed = scope.graph.agent_at(place)
+        guard = output_guardrails(placed, scope.config, path).get(fact.name)
         key = path, f"guarded {number}"
         seen = scope.outputs[key] if key in scope.outputs else scope.view(path).output()
-        return OutputGuardrailResult(guard, seat.agent, seen, output) if guard else None
+        return OutputGuardrailResult(guard, placed.agent, seen, output) if guard else None
     state = run.calls[fact.call]
     behavior: Any = "raise_exception" if fact.tripped else "allow" if fact.message is None else "reject_content"
     given = ToolGuardrailFunctionOutput(info, behavior, fact.message)

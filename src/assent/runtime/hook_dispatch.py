@@ -161,7 +161,7 @@ class HookDispatch:
             self.flushing = asyncio.Lock()
             self._journal.listen(self.keep_events)
         self.streams[path] = tool, provider_id(state)
-        self._event(path, [AgentUpdatedStreamEvent(self._graph.seat(self._journal.run.at(path).agent).agent)])
+        self._event(path, [AgentUpdatedStreamEvent(self._graph.agent_at(self._journal.run.at(path).agent).agent)])
 
     def keep_events(self, fact: f.AnyFact) -> None:
         """Keep the events of a branch's fact for the branch's callback."""

@@ -138,7 +138,7 @@ class AgentRegistry:
             misfit = _misfit(run, graph)
             if misfit is not None:
                 misfits.append(misfit)
-            elif same_definition(was, graph.seat(name).definition_fact()):
+            elif same_definition(was, graph.agent_at(name).definition_fact()):
                 return agent
             else:
                 fitting.append(version)
@@ -195,12 +195,12 @@ def _misfit(run: Run, graph: AgentGraph) -> CallState | None:
             continue
         needed = state.fingerprint or state.call.definition
         try:
-            seat = graph.of(state)
-            tool = seat.tool_of(state)
+            placed = graph.of(state)
+            tool = placed.tool_of(state)
         except DefinitionChanged:  # no agent or handoff leads to that agent now
             return state
         changed = tool is None or tool.fingerprint != needed
-        if needed is not None and changed and not seat.is_served(state, tool):
+        if needed is not None and changed and not placed.is_served(state, tool):
             return state
         inner = _misfit(state.child, graph) if state.child is not None else None
         if inner is not None:

@@ -85,7 +85,7 @@ class RunResultBase:
         if self._released is not None:
             raise UsageError(f"The agents of this result were released; the last one was {self._released!r}.")
         graph = self._scope.graph
-        return graph.seat(self._scope.run_at(self._path).agent or graph.root.name).agent
+        return graph.agent_at(self._scope.run_at(self._path).agent or graph.root.name).agent
 
     @property
     def last_response_id(self) -> str | None:

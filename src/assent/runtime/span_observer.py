@@ -290,8 +290,8 @@ class SpanObserver:
     def _redactions(self) -> dict[str, list[str]]:
         """Return the arguments to mask by tool, over all agents that the run can reach."""
         found: dict[str, list[str]] = {}
-        for seat in self.scope.graph.seats():
-            for tool in seat.tools.values():
+        for placed in self.scope.graph.all_placed():
+            for tool in placed.tools.values():
                 if tool.redact:
                     found.setdefault(tool.name, []).extend(tool.redact)
         return found
@@ -308,7 +308,7 @@ class SpanObserver:
             return found
         if found is not None:
             self._leave(path)
-        agent = self.scope.graph.seat(run.agent).agent
+        agent = self.scope.graph.agent_at(run.agent).agent
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name, **self.talk}
         if path:
             attributes |= call_attributes(self.scope.run_at(path[:-1]).calls[path[-1]])

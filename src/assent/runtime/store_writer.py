@@ -491,8 +491,8 @@ class StoreWriter:
         out: dict[str, bytes] = {}
         for question in change.asked:
             state = self.scope.run_at(question.path).calls[question.call]
-            seat = self.scope.graph.of(state)
-            for tool in (*seat.tools.values(), seat.final, seat.tool_of(state)):
+            placed = self.scope.graph.of(state)
+            for tool in (*placed.tools.values(), placed.final, placed.tool_of(state)):
                 if tool is not None and tool.fingerprint not in self.sent:
                     out[tool.fingerprint] = tool.frozen()
         return out

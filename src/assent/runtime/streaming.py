@@ -32,7 +32,7 @@ class RunResultStreaming(RunResultBase):
         scope.hooks.on_delta = self._delta
         scope.hooks.on_event = self._queue.put_nowait
         run = scope.journal.run
-        self._queue.put_nowait(AgentUpdatedStreamEvent(scope.graph.seat(run.agent or scope.graph.root.name).agent))
+        self._queue.put_nowait(AgentUpdatedStreamEvent(scope.graph.agent_at(run.agent or scope.graph.root.name).agent))
         for fact in scope.hooks.unseen:
             self._fact(fact)
         scope.journal.listen(self._fact)

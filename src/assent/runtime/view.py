@@ -67,7 +67,7 @@ class View:
     def agent(self, turn: Turn) -> Any:
         """Return the agent of a turn; its name if no agents are available."""
         if self.graph is not None:
-            return self.graph.seat(turn.agent).agent
+            return self.graph.agent_at(turn.agent).agent
         return turn.definition.agent if turn.definition is not None else turn.agent
 
     def items(self) -> list[RunItem]:
@@ -103,7 +103,7 @@ class View:
         if state.call.kind == "hosted":
             return MCPApprovalResponseItem(agent, raw)
         if type(end) is f.HandedOff:
-            to = self.graph.seat(end.to).agent if self.graph is not None else end.name or end.to
+            to = self.graph.agent_at(end.to).agent if self.graph is not None else end.name or end.to
             return HandoffOutputItem(agent, raw, agent, to)
         key = self.path, state.call.id
         value: Any = text
@@ -150,7 +150,7 @@ class View:
         done = self.run.concluded
         if done is None:
             return None
-        shape = schema_of(self.graph.seat(self.run.agent).agent) if self.graph is not None else None
+        shape = schema_of(self.graph.agent_at(self.run.agent).agent) if self.graph is not None else None
         if done.call is not None:
             value = effective(self.run.calls[done.call])["output"]
             return value if shape is None else shape.load(value)

@@ -106,8 +106,8 @@ def _tool(given: Any) -> Tool:
 
 def _check_free(agent: Agent[Any]) -> None:
     """Raise `InvalidDefinition` if a call could wait for a person: without a checkpointer nobody can answer."""
-    for seat in AgentGraph(agent).seats():
-        for tool in seat.tools.values():
+    for placed in AgentGraph(agent).all_placed():
+        for tool in placed.tools.values():
             if tool.needs_approval is not False:
                 raise InvalidDefinition(
                     f"Calls of {tool.name!r} wait for a person, and without a checkpointer nobody could answer; give "

@@ -119,7 +119,7 @@ class Asking:
         self.name = model.name
         scope = scope_of(ctx)
         run = scope.run_at(hook.path)
-        self.tools = list(scope.graph.seat(run.agent).tools.values())
+        self.tools = list(scope.graph.agent_at(run.agent).tools.values())
         self.first = run.turns == 0
         self.id = f"{run.id}.{len(entries_of(run)) + len(run.news(hook.saw))}"
         self.heard = [*messages_of(() if hook.path else scope.journal.before), *run_messages(run, hook.saw)]

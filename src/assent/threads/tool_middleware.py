@@ -174,9 +174,9 @@ class MiddlewareEntry:
         if name == self.tool.name:
             return self.tool.inner
         scope = scope_of(self.ctx)
-        seat = scope.graph.of(self.body.state)
-        tool = seat.tools.get(name)
-        if tool is not None and not await is_tool_enabled(scope, tool, seat.agent):
+        placed = scope.graph.of(self.body.state)
+        tool = placed.tools.get(name)
+        if tool is not None and not await is_tool_enabled(scope, tool, placed.agent):
             return None
         return tool.inner if isinstance(tool, WrappedTool) else tool
 

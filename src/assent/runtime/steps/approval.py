@@ -18,7 +18,7 @@ from ...core.transcript import provider_id
 from ...core.wording import clean_text
 from ...definitions.tool import Tool
 from ...errors import ToolNotFound
-from ..agent_graph import Seat
+from ..agent_graph import PlacedAgent
 from ..config import RunConfig, ToolErrorFormatterArgs
 from ..definition import resolve
 from ..scope import Scope
@@ -82,17 +82,17 @@ async def _guard_and_judge(scope: Scope, case: Case) -> Judgement | None:
 def _case(scope: Scope, effect: f.Judge) -> Case:
     root = scope.journal.run
     state = scope.state_of(effect)
-    seat = scope.graph.of(state)
-    tool = _find_offered_tool(scope, effect.path, state, seat)
+    placed = scope.graph.of(state)
+    tool = _find_offered_tool(scope, effect.path, state, placed)
     args = read_arguments(tool, state.proposal.arguments, limit_of(root)) if tool is not None else None
     now, limit = scope.journal.now(), scope.config.question_deadline
-    return Case(root, effect.path, state, tool, args, seat.agent, scope.ctx, now, limit)
+    return Case(root, effect.path, state, tool, args, placed.agent, scope.ctx, now, limit)
 
 
-def _find_offered_tool(scope: Scope, path: tuple[str, ...], state: CallState, seat: Seat) -> Tool | None:
+def _find_offered_tool(scope: Scope, path: tuple[str, ...], state: CallState, placed: PlacedAgent) -> Tool | None:
     """Return the tool that a call was offered; if a server has changed it since, as it is now."""
-    tool, accepted = seat.tool_of(state), state.fingerprint or state.call.definition
-    if accepted is None or not seat.is_served(state, tool):
+    tool, accepted = placed.tool_of(state), state.fingerprint or state.call.definition
+    if accepted is None or not placed.is_served(state, tool):
         return resolve(state, tool)
     if tool is not None and tool.fingerprint != accepted:
         now = scope.journal.now()

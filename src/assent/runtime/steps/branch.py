@@ -55,7 +55,7 @@ async def open_branch(scope: Scope, path: Path, state: CallState, tool: AgentToo
         place,
         max(1, turns),
         release=root.release if root is not None else "each",
-        guards=tuple(input_guardrails(scope.graph.seat(place), scope.config, inside)) if guarded else (),
+        guards=tuple(input_guardrails(scope.graph.agent_at(place), scope.config, inside)) if guarded else (),
         at=journal.now(),
         path=inside,
     )

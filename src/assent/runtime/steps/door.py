@@ -42,7 +42,7 @@ from ...errors import (
     OutcomeUnknown,
     TripwireTriggered,
 )
-from ..agent_graph import Seat
+from ..agent_graph import PlacedAgent
 from ..definition import resolve
 from ..layer import ToolLayer
 from ..scope import Scope, scope_of
@@ -72,11 +72,11 @@ async def execute(scope: Scope, effect: f.Execute) -> None:
 async def enter(scope: Scope, path: Path, state: CallState) -> None:
     """Run an approved call and record its outcome."""
     journal, call = scope.journal, state.call.id
-    seat = scope.graph.of(state)
+    placed = scope.graph.of(state)
     if again := await look_at_tool(scope, path, state):
         _ask_again(scope, path, again)
         return
-    agent, tool = seat.agent, _approved_tool(state, seat)
+    agent, tool = placed.agent, _approved_tool(state, placed)
     try:
         shown, args, bound = _arguments(scope, path, state, tool)
         if state.chosen is not None and not await is_tool_enabled(scope, tool, agent):
@@ -138,9 +138,9 @@ def _ask_again(scope: Scope, path: Path, again: Again) -> None:
         scope.journal.append(again)
 
 
-def _approved_tool(state: CallState, seat: Seat) -> Tool:
+def _approved_tool(state: CallState, placed: PlacedAgent) -> Tool:
     """Return the tool of an approved call, or raise `DefinitionChanged` if it is not what it was."""
-    tool = resolve(state, seat.tool_of(state))
+    tool = resolve(state, placed.tool_of(state))
     if tool is None:
         raise DefinitionChanged(f"Tool {state.tool!r} was approved and was never offered; the call did not run.")
     return tool

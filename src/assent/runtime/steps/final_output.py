@@ -21,7 +21,7 @@ from ...core.wording import described, shortened
 from ...definitions.agent import ToolsToFinalOutputResult, schema_of
 from ...definitions.item import ToolCallOutputItem
 from ...errors import InvalidArguments, InvalidOutput, ModelRefused, UsageError
-from ..agent_graph import Seat
+from ..agent_graph import PlacedAgent
 from ..scope import Scope
 from ..value import output_json
 from ..view import FINAL
@@ -38,43 +38,43 @@ async def conclude(scope: Scope, effect: f.Conclude) -> None:
     """Conclude the run with the last turn or with an approved output, or record that it continues."""
     path = effect.path
     run = scope.run_at(path)
-    seat = scope.graph.seat(run.agent)
+    placed = scope.graph.agent_at(run.agent)
     if effect.call is not None:
-        await _conclude_approved(scope, path, run, seat, effect.call)
+        await _conclude_approved(scope, path, run, placed, effect.call)
         return
     check_nothing_is_asked(run)
     turn = run.entries[-1]
-    if type(turn) is Turn and not turn.calls and not _must_be_looked_at(scope, path, seat):
+    if type(turn) is Turn and not turn.calls and not _must_be_looked_at(scope, path, placed):
         scope.journal.add(f.Concluded(at=scope.journal.now(), path=path))
         return
     end = f.Concluded(path=path)
     if type(turn) is Turn and not turn.calls:
-        output = _parse_reply(seat, turn)
+        output = _parse_reply(placed, turn)
     else:
-        found = await _by_tools(scope, path, run, seat)
+        found = await _by_tools(scope, path, run, placed)
         if found is None:
             scope.journal.add(f.Continued(path=path))
             return
-        end, output = _fit_output(seat, *found)
-    await guard_output(scope, path, seat, output)
-    if seat.final is None:
-        await _end(scope, path, seat, end, output)
+        end, output = _fit_output(placed, *found)
+    await guard_output(scope, path, placed, output)
+    if placed.final is None:
+        await _end(scope, path, placed, end, output)
         return
-    args = Raw(canonical({"output": _output_to_show(seat, output)}))
-    call = f.Call(f"c{len(run.calls) + 1}", seat.final.name, 0, "output", seat.final.fingerprint)
+    args = Raw(canonical({"output": _output_to_show(placed, output)}))
+    call = f.Call(f"c{len(run.calls) + 1}", placed.final.name, 0, "output", placed.final.fingerprint)
     scope.journal.add(f.Proposed(call, args, at=scope.journal.now(), path=path))
 
 
-def _must_be_looked_at(scope: Scope, path: Path, seat: Seat) -> bool:
+def _must_be_looked_at(scope: Scope, path: Path, placed: PlacedAgent) -> bool:
     """Return True if guardrails, hooks, an approval or an output type must see the output before the run ends."""
-    agent, config = seat.agent, scope.config
+    agent, config = placed.agent, scope.config
     guarded = bool(agent.output_guardrails) or (not path and bool(config.output_guardrails))
     return (
         guarded or scope.hooks.wants(agent) or agent.output_needs_approval is not False or schema_of(agent) is not None
     )
 
 
-async def _conclude_approved(scope: Scope, path: Path, run: Run, seat: Seat, call: str) -> None:
+async def _conclude_approved(scope: Scope, path: Path, run: Run, placed: PlacedAgent, call: str) -> None:
     """Conclude with an approved output; an edited output passes the output guardrails first."""
     state = run.calls[call]
     tool = scope.tool_for(state)
@@ -89,19 +89,19 @@ async def _conclude_approved(scope: Scope, path: Path, run: Run, seat: Seat, cal
         return
     check_digest(scope, path, state, tool, args, args)
     if state.edited:
-        await guard_output(scope, path, seat, output)
-    await _end(scope, path, seat, f.Concluded(call=call, path=path), output)
+        await guard_output(scope, path, placed, output)
+    await _end(scope, path, placed, f.Concluded(call=call, path=path), output)
 
 
-async def _end(scope: Scope, path: Path, seat: Seat, end: f.Concluded, output: Any) -> None:
-    if scope.hooks.wants(seat.agent):
-        await scope.hooks.tell(scope.ctx, "agent_end", seat.agent, output)
+async def _end(scope: Scope, path: Path, placed: PlacedAgent, end: f.Concluded, output: Any) -> None:
+    if scope.hooks.wants(placed.agent):
+        await scope.hooks.tell(scope.ctx, "agent_end", placed.agent, output)
     scope.journal.add(f.Concluded(end.output, end.source, end.call, at=scope.journal.now(), path=path))
 
 
-def _parse_reply(seat: Seat, turn: Turn) -> Any:
+def _parse_reply(placed: PlacedAgent, turn: Turn) -> Any:
     """Return the reply as the agent's output type; raise `InvalidOutput` if it does not fit."""
-    reply, shape = turn.reply, schema_of(seat.agent)
+    reply, shape = turn.reply, schema_of(placed.agent)
     if type(reply) is not f.Replied:
         raise UsageError("There is no reply to conclude from.")
     if shape is None:
@@ -115,9 +115,9 @@ def _parse_reply(seat: Seat, turn: Turn) -> Any:
     return shape.parse(reply_text(reply))
 
 
-def _fit_output(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:
+def _fit_output(placed: PlacedAgent, end: f.Concluded, output: Any) -> tuple[f.Concluded, Any]:
     """Return the tools' output as the agent's output type, if it has one; raise `InvalidOutput` if it does not fit."""
-    shape = schema_of(seat.agent)
+    shape = schema_of(placed.agent)
     if shape is None:
         return end, output
     try:
@@ -130,9 +130,9 @@ def _fit_output(seat: Seat, end: f.Concluded, output: Any) -> tuple[f.Concluded,
     return f.Concluded(data, path=end.path), shape.load(data)
 
 
-def _output_to_show(seat: Seat, output: Any) -> Any:
+def _output_to_show(placed: PlacedAgent, output: Any) -> Any:
     """Return an output as a person is shown it; as text if the agent has no output type."""
-    shape = schema_of(seat.agent)
+    shape = schema_of(placed.agent)
     if shape is None:
         return output if type(output) is str else value_text(output_json(output)[0])
     return decode(shape.dump(output))
@@ -143,7 +143,7 @@ def _ends(item: ToolCallOutputItem) -> bool:
     return item.outcome.status in ENDING_OUTCOMES and not item.outcome.by.startswith("guardrail:")
 
 
-async def _by_tools(scope: Scope, path: Path, run: Run, seat: Seat) -> tuple[f.Concluded, Any] | None:
+async def _by_tools(scope: Scope, path: Path, run: Run, placed: PlacedAgent) -> tuple[f.Concluded, Any] | None:
     """Return the end of the run that the turn's outputs lead to; None if the model gets them first."""
     turn = next(entry for entry in reversed(run.entries) if type(entry) is Turn)
     if turn.handed:
@@ -151,7 +151,7 @@ async def _by_tools(scope: Scope, path: Path, run: Run, seat: Seat) -> tuple[f.C
     view = scope.view(path)
     made = [(state.call.id, view.output_of(state)) for state in turn.calls]
     outputs = {id: item for id, item in made if isinstance(item, ToolCallOutputItem) and _ends(item)}
-    use = seat.agent.tool_use_behavior
+    use = placed.agent.tool_use_behavior
     if not outputs:
         return None
     if callable(use):

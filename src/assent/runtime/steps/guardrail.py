@@ -36,7 +36,7 @@ from ...errors import (
     TripwireTriggered,
     UsageError,
 )
-from ..agent_graph import Seat
+from ..agent_graph import PlacedAgent
 from ..guardrail_results import input_guardrails, output_guardrails, result_of
 from ..scope import Scope
 from ..tool_context import Looking, context_of
@@ -49,15 +49,15 @@ Path = tuple[str, ...]
 async def guard_input(scope: Scope, effect: f.Guard) -> None:
     """Run one input guardrail on the input that it has not checked yet."""
     run = scope.run_at(effect.path)
-    seat = scope.graph.seat(run.began.agent if run.began is not None else run.agent)
-    guardrail = input_guardrails(seat, scope.config, effect.path).get(effect.name)
+    placed = scope.graph.agent_at(run.began.agent if run.began is not None else run.agent)
+    guardrail = input_guardrails(placed, scope.config, effect.path).get(effect.name)
     if guardrail is None:
         raise UsageError(
-            f"This run awaits its input guardrail {effect.name!r}, which neither agent {seat.agent.name!r} nor the "
+            f"This run awaits its input guardrail {effect.name!r}, which neither agent {placed.agent.name!r} nor the "
             "RunConfig has; give it again."
         )
     fresh = [said for said in all_said(run)[run.watched :] if said.by != "session"]
-    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, seat.agent, said_value(fresh))
+    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, said_value(fresh))
     record(scope, effect.path, f.Guarded("input", effect.name, found.tripwire_triggered, path=effect.path), found)
     if found.tripwire_triggered:
         result = InputGuardrailResult(guardrail, found)
@@ -68,21 +68,21 @@ def await_guardrails(scope: Scope) -> None:
     """Require the input guardrails to check input that they have not seen yet."""
     run = scope.journal.run
     if run.began is not None and run.unheard and not run.guards and run.watched < run.said:
-        guards = tuple(input_guardrails(scope.graph.seat(run.began.agent), scope.config, ())) or run.armed
+        guards = tuple(input_guardrails(scope.graph.agent_at(run.began.agent), scope.config, ())) or run.armed
         if guards:  # the current ones, or else the recorded ones: none is skipped because it was not given again
             scope.journal.add(f.Awaited(guards, at=scope.journal.now()))
 
 
-async def guard_output(scope: Scope, path: Path, seat: Seat, output: Any) -> None:
+async def guard_output(scope: Scope, path: Path, placed: PlacedAgent, output: Any) -> None:
     """Run the output guardrails on a final output, one after another."""
-    for name, guardrail in output_guardrails(seat, scope.config, path).items():
-        found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, seat.agent, output)
+    for name, guardrail in output_guardrails(placed, scope.config, path).items():
+        found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, output)
         run = scope.run_at(path)
         place = run.agent if run.began is not None and run.began.agent != run.agent else None
         scope.outputs[path, f"guarded {len(run.guarded)}"] = output
         record(scope, path, f.Guarded("output", name, found.tripwire_triggered, agent=place, path=path), found)
         if found.tripwire_triggered:
-            result = OutputGuardrailResult(guardrail, seat.agent, output, found)
+            result = OutputGuardrailResult(guardrail, placed.agent, output, found)
             raise OutputGuardrailTripwireTriggered(f"The output guardrail {name!r} stopped the run for good.", result)
 
 
@@ -160,13 +160,13 @@ def is_live(fact: f.Guarded) -> bool:
 
 
 async def guard_reply(
-    scope: Scope, seat: Seat, guardrail: OutputGuardrail, name: str, text: str, message: str
+    scope: Scope, placed: PlacedAgent, guardrail: OutputGuardrail, name: str, text: str, message: str
 ) -> OutputGuardrailResult | None:
     """Let an output guardrail look at a live reply; if it trips, record so and return its result.
 
     `message` is what the model is told then.
     """
-    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, seat.agent, text)
+    found = await _look(guardrail, GuardrailFunctionOutput, scope.ctx, placed.agent, text)
     if not found.tripwire_triggered:
         return None
     run, info = scope.journal.run, found.output_info
@@ -175,7 +175,7 @@ async def guard_reply(
     scope.outputs[(), f"guard {len(run.guarded)}"] = info
     scope.outputs[(), f"guarded {len(run.guarded)}"] = text
     scope.journal.add(f.Guarded("output", name, True, output, message=message, agent=place, at=scope.journal.now()))
-    return OutputGuardrailResult(guardrail, seat.agent, text, found)
+    return OutputGuardrailResult(guardrail, placed.agent, text, found)
 
 
 TRIPWIRES = {

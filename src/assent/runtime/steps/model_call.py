@@ -52,7 +52,7 @@ async def ask_model(scope: Scope, effect: f.AskModel) -> None:
     """Ask the active agent's model, and record its reply."""
     path = effect.path
     run = scope.run_at(path)
-    agent = scope.graph.seat(run.agent).agent
+    agent = scope.graph.agent_at(run.agent).agent
     check_nothing_is_asked(run)
     await scope.journal.own()
     if scope.session is not None and not path:

@@ -33,10 +33,10 @@ NOTHING_NEW: Again = ()
 
 async def look_at_tool(scope: Scope, path: Path, state: CallState) -> Again:
     """Look at the call's tool: its server may have changed it, and the tool that an edit chose may have reviewers."""
-    seat = scope.graph.of(state)
-    if seat.agent.mcp_servers:
-        await scope.servers.find_tools(seat.agent)
-    if seat.is_served(state, seat.tool_of(state)) and (again := await _look_at_server(scope, path, state)):
+    placed = scope.graph.of(state)
+    if placed.agent.mcp_servers:
+        await scope.servers.find_tools(placed.agent)
+    if placed.is_served(state, placed.tool_of(state)) and (again := await _look_at_server(scope, path, state)):
         return again
     return await _look_at_reviewers(scope, path, state) if state.chosen is not None else NOTHING_NEW
 
@@ -44,26 +44,26 @@ async def look_at_tool(scope: Scope, path: Path, state: CallState) -> Again:
 async def look_last(scope: Scope, path: Path, state: CallState) -> Again:
     """Look once more at what may have changed while the door waited: the world, and the tool's server."""
     again = await look_at_world(scope, path, state)
-    seat = scope.graph.of(state)
-    if again or not seat.is_served(state, seat.tool_of(state)):
+    placed = scope.graph.of(state)
+    if again or not placed.is_served(state, placed.tool_of(state)):
         return again
     return await _look_at_server(scope, path, state)
 
 
 async def _look_at_reviewers(scope: Scope, path: Path, state: CallState) -> Again:
     """Ask the reviewers of the tool that an edit chose, unless one of them made the edit."""
-    seat, approval, asked = scope.graph.of(state), state.approval, state.question
-    tool = seat.tool_of(state)
+    placed, approval, asked = scope.graph.of(state), state.approval, state.question
+    tool = placed.tool_of(state)
     if state.begun or tool is None or approval is None or asked is None:
         return NOTHING_NEW
-    reviewers = asked_of(tool, seat.agent)["reviewers"]
+    reviewers = asked_of(tool, placed.agent)["reviewers"]
     was_for_them = bool(asked.reviewers) and set(asked.reviewers) <= set(reviewers)
     if not reviewers or approval.by in reviewers or was_for_them:
         return NOTHING_NEW
     await scope.journal.own()
     preview = await preview_of(tool, scope.ctx, effective(state))
     what = f"{approval.by} chose the tool {tool.name!r}, which is for {', '.join(reviewers)} to decide."
-    return (ask_again(scope.journal, path, state, tool, seat.agent, what, preview),)
+    return (ask_again(scope.journal, path, state, tool, placed.agent, what, preview),)
 
 
 async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
@@ -77,12 +77,12 @@ async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
     was_blind = before is not None and before.failed is not None and asked is not None and not state.edited
     if before is None or not (before.preconditions or was_blind):
         return NOTHING_NEW
-    seat = scope.graph.of(state)
-    tool = seat.tool_of(state)
+    placed = scope.graph.of(state)
+    tool = placed.tool_of(state)
     if tool is not None and tool.knows_its_attempts and state.attempt - (state.phase is RUNNING) > state.void:
         return NOTHING_NEW
     await scope.journal.own()
-    proposed = seat.tool_of(state, state.call.tool)
+    proposed = placed.tool_of(state, state.call.tool)
     made = await preview_of(proposed, scope.ctx, effective(state, asked)) if proposed is not None else f.NOTHING
     differs = broken_preconditions(before, read_preview(made))
     if not differs:
@@ -93,32 +93,32 @@ async def look_at_world(scope: Scope, path: Path, state: CallState) -> Again:
 
 async def question_anew(scope: Scope, path: Path, state: CallState, what: str, preview: Raw | None = None) -> Again:
     """Return the question about the call as it would run now, with its preview as it is now."""
-    seat = scope.graph.of(state)
-    tool = seat.tool_of(state)
+    placed = scope.graph.of(state)
+    tool = placed.tool_of(state)
     if preview is None and tool is not None:
         preview = await preview_of(tool, scope.ctx, effective(state))
-    return (ask_again(scope.journal, path, state, tool, seat.agent, what, preview),)
+    return (ask_again(scope.journal, path, state, tool, placed.agent, what, preview),)
 
 
 async def _look_at_server(scope: Scope, path: Path, state: CallState) -> Again:
     """Ask again if the server has changed the call's tool, or no longer has it."""
-    seat, accepted = scope.graph.of(state), state.fingerprint or state.call.definition
-    tool, by_person = seat.tool_of(state), _by_person(state)
+    placed, accepted = scope.graph.of(state), state.fingerprint or state.call.definition
+    tool, by_person = placed.tool_of(state), _by_person(state)
     if tool is not None and tool.source is not None:
         await scope.journal.own()
         await (scope.servers.renew(tool.source) if by_person else scope.servers.open(tool.source))
-        tool = seat.tool_of(state)
+        tool = placed.tool_of(state)
     stale = tool is not None and by_person and is_stale(tool)
     if accepted is None or (tool is not None and tool.fingerprint == accepted and not stale):
         return NOTHING_NEW
     journal, call = scope.journal, state.call.id
     if tool is None or stale:
         what = f"Tool {state.tool!r} is gone: its server has it no more{', or has changed it' if stale else ''}."
-        return (ask_again(journal, path, state, None, seat.agent, what),)
+        return (ask_again(journal, path, state, None, placed.agent, what),)
     what = f"The server {tool.server!r} has changed its tool {tool.name!r} since call {call} was made; it did not run."
     preview = await _of_change(scope, state, tool)
     redefined = f.Redefined(call, tool.fingerprint, f"server:{tool.server}", at=journal.now(), path=path)
-    return redefined, ask_again(journal, path, state, tool, seat.agent, what, preview)
+    return redefined, ask_again(journal, path, state, tool, placed.agent, what, preview)
 
 
 def is_stale(tool: Tool) -> bool:
