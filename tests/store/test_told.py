@@ -291,7 +291,7 @@ async def test_a_file_that_is_gone_after_its_commit_is_not_said_to_be_unwritten(
     path = tmp_path / "runs.db"
     async with SQLiteStore(path) as store:
         await waiting(store)
-        see = file.Handle._see_that_it_is_there
+        see = file.Handle._check_inode
 
         def gone(self: Any) -> None:
             if not self._reads and not self._connection.in_transaction:
