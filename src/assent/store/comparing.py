@@ -53,7 +53,7 @@ def _text(value: Any) -> bytes | None:
         return None
 
 
-def see_that_it_was_asked(shown: Question, asked: Question) -> None:
+def check_it_was_asked(shown: Question, asked: Question) -> None:
     """Raise `UnreadableState` if the question that was shown differs from the journal's.
 
     The shown question may be older: since then late results may have arrived, and the question may have ended.

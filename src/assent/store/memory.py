@@ -389,7 +389,7 @@ class MemoryStore(Store):
         with self._locked():
             questions = self._questions.values()
             asked = [news.asked(each) for each in questions if each.verdict is None and each.at >= since]
-            ended = [news.ended(each) for each in questions if (each.decided or -1) >= since]
+            ended = [news.question_end_news(each) for each in questions if (each.decided or -1) >= since]
             records = [kept.record for kept in self._runs.values() if kept.record.changed >= since]
             rested = [news.changed(each) for each in records if each.status != "working"]
             begun = [news.begun(each) for each in records if each.status == "working" and each.began >= since]

@@ -60,7 +60,7 @@ def asked(question: Question) -> News:
     return News(kind="question.asked", id=id, run=run, at=question.at, agent=agent, tool=tool)
 
 
-def ended(question: Question) -> News:
+def question_end_news(question: Question) -> News:
     """Return the news of a question's end."""
     return end_news(
         question.id, question.run, question.agent, question.tool, question.verdict, question.by, question.decided

@@ -44,7 +44,7 @@ from ..errors import (
     UsageError,
 )
 from .chain import ExactJournal
-from .comparing import differences, kept_tool, records_of, see_that_it_was_asked
+from .comparing import differences, kept_tool, records_of, check_it_was_asked
 from .filter import Filter, checked_search, equal, page_start
 from .news import News, Tally
 from .outbox import Outbox
@@ -527,7 +527,7 @@ class Store(ABC):
         def choose(run: Run) -> list[tuple[str, Decision, str]]:
             found = open_question(run, question_id)
             if found is not None:
-                see_that_it_was_asked(shown, found)
+                check_it_was_asked(shown, found)
             elif past_of(run.entries):
                 raise PastNeeded  # to say how it was settled
             asked.append(found)
