@@ -44,7 +44,7 @@ from ..errors import (
     UsageError,
 )
 from .chain import ExactJournal
-from .comparing import differences, kept_tool, records_of, check_it_was_asked
+from .comparing import check_it_was_asked, differences, kept_tool, records_of
 from .filter import Filter, checked_search, equal, page_start
 from .news import News, Tally
 from .outbox import Outbox
